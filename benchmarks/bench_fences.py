@@ -1,6 +1,6 @@
 """Fences written by hand, after every generic access, and synthesised: counts and costs.
 
-For every kernel of protocols/ on a target with proxy fences: the fences of the file as it stands,
+For every kernel of protocols/ on a target with proxy fences: the fences of the file as written,
 the same with each fence narrowed to the spaces it is needed for, a proxy fence after every generic
 access, and the cheapest set. The cheapest set is found from the kernel stripped of its fences; it
 must verify, and the engines must refute it without any one of its fences.

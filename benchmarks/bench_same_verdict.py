@@ -70,7 +70,7 @@ def compute() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--busy", type=int, default=8, help="processes beside it")
+    parser.add_argument("--busy", type=int, default=8, help="processes next to it")
     parser.add_argument("--times", type=int, default=10)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Measurements of the schedulers; prints the tables of docs/reference/schedule.md as Markdown.
 
 python benchmarks/bench_schedule.py proofs      proofs of optimality on the real loops
-python benchmarks/bench_schedule.py faithful    the faithful formulation beside it
+python benchmarks/bench_schedule.py faithful    the faithful formulation next to it
 python benchmarks/bench_schedule.py scale       random loops of 100 to 100,000 operations
 python benchmarks/bench_schedule.py gauss       the differentiable scheduler
 python benchmarks/bench_schedule.py gapped      the same where the optimum lies above the bound

@@ -1,4 +1,4 @@
-"""Counts what the house rules speak of, over titan/: types, parameters, names, docstrings.
+"""Counts what the house rules refer to, over titan/: types, parameters, names, docstrings.
 
     python -m benchmarks.house [--by-room] [--list ROW]
 

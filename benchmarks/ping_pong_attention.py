@@ -32,7 +32,7 @@ class Shape:
 
 
 def ping_pong_attention(shape: Shape) -> ir.SyncProgram:
-    """The kernel; correct as it stands."""
+    """The kernel; correct as written."""
     consumers, depth = shape.consumers, shape.depth
     barriers = (
         ir.Barrier("q_full", 1),

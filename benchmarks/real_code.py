@@ -3,7 +3,7 @@
     python -m benchmarks.real_code FOLDER [--sweep] [--any] [--write] [--only TEXT]
     python -m benchmarks.real_code FOLDER --mutants [--only TEXT] [--write]
 
-FOLDER holds `NAME.ptx` with its launch `NAME.json` beside it, or the launch is written by hand in
+FOLDER holds `NAME.ptx` with its launch `NAME.json` next to it, or the launch is written by hand in
 benchmarks/launches. Kernels of `REPAIRED` are judged again with one instruction left out. With
 `--write` the table replaces the one in docs/reference/real_code.md, and what was measured goes to
 benchmarks/results. `--mutants` takes the files of `MUTANT_FILES`, or those of `--only`.

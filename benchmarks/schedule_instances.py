@@ -3,7 +3,7 @@
     python benchmarks/schedule_instances.py FOLDER [--limit N]
 
 FOLDER is the `benchmarks` folder of the repository SpeedyBK/hatschet. Every graph is taken with the
-resource model beside it, or with each `RM*.xml` of its folder. Prints one line with the summary,
+resource model next to it, or with each `RM*.xml` of its folder. Prints one line with the summary,
 and the instances where Rau is not at its bound.
 """
 

@@ -12,7 +12,7 @@ package. PATH is a kernel file, a tile program or a folder of them; without one,
 the whole library.
 
 `check` (`make same`) answers the kernels of the library and tile programs of every target, and
-compares with the snapshot that is stored in benchmarks/results/. `store` writes that anew: a change
+compares with the snapshot in benchmarks/results/. `store` writes that again: a change
 that means to change answers stores them in its commit, and the difference of the file shows which.
 
 Packages are built without the toolchain, which belongs to the machine and not to TITAN. What a
@@ -192,7 +192,7 @@ def main() -> int:
     taking.add_argument("--jobs", type=int, default=1)
     checking = commands.add_parser("check", help="compare with the stored snapshot")
     checking.add_argument("paths", type=Path, nargs="*")
-    storing = commands.add_parser("store", help="write the stored snapshot anew")
+    storing = commands.add_parser("store", help="write the stored snapshot again")
     for command in (checking, storing):
         command.add_argument("--jobs", type=int, default=1)
     comparing = commands.add_parser("compare", help="print what differs")

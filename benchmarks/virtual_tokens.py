@@ -289,7 +289,7 @@ def corpus() -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Rates:
-    """What became of a corpus. `reasons`: codes of what was refused as it stands, with counts."""
+    """What became of a corpus. `reasons`: codes of what was refused as written, with counts."""
 
     configurations: int
     unreadable: int  # the target has no such roles, memories or instructions: refused when read
@@ -318,11 +318,11 @@ def rates(texts: Iterable[tuple[str, str]]) -> Rates:
             outcomes["after rewrites"] += 1
             fallbacks[row.fallback.split(", ")[-1]] += 1
         elif verified:
-            outcomes["as it stands"] += 1
+            outcomes["as written"] += 1
         else:
             outcomes["undecided" if row.verdict == str(Verdict.UNDECIDED) else "refused"] += 1
     return Rates(
-        sum(outcomes.values()), outcomes["unreadable"], outcomes["as it stands"],
+        sum(outcomes.values()), outcomes["unreadable"], outcomes["as written"],
         outcomes["after rewrites"], outcomes["refused"], outcomes["undecided"],
         tuple(sorted(fallbacks.items())), tuple(sorted(reasons.items())),
     )  # fmt: skip
@@ -348,7 +348,7 @@ def print_rates(found: Rates) -> None:
 
 
 def configuration(name: str, text: str) -> Configuration:
-    """Asked for as it stands, then with ever more rewrites until a form is verified."""
+    """Asked for as written, then with ever more rewrites until a form is verified."""
     started = time.monotonic()
     family, errors = decode_text(text, f"{name}.yaml")
     if family is None:
@@ -393,7 +393,7 @@ def print_flights(rows: list[Flight]) -> None:
 
 
 def print_configurations(rows: list[Configuration]) -> None:
-    print("\n| asked for | as it stands | fallback | verdict | still wrong | told |")
+    print("\n| asked for | as written | fallback | verdict | still wrong | told |")
     print("| --- | --- | --- | --- | --- | --- |")
     for row in rows:
         stands = f"{row.refused}: {row.reason}" if row.refused else "taken"

@@ -60,6 +60,13 @@ OWN_WORDS = {
     "trails?": (EVERYWHERE, "proxy state"),
     "turns? behind|out of turn|of one turn": (EVERYWHERE, "iteration late, loop body"),
     "pieces?": (CORE, "region of a buffer, part"),
+    "anew": (EVERYWHERE, "again"),
+    "for ever": (EVERYWHERE, "forever"),
+    "looked at|looks at|looked into": (EVERYWHERE, "checked, examined, inspected"),
+    "stands for|stand for|standing for": (EVERYWHERE, "represents, models"),
+    "speaks of|speak of|spoken of": (EVERYWHERE, "covers, refers to"),
+    "can go on|cannot go on": (EVERYWHERE, "can proceed"),
+    "no multiple of": (EVERYWHERE, "not a multiple of"),
 }
 OWN_WORDS_ALLOWED = {
     ("docs/reference/attacks.md", "told"),  # names of kernels and their mutants

@@ -45,7 +45,7 @@ def lift(
     cta: int,
     colour: str,
 ) -> int:
-    """Lift compiled code (PTX) to a kernel file that stands for any number of trips.
+    """Lift compiled code (PTX) to a kernel file that represents any number of trips.
 
     The loops are folded from launches with several trip counts, and the file is compared with
     others, operation by operation. Exit codes: 0 lifted, 2 bad input, 3 not lifted; the reason is

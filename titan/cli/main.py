@@ -286,7 +286,7 @@ def _is_killed_worker(error: Exception) -> bool:
 
 
 def _is_stale_core(error: Exception) -> bool:
-    """Whether a native core has to be built anew. Imports nothing."""
+    """Whether a native core has to be built again. Imports nothing."""
     return type(error).__name__ == "StaleCoreError"
 
 

@@ -51,7 +51,7 @@ def new(
     output: str | None,
     force: bool,
 ) -> int:
-    """Write a kernel file with comments that verifies as it stands; change it from there."""
+    """Write a kernel file with comments that verifies as written; change it from there."""
     from titan.cli.output import deliver
     from titan.foundation.diagnostics.wording import listed, quoted, suggestion
     from titan.language.kernel.table import RESERVED

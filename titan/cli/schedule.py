@@ -228,7 +228,7 @@ def schedule(
     """Schedule a loop: initiation interval with its proof, stages, warps, prologue and epilogue.
 
     LOOP is a loop-level file, TTGIR of Triton or Gluon, or the GraphML of a public instance, its
-    resource model beside it.
+    resource model next to it.
     """
     from titan.scheduling.common import common_group, faster
     from titan.scheduling.gauss import TorchMissing

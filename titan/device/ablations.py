@@ -1,7 +1,7 @@
 """Variants of kernels that were built ahead (`titan bench --prepare`), timed side by side.
 
 The folder holds `ablations.json` and a folder for each variant that could be built. Each variant is
-checked for small sizes and timed like any package, here without a library beside it; the product
+checked for small sizes and timed like any package, here without a library next to it; the product
 stands in the same table, and every time is divided by that of the product.
 """
 
@@ -52,7 +52,7 @@ def run(
     **options: Unpack[WatchOptions],
 ) -> Iterator[VariantRow]:
     """A row for each variant and size: a row of `bench` with axis, setting and the speed against
-    the product. A folder that several variants share is timed once, without a library beside it.
+    the product. A folder that several variants share is timed once, without a library next to it.
     Raises BadIndex.
     """
     alone = replace(settings or bench.BenchSettings(), peers=False)

@@ -1,7 +1,7 @@
 """Cycles of one iteration in the steady state, and of the tail, from two lengths of the loop.
 
 A kernel runs with two trip counts on a few CTAs, so that nobody waits for memory that others use:
-what the machine description speaks of is one multiprocessor. The slope is one iteration; what is
+what the machine description refers to is one multiprocessor. The slope is one iteration; what is
 left at no iterations is the tail (fill, drain, epilogue).
 """
 

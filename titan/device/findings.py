@@ -78,7 +78,7 @@ def keep(
     where: Keep, of: str, name: str, data: Mapping[str, object], sources: Mapping[str, bytes],
     binaries: Path | None,
 ) -> Path | None:  # fmt: skip
-    """`save`; where nothing can be written the run goes on, and the reason goes to stderr."""
+    """`save`; where nothing can be written the run continues, and the reason goes to stderr."""
     try:
         return save(where.folder, of, name, where.device, data, sources, binaries)
     except (OSError, CannotWrite) as error:

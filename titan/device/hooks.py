@@ -37,7 +37,7 @@ STRENGTHS = (1024, 16384)  # nanoseconds at most, for one role
 # special functions 40.
 KNOBS = ("heavy-epilogue", "bank-conflicts", "instruction-stalls")
 AMOUNTS = {KNOBS[0]: (16, 128, 1024), KNOBS[1]: (8, 64, 512), KNOBS[2]: (16, 128, 1024)}
-ALONE = "one-cta"  # as much shared memory as a CTA may have, so that no second one fits beside it
+ALONE = "one-cta"  # as much shared memory as a CTA may have, so that no second one fits next to it
 PRODUCER = "producer"
 SHARED_PER_MULTIPROCESSOR, SHARED_KEPT = 233472, 1024  # cc 9.0; kept for each CTA by the system
 REGISTERS_PER_MULTIPROCESSOR, THREADS_PER_MULTIPROCESSOR = 65536, 2048

@@ -99,7 +99,7 @@ def _judge(manifest: LitmusManifest, histogram: Sequence[int]) -> ObservedVerdic
 
 
 def values_of(key: int, words: Sequence[OutcomeWord]) -> Values:
-    """The values that a key stands for: mixed radix, the first word has the highest digit."""
+    """The values that a key represents: mixed radix, the first word has the highest digit."""
     digits: list[int | None] = []
     for word in reversed(words):
         known = word["values"]

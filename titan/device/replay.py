@@ -20,7 +20,7 @@ def replay(
 ) -> Iterator[tuple[bool, str]]:
     """Runs the finding again: for each run whether it was seen again, and a line on it.
 
-    `fresh`: compiled anew, not with the machine code that was kept. Raises BadFinding.
+    `fresh`: compiled again, not with the machine code that was kept. Raises BadFinding.
     """
     record = read(folder)
     kept = folder / BINARIES

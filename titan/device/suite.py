@@ -3,7 +3,7 @@
 The folder holds what was made where there are solvers and compilers (`make device-prepare`):
 `litmus/` rendered tests, `packages/` built kernels, `variants/` those of them that differ in one
 decision, `probes/` probes of disputed facts. Results go to `litmus/results/DEVICE/DATE.json` and
-`benchmarks/results/DEVICE/DATE.json` below the given root, each with a page beside it.
+`benchmarks/results/DEVICE/DATE.json` below the given root, each with a page next to it.
 
 What is run is compiled first, by several processes at once: on one GPU the compiler would take most
 of the time. Every part has a share of the time and ends with it: a package, a test, a timing that

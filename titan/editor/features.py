@@ -1,7 +1,7 @@
 """Diagnostics, hover, definitions and completion of kernel files, as plain data.
 
 The table of the language says what keys and verbs mean; names are looked up in the file. Positions
-count from 0. What the file says is read anew for each question: files are small.
+count from 0. What the file says is read again for each question: files are small.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A file gets a new name beside its place, and takes the place in one step. So does a folder: by
 `rename` where nothing is there, by exchanging the two names where a folder of ours is; its files
 are made durable first. Whoever is killed in between leaves the old or the new one, and perhaps
-something beside it; of a folder, the next write removes that. Of several who write one folder at
+something next to it; of a folder, the next write removes that. Of several who write one folder at
 the same time the last one stays, whole. A folder that is not ours is never replaced.
 """
 

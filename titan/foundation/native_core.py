@@ -14,12 +14,12 @@ CData: TypeAlias = Any  # what cffi makes has no types
 
 
 class StaleCoreError(UserError):
-    """The native core was built from other sources or tables than those beside it."""
+    """The native core was built from other sources or tables than those next to it."""
 
 
 @cache
 def expected(folder: Path) -> str:
-    """The fingerprint of the sources of a package as they stand; read once in a process."""
+    """The fingerprint of the sources of a package as written; read once in a process."""
     return fingerprint(folder)
 
 

@@ -1,6 +1,6 @@
 """Verdicts and the reasons why there is none: one vocabulary for engines, checks and commands.
 
-Control flow looks at these values and never into the wording of a message; the words for a person
+Control flow uses these values and never the wording of a message; the words for a person
 stand in `titan.report`.
 """
 
@@ -33,7 +33,7 @@ class Reason(StrEnum):
     STEPS = "steps"  # the budget of steps or operations of a run
     MEMORY = "memory"  # the budget of bytes
     NOT_APPLICABLE = "not applicable"  # the method does not cover this program
-    NO_QUOTIENT = "no quotient"  # no finite set of states stands for every size
+    NO_QUOTIENT = "no quotient"  # no finite set of states represents every size
     UNSUPPORTED = "unsupported"  # a construct that is not handled
     TOO_LARGE = "too large"  # beyond a fixed size of the method, whatever the budget
     IN_FLIGHT = "in flight"  # more operations of one agent in flight than the method holds

@@ -1,7 +1,7 @@
 """The certificate of a package: what was built, on which evidence, and the digest of every file.
 
 Fields are of two kinds. What follows from the files (digests, schedule, bound, scope, policies) is
-derived anew by `check.py`. What cannot be derived without searching again is a statement: why
+derived again by `check.py`. What cannot be derived without searching again is a statement: why
 earlier candidates were refused, evidence other than a bound, versions of tools. Both are under
 `digest`, the hash of the certificate itself. Nothing depends on time, host or path; of the engines
 only the one that decided the scope is named, since whether another one finishes in time depends on

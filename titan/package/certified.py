@@ -1,7 +1,7 @@
 """Judges a certificate of a verdict (`titan verify --certificate`) without an engine and a solver.
 
-Every line is derived anew by the checker. Where a kernel file of the same name lies beside it, the
-certificate must be of a sync program of that file. What it does not speak of (typestate, legality,
+Every line is derived again by the checker. Where a kernel file of the same name is next to it, the
+certificate must be of a sync program of that file. What it does not refer to (typestate, legality,
 relaxed synchronisation) is left to the kernel file itself.
 """
 
@@ -23,11 +23,11 @@ KERNELS = (".yaml", ".yml")
 
 
 class NotProved(UserError):
-    """The certificate proves nothing, or nothing of the kernel beside it; the text says why."""
+    """The certificate proves nothing, or nothing of the kernel next to it; the text says why."""
 
 
 def covered_by(path: str) -> tuple[Covered, str]:
-    """What the certificate proves, and of what: the kernel file beside it, or a program alone.
+    """What the certificate proves, and of what: the kernel file next to it, or a program alone.
 
     Raises NotProved.
     """
@@ -88,7 +88,7 @@ def refuse_unproved(raw: bytes, program: SyncProgram) -> None:
 
 
 def scope_text(covered: Covered) -> str:
-    """The sizes that the certificate speaks of, in words."""
+    """The sizes that the certificate refers to, in words."""
     sizes = [f"{name} = {value}" for name, value in covered.given]
     return ", ".join([*sizes, *(f"{name} any from {least}" for name, least in covered.open)])
 

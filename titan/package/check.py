@@ -1,9 +1,9 @@
-"""Checks a package without searching: everything that follows from its files is derived anew.
+"""Checks a package without searching: everything that follows from its files is derived again.
 
 From the tile program comes the loop, from loop and schedule the pipeline, from the pipeline the
 sync program, from tile program and sync program the source and the manifest. Each is compared with
 what the package holds, byte for byte, and the certificate with all of them. A certificate of the
-verdict (`verdict.cert`) is derived anew, line by line. The schedule is judged
+verdict (`verdict.cert`) is derived again, line by line. The schedule is judged
 by the schedule checker, its bound by plain arithmetic, the program by the rules of the target. What
 is left is whether the protocol is verified for the stated scope: a `RecheckQuestion` for
 `verdicts.py`.
@@ -170,7 +170,7 @@ class _Package:
         raise Broken("tile.yaml has no loop with a schedule")
 
     def _schedule(self, loop: Loop) -> tuple[Schedule, Evidence]:
-        """Read, judged by the schedule checker, and its claim derived anew."""
+        """Read, judged by the schedule checker, and its claim derived again."""
         raw = self.files[contents.SCHEDULE]
         data = contents.from_json(raw, contents.SCHEDULE)
         schedule, evidence = _read_schedule(data, loop)
@@ -302,7 +302,7 @@ class _Package:
             raise Altered("manifest.json is not written as titan writes it")
 
     def _proved(self, program: SyncProgram) -> None:
-        """The certificate of the verdict, where the package has one, is derived anew."""
+        """The certificate of the verdict, where the package has one, is derived again."""
         if contents.PROOF not in self.files:
             return
         try:

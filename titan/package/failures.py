@@ -1,7 +1,7 @@
 """The kinds of failure that `titan gate` distinguishes, and what each means.
 
-A kind is for programs and for the end of a report; the sentence beside it in a report says what was
-found in the one item.
+A kind is for programs and for the end of a report; the sentence next to it in a report says what
+was found in the one item.
 """
 
 from __future__ import annotations

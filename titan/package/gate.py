@@ -1,8 +1,8 @@
 """Decides for packages, schedules and kernels whether each may pass, in two processes.
 
 A package: `check.py` and then the question that it leaves, answered once for equal questions. A
-schedule file: judged for the loop that lies beside it. A kernel file: verified. The certificate of
-a verdict (`.cert`): derived anew.
+schedule file: judged for the loop that is next to it. A kernel file: verified. The certificate of
+a verdict (`.cert`): derived again.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _packages(folder: str) -> Iterator[GateItem]:
     """What lies below a folder: packages, and what is skipped, with the reason.
 
     Nothing is left out silently: symbolic links, hidden folders, folders that cannot be read, and
-    files of a package without a certificate beside them are items of their own.
+    files of a package without a certificate next to them are items of their own.
     """
     failed: list[OSError] = []
     walk = os.walk(folder, onerror=failed.append)
@@ -278,7 +278,7 @@ def _not_judged(item: GateItem) -> Judged:
 
 
 def judge_proof(item: GateItem) -> Judged:
-    """The certificate of a verdict: every line derived anew, and it is of the kernel beside it."""
+    """The certificate of a verdict: every line derived again, for the kernel next to it."""
     from titan.sync.program import DEFAULT_POLICIES
 
     name = contents.printable(os.path.basename(item.path))

@@ -1,7 +1,7 @@
 """The checker of certificates: re-derives every line with the reference interpreter.
 
 A certificate is a closed set of configurations, each given by the way to it: for each, all steps
-with their successors, or one step that stands for all, or a question about a size with both
+with their successors, or one step that represents all, or a question about a size with both
 answers. The checker asks of each line only what it chooses, executes each step, writes the line
 that this gives, and compares; it sees that no configuration is faulty, that nothing is left
 without its line, and that the reductions are ones it knows to be sound. It imports no solver and

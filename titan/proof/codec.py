@@ -1,6 +1,6 @@
 """A sync program, or a class of numbers, as one line of text, and back.
 
-What is read is checked by building it anew: a text that is not that of the value it yields is
+What is read is checked by building it again: a text that is not that of the value it yields is
 refused.
 """
 

@@ -1,6 +1,6 @@
 """Whether one step may be followed alone: everything that others can do before it commutes with it.
 
-`alone` decides it from an over-approximation U of what the others can do: every agent goes on as
+`alone` decides it from an over-approximation U of what the others can do: every agent continues as
 long as its waits could pass by all that U counts, and whatever is in flight may finish. The step is
 then held against U by what both touch: memory, arrivals and bytes of barriers, the open phases
 that waits see, proxy fences, the end of a CTA. Theorem `persistent_alone` (proofs/AnyNumber.v) says
@@ -46,7 +46,7 @@ class _Conflict(TitanError):
 
 
 def alone(system: System, before: Configuration, step: Step, asked: set[str] | None = None) -> bool:
-    """Whether the step, possible and without fault here, stands for all steps.
+    """Whether the step, possible and without fault here, represents all steps.
 
     `asked` gathers the sizes that ways depend on.
     """
@@ -219,7 +219,7 @@ class _Others:
             self.fences.add(operation.kind)
 
     def _go_on(self, number: int) -> bool:
-        """The agent goes on as far as what U counts so far lets it."""
+        """The agent continues as far as what U counts so far lets it."""
         moved = False
         while (operation := self.machine.control.operation_at(self.places[number])) is not None:
             values = self._values(number)

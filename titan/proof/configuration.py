@@ -2,11 +2,11 @@
 
 `System.canonical` gives one representative of configurations that are bisimilar: numbers of a class
 lowered as far as its threshold allows, phases that nobody names reduced to their parity, operations
-in flight numbered anew, and what nobody reads again (variables of loops that are over, sizes of
+in flight numbered again, and what nobody reads again (variables of loops that are over, sizes of
 iterations that are, marks of memory that no such proxy reaches) forgotten. Each is a bisimulation
 by `shift_bisimilar` (proofs/AnyNumber.v).
 
-A size with a number of its own in every iteration of an outer loop (`per`) is a list of numbers.
+A size with a separate number in every iteration of an outer loop (`per`) is a list of numbers.
 Its class, loop variables that count up to it, is lowered iteration by iteration: nobody may be in
 an earlier iteration or before the loop in this one, and who is in a later one does not read it.
 """
@@ -364,7 +364,7 @@ def _fallen(state: State, entry: CheckedClass, falling: dict[int, list[bool]], t
 
 
 def flying(state: State) -> Iterator[tuple[Flight, str | None]]:
-    """What is in flight, each with its queue."""
+    """The operations in flight, each with its queue."""
     for flight in state.free_flights:
         yield flight, None
     for (_, name), queue in state.queues:

@@ -75,7 +75,7 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShif
 
 
 def _line(proof: Proof, before: Configuration, reduce: bool) -> str:
-    """One step that stands for all where there is one, all steps where not, or a question."""
+    """One step that represents all where there is one, all steps where not, or a question."""
     system = proof.system
     steps = {step_text(step): step for step in system.steps(before)}
     try:
@@ -89,7 +89,7 @@ def _line(proof: Proof, before: Configuration, reduce: bool) -> str:
 
 
 def _chosen(system: System, before: Configuration, steps: list[Step]) -> Step | None:
-    """A step that stands for all. Raises UndecidedError where a size may find one."""
+    """A step that represents all. Raises UndecidedError where a size may find one."""
     asked: set[str] = set()
     for step in sorted(steps, key=lambda step: step.actor is Actor.AGENT):
         if alone(system, before, step, asked):

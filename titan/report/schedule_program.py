@@ -4,7 +4,7 @@ Every warp group has its own program: prologue, steady state and epilogue in the
 with a wait where an operation needs one (its dependence blocks, or its source runs on another
 group) and an arrival where somebody waits. Loops too short for a steady state run one iteration
 after the other. The skeleton calls the operations as members of a template parameter, so that it
-compiles as it stands, also as C++; what an operation does is for whoever fills it in.
+compiles as written, also as C++; what an operation does is for whoever fills it in.
 """
 
 from __future__ import annotations

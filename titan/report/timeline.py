@@ -4,7 +4,7 @@ Data only, from executed steps: what HTML pages and Perfetto traces show. A lane
 asynchronous operations that it has started. An arrow leads from the step that completes a phase to
 the waits that pass on it, from the start of an asynchronous operation to its end, and from its end
 to the wait that drains it. A track is a barrier with its phases, or a stage of memory with its
-content and what is in flight on it.
+content and the operations in flight on it.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def sample_run(program: ir.SyncProgram, trips: int, steps_max: int) -> SampleRun
 
 
 def _next(steps: list[Step], turn: int) -> Step:
-    """What is in flight finishes first, else the agent of the last turn goes on, else the next."""
+    """An operation in flight completes first, else the last agent continues, else the next."""
     engines = [step for step in steps if step.actor is not Actor.AGENT]
     agents = [step for step in steps if step.actor is Actor.AGENT]
     same = [step for step in agents if step.agent == turn]

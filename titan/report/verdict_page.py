@@ -2,7 +2,7 @@
 
 A refuted kernel has its counterexample as a timeline: a column for each agent and for what it has
 started, arrows from what completes a phase to what passes on it, phases and contents in a strip,
-the source beside it. A verified kernel has what is covered, the engines with their states, the
+the source next to it. A verified kernel has what is covered, the engines with their states, the
 fences with their reasons, and one of its interleavings to look at, which proves nothing.
 """
 
@@ -204,7 +204,7 @@ def _sample(finding: Finding) -> str:
 def _run(
     timeline: Timeline, kept: frozenset[int] | None, marked: list[Span], shown: str, path: str
 ) -> str:
-    """The steps as a table with the arrows over it, and beside it the source."""
+    """The steps as a table with the arrows over it, and next to it the source."""
     numbers = [step.number for step in timeline.steps]
     if len(numbers) > ROWS_MAX:
         numbers = [number for number in numbers if kept is None or number in kept][-ROWS_MAX:]

@@ -31,7 +31,7 @@ def tile_text(tile: int) -> str:
 
 
 class Words:
-    """Speaks of the operations of one program."""
+    """Descriptions of the operations of one program."""
 
     def __init__(self, program: ir.SyncProgram) -> None:
         self.program = program

@@ -4,13 +4,13 @@ Groups of operations (recurrences, else single operations) are placed one after 
 the first arm that manages:
 
 * permute: by predecessor priority, every operation at its earliest legal seat;
-* fuse: the group is merged with a compatible group placed before it, and both are placed anew;
+* fuse: the group is merged with a compatible group placed before it, and both are placed again;
 * retry: like permute, in the order of slack; what finds no seat is marked dead in an overlay and
   left out, and only when the rest is seated does it get the least costly of the seats left;
 * cost: every legal seat is ranked, and the least costly one is taken.
 
 If a group defeats all four, the overlay is cleared and retry and cost run once more; if that fails
-too, the last arm places the whole loop anew with eviction. Nothing is committed that was not
+too, the last arm places the whole loop again with eviction. Nothing is committed that was not
 probed, canonical state changes only when an arm has placed its whole group, and every order is
 total: priority, then position.
 """
@@ -246,7 +246,7 @@ def widest(problem: Problem, v: int) -> int:
 
 def retry(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
     """By slack, least first, without what the overlay holds dead; what finds no seat joins it, and
-    the others begin anew. What is dead is looked at again when they are seated."""
+    the others begin again. What is dead is examined again when they are seated."""
 
     def slack(v: int) -> int:
         low, high = state.window(v)

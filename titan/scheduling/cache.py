@@ -1,7 +1,7 @@
 """Results kept in an sqlite file, keyed by the loop, the machine, the request and solver versions.
 
 What comes out of the file is not trusted: a schedule is checked again, and evidence of kind `bound`
-is derived anew; anything that does not hold is a miss. Hits and misses are counted in the file, by
+is derived again; anything that does not hold is a miss. Hits and misses are counted in the file, by
 what the caller says the loop is about: shape of the tiles, type, target, what is fused.
 """
 

@@ -1,6 +1,6 @@
 """Clauses in conjunctive normal form, and the two solvers that decide them.
 
-A literal is a variable's positive or negative number; True and False stand for themselves, so that
+A literal is a variable's positive or negative number; True and False represent themselves, so that
 an encoder need not know which of its bounds are constants.
 """
 

@@ -1,7 +1,7 @@
 """Why a schedule is what it is: what binds the interval, and the strategies it amounts to.
 
 Strategies are recognised from the schedule alone, by conditions stated with each, all of which have
-to hold for all operations that they speak of; they are names for people, and nothing depends on
+to hold for all operations that they refer to; they are names for people, and nothing depends on
 them. A sub-tile is a set of operations that share values, loads left out.
 """
 

@@ -4,7 +4,7 @@ The reference for the fast formulation: slow, literal, and sharing no code with 
 every operation and cycle, one for every operation and physical warp; uniqueness, completion,
 dependence, capacity, liveness by propagation of liveness and deadness, memory capacity, warp
 uniqueness, variable latency, register limit, cross-warp spills and concurrency, each quantified as
-in the paper. By consistency op[v, i, t + i II] is op[v, 0, t], and that variable stands for it.
+in the paper. By consistency op[v, i, t + i II] is op[v, 0, t], and that variable represents it.
 
 Three departures, each a gap of the printed constraints. The program is unrolled far enough that
 every dependence has both ends in it and every lifetime is counted whole (printed: ceil(L / II)
@@ -12,7 +12,7 @@ copies, which a loop-carried value can outlive). Order dependences end no lifeti
 several warps run on all warps of one group, and a group may take an operation of fewer warps.
 
 Booleans are numbers here. A formulation is clauses over them and weighted sums with a limit, which
-is an integer linear program with variables of 0 and 1 as it stands; `paper_engines.py` hands it to
+is an integer linear program with variables of 0 and 1 as written; `paper_engines.py` hands it to
 Z3, to a solver of integer programs, or to an SMT solver.
 """
 

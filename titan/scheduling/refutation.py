@@ -5,7 +5,7 @@ them and nothing else. The clauses follow from the constraints of `check.py`, fo
 length. If they have no solution, no schedule of this interval exists. They need not be all that a
 schedule must satisfy: what is left out makes a refutation harder to find and never wrong.
 
-Why a finite formula speaks of every length: moving a whole schedule changes nothing, because
+Why a finite formula refers to every length: moving a whole schedule changes nothing, because
 dependences and lifetimes are differences and all else depends on residues, so one operation, the
 anchor, is issued at cycle 0. Differences are bounded: from below by dependences, from above by
 rings (a value ends before its slot is written again) and by limits: a value that takes R of a limit
@@ -13,7 +13,7 @@ of L and lives T cycles has ceil(T / ii) copies alive in some cycle, so T is at 
 ii. The shortest paths over these bounds are the windows. Where one is missing nothing is refuted.
 
 Variables: `by(v, t)`, v is issued at cycle t or before; `on[v][g]`, v runs on group g. All others
-are implied by what they stand for ("v holds this row", "so many copies are alive in this row"), so
+are implied by what they represent ("v holds this row", "so many copies are alive in this row"), so
 that every schedule gives a solution: make exactly those true whose meaning is.
 """
 

@@ -120,7 +120,7 @@ def refutation_data(loop: Loop, refutation: Refutation) -> dict[str, object]:
 
 
 def _horizon(evidence: Evidence) -> str:
-    """Which schedules the evidence speaks of."""
+    """Which schedules the evidence refers to."""
     if evidence.complete:
         return "every length"
     return f"up to {evidence.lengths_to} cycles" if evidence.lengths_to else "not known"
@@ -286,7 +286,7 @@ def _pair(reader: Reader, node: Node, loop: Loop) -> tuple[int, int] | None:
 
 
 def certify(loop: Loop, schedule: Schedule, claim: ScheduleClaim) -> list[ScheduleViolation]:
-    """Faults of a schedule and of what it claims; bounds are derived anew, in plain Python."""
+    """Faults of a schedule and of what it claims; bounds are derived again, in plain Python."""
     faults = check(loop, schedule, claim.get("length"))
     stated = claim.get("loop_digest")
     if stated is not None and stated != digest(loop):

@@ -132,7 +132,7 @@ class ControlFlow:
         draft.positions[agent.number] = self.after(agent, draft.positions[agent.number])
 
     def issue_of(self, flight: Flight) -> ExecutionContext:
-        """Who issued what is in flight."""
+        """Who issued the operations in flight."""
         return ExecutionContext(flight.agent, self.operations[flight.site])
 
     def settle(self, agent: Agent, position: Position) -> Position:

@@ -212,7 +212,7 @@ class Interpreter:
         return draft.freeze(), None
 
     def _execute(self, draft: Draft, agent: Agent) -> bool:
-        """Execute the next operation; returns whether the agent goes on to the one after it."""
+        """Execute the next operation; returns whether the agent continues to the one after it."""
         position = draft.positions[agent.number]
         operation = self.control.operation_at(position)
         if operation is None:

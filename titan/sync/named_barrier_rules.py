@@ -52,7 +52,7 @@ class NamedBarrierRules:
     ) -> bool:
         """Arrive with the agent's threads; the last arrival releases all who wait in a `sync`.
 
-        Returns whether the agent goes on: a `sync` that is not the last arrival stays.
+        Returns whether the agent continues: a `sync` that is not the last arrival stays.
         """
         agent = self._control.agents[context.agent]
         threads = evaluate(operation.threads, environment)

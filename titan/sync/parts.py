@@ -13,7 +13,7 @@ from dataclasses import replace
 from titan.sync import program as ir
 from titan.sync.expression import Expression
 
-GRID = "end of a grid"  # label of what belongs to the arrival or wait that stands for one
+GRID = "end of a grid"  # label of what belongs to the arrival or wait that represents one
 
 
 def effects_of(operation: ir.Operation) -> tuple[ir.Effect, ...]:

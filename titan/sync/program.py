@@ -95,7 +95,7 @@ class Parameter:
     """A size that the program does not fix, such as the number of tiles.
 
     `value` None means any number from `minimum` upwards. With `per`, every value of that loop
-    variable has a number of its own (each output tile its own number of k-tiles).
+    variable has a separate number (each output tile its own number of k-tiles).
     """
 
     name: str
@@ -231,7 +231,7 @@ class Operation:
 
     `by`: "thread" or "warp" where one of the agent's threads or warps executes it for all, "all"
     where each does; empty: as the instruction is used. Engines take an agent as one; the rule
-    `titan/verify/legality/elected.py` looks at the threads.
+    `titan/verify/legality/elected.py` examines the threads.
     """
 
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -355,7 +355,7 @@ class TokenWait(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BarrierSync(Operation):
-    """`bar.sync`: arrive with the agent's threads, go on when `threads` have arrived."""
+    """`bar.sync`: arrive with the agent's threads, continue when `threads` have arrived."""
 
     barrier: Reference
     threads: Expression
@@ -364,7 +364,7 @@ class BarrierSync(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BarrierArrive(Operation):
-    """`bar.arrive`, `barrier.cluster.arrive`: arrive and go on."""
+    """`bar.arrive`, `barrier.cluster.arrive`: arrive and continue."""
 
     barrier: Reference
     threads: Expression
@@ -373,7 +373,7 @@ class BarrierArrive(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BarrierWait(Operation):
-    """`barrier.cluster.wait`: go on when the generation of the agent's arrival is complete."""
+    """`barrier.cluster.wait`: continue when the generation of the agent's arrival is complete."""
 
     barrier: Reference
     order: Order = Order.SYNCHRONISING
@@ -428,7 +428,7 @@ class Compute(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Operation):
-    """`variable` runs from `start` while it is below `stop`; `stop` is read anew at every test."""
+    """`variable` runs from `start` while it is below `stop`; `stop` is read again at every test."""
 
     variable: str
     start: Expression

@@ -12,7 +12,7 @@ behind its bound). Of two with different bounds the sum depends on the order, an
 which nothing here knows: they need an order like plain writes.
 
 A read, a plain write and a reduction of another kind still need an order. The order in which
-floating-point numbers are added is not looked at: sums may differ in their last bits.
+floating-point numbers are added is not examined: sums may differ in their last bits.
 """
 
 from __future__ import annotations

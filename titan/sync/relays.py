@@ -1,4 +1,4 @@
-"""Whether what an engine completes may have to stand for more than the engine's own operations.
+"""Whether what an engine completes may have to publish more than the engine's own operations.
 
 A completed bulk copy publishes what it has written, an arrival of an engine (tcgen05.commit,
 cp.async.mbarrier.arrive) what it tracks, and neither what its issuer did or knew before

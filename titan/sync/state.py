@@ -15,7 +15,7 @@ from titan.sync.reductions import Reduction
 
 UNDEFINED = -(2**40)  # content of memory that nobody has written
 ANY_TILE = UNDEFINED + 1  # content written without a tile
-ENGINE = -1  # stands for the engine among the writers of a cell
+ENGINE = -1  # represents the engine among the writers of a cell
 
 Cell = tuple[str, int]  # storage, unit
 Environment = dict[str, int]  # all names in scope of an agent

@@ -68,8 +68,8 @@ def covered(names: list[str], done: list[Values]) -> Sizes:
 class BoundedRun:
     """One engine for one choice of sizes after the other, up to the bound.
 
-    It stops where a choice is not verified or the budget is spent, and may go on from there with a
-    larger budget.
+    It stops where a choice is not verified or the budget is spent, and may continue from there with
+    a larger budget.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class Review:
 
 
 def review(loaded: Loaded) -> Review:
-    """Judge the fences of a kernel as it stands."""
+    """Judge the fences of a kernel as written."""
     first = loaded.kernels[0]
     runs = run_all(loaded.programs)
     return _Reviewer(loaded.programs, first.target, first.path, runs).review()

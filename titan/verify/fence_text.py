@@ -203,7 +203,7 @@ def edit(text: str, removed: Iterable[WrittenFence], insertions: Iterable[Insert
     result: list[str] = []
     at: dict[int, Insertion] = {}
     for number in range(1, len(lines) + 2):
-        # At one line the deeper lists end before the outer ones go on.
+        # At one line the deeper lists end before the outer ones continue.
         for insertion in sorted(added.get(number, []), key=lambda item: -item.place.indent):
             at[len(result) + 1] = insertion
             result += [line + ending for line in insertion.lines()]

@@ -1,4 +1,4 @@
-"""Which files `titan verify` looks at: those named, and the kernel files in folders."""
+"""Which files `titan verify` examines: those named, and the kernel files in folders."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the engines on a sync program and compares what they say.
 
-`auto`: the explorer for every value of the parameters; beside it the happens-before engine for all
+`auto`: the explorer for every value of the parameters; next to it the happens-before engine for all
 values up to the bound. Where the explorer does not finish, it tries the same values, and
 happens-before may decide them alone. The reference search stands in where the native core is
 missing.

@@ -2,7 +2,7 @@
 
 The key is all that a verdict follows from: the text and path of the kernel file, the kernel of it
 with its sizes, the options, and TITAN itself (`code_digest`). Only VERIFIED is kept: what is not
-verified is shown with a trace, which is searched anew. A row is signed by the user
+verified is shown with a trace, which is searched again. A row is signed by the user
 (`titan/foundation/kept.py`) and compared before it is read.
 """
 

@@ -79,7 +79,7 @@ def _edit(program: SyncProgram, report: EngineReport) -> str:
     if report.reason is Reason.DRIFT or report.obstacle is None:
         from titan.engines.explore.nests import with_own_sizes
 
-        each = with_own_sizes(program, {}).parameters  # sizes that every item may read anew
+        each = with_own_sizes(program, {}).parameters  # sizes that every item may read again
         zero = [item.name for item in each if item.per and item.minimum == 0]
         if zero:
             return f"declare `minimum: 1` for {zero[0]}"

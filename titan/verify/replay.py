@@ -27,7 +27,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A trace executed anew: its steps, the `last` state and the `fault` that it ends in."""
+    """A trace executed again: its steps, the `last` state and the `fault` that it ends in."""
 
     machine: Interpreter
     steps: tuple[Played, ...]

@@ -75,7 +75,7 @@ def test_where_no_cycles_hold_with_the_form_nothing_is_taken_from_the_schedule(m
     odd = moved(loop, result, "acc_next_0")
     monkeypatch.setattr(assignment, "check", lambda loop, schedule: ["it does not hold"])
     found, why = as_the_form(tile, loop, odd, 2.0)  # Rau's own has the groups of the form
-    assert found is not None and "found anew" in found.notes[-1] and "acc_next_0" in why
+    assert found is not None and "found again" in found.notes[-1] and "acc_next_0" in why
     monkeypatch.setattr(assignment, "run", lambda loop, request: odd)
     assert as_the_form(tile, loop, odd, 2.0) == (None, why)
 

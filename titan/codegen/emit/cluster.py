@@ -215,7 +215,7 @@ class _Fold:
         return True
 
     def _multicast(self, group: list[ir.Asynchronous]) -> ir.Operation:
-        """One effect and one completion stand for those of all CTAs."""
+        """One effect and one completion represent those of all CTAs."""
         made = []
         for copy in group:
             base = instance(copy.effects[0].buffer, "a buffer")[0]

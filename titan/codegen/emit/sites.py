@@ -130,14 +130,14 @@ class Tiles:
             raise EmissionRefused(f"two values are called {name}")
 
     def accumulates(self, name: str) -> str:
-        """The carried value that an mma goes on with, itself or scaled; empty for none."""
+        """The carried value that an mma continues with, itself or scaled; empty for none."""
         operation = self.operations[name]
         if operation.kind != "mma" or len(operation.operands) < 3:
             return ""
         return next((c.value.name for c in self.carried.values() if c.next == name), "")
 
     def rescaled(self, name: str) -> str:
-        """What a carried value is before its mma goes on with it; empty where it is itself."""
+        """What a carried value is before its mma continues with it; empty where it is itself."""
         carried = self.carried.get(name)
         following = self.operations[carried.next] if carried is not None else None
         if following is None or following.kind != "mma" or len(following.operands) < 3:
@@ -310,7 +310,7 @@ class _Numbering:
         raise EmissionRefused("an access is neither the staging of a store nor a read")
 
     def _put_index(self, operation: ir.Access) -> Expression:
-        """The iteration of what is put: the number of the tile; what goes on from the product of
+        """The iteration of what is put: the number of the tile; what continues from the product of
         one iteration belongs to the next, and a carried value is that behind the last one."""
         (effect,) = operation.effects
         if effect.buffer in self.tiles.rows and effect.buffer in self.tiles.carried:

@@ -5,7 +5,7 @@ loads by an engine on the producer, products whose results stand in tensor memor
 issues them, what corrects accumulators there on the correction group. Where all waves load (AMD),
 each wave does its share of every load, whatever group the schedule names. A schedule that only
 renames groups of equal warps and registers gives the same kernel; any other assignment is refused
-with the operations that are elsewhere, and cycles are found anew for that of the form.
+with the operations that are elsewhere, and cycles are found again for that of the form.
 """
 
 from __future__ import annotations
@@ -94,6 +94,6 @@ def as_the_form(
     for solver in SOLVERS:
         other = run(loop, Request(solver=solver, budget_seconds=seconds))
         if other.schedule is not None and not misplaced(tile, loop, other.schedule):
-            note = "cycles were found anew for the groups of the form"
+            note = "cycles were found again for the groups of the form"
             return replace(other, notes=(*other.notes, note)), reason
     return None, reason

@@ -41,7 +41,7 @@ class ItemKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BodyItem:
-    """`name` is a ring or an operation; the item stands for iteration `t - lag`.
+    """`name` is a ring or an operation; the item represents iteration `t - lag`.
 
     `leaves_newest`: a drain that leaves what the same body has issued unfinished.
     """
@@ -186,7 +186,7 @@ def last_product_late(tile: TileProgram) -> tuple[dict[str, int], int]:
 
 
 def accumulates(tile: TileProgram, operation: TileOperation, value: str) -> bool:
-    """Whether the operation reads the value only as the accumulator that it goes on with."""
+    """Whether the operation reads the value only as the accumulator that it continues with."""
     if operation.kind != "mma" or len(operation.operands) < 3:
         return False
     return operation.operands[2] == value and value not in operation.operands[:2]

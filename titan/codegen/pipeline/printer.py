@@ -131,7 +131,7 @@ Spelling = tuple[str, dict[str, object]]  # the statement without its options; t
 
 
 def slot_text(slot: doc.Slot) -> str:
-    """A slot as it stands in a statement."""
+    """A slot as written in a statement."""
     indices = f"[{', '.join(slot.indices)}]" if slot.indices else ""
     cta = f"@{slot.cta}" if slot.cta else ""
     return f"{slot.name}{indices}{cta}{f' = {slot.content}' if slot.content else ''}"

@@ -73,7 +73,7 @@ class Chooser:
 
 
 class LenientLifetime(CtaLifetime):
-    """An end of a CTA that nobody minds: what is in flight then is not judged by numbers."""
+    """An end of a CTA that nobody minds: operations then in flight do not affect the numbers."""
 
     def check_exit(self, draft: Draft) -> None:
         """Accepts every end."""

@@ -1,7 +1,7 @@
 """Which tensors no tensor map can describe: those whose rows may begin anywhere.
 
 A tensor map takes a start and strides that are multiples of 16 bytes. Where a launch brings the row
-length, the tile file says whether it keeps to that (`aligned`); a fixed length is looked at. What
+length, the tile file says whether it keeps to that (`aligned`); a fixed length is examined. What
 only threads read or write (`vector`, stores of one number a row) has no map and needs none.
 Source: CUDA driver API, cuTensorMapEncodeTiled.
 """

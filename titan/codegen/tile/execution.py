@@ -394,7 +394,7 @@ class CtaExecution:
     def _accumulate(
         self, operation: TileOperation, target: EvaluatedAccess, stages: dict[str, Array]
     ) -> None:
-        """A sum in tensor memory, which begins anew with each work item."""
+        """A sum in tensor memory, which begins again with each work item."""
         import numpy as np
 
         key = (target.buffer.name, target.stage)
@@ -486,7 +486,7 @@ def _tile_name(buffer: ir.Buffer) -> str:
 
 
 def _registers_of(tile: TileProgram) -> dict[str, str]:
-    """For every value whose registers it has: a sum and what goes on with it share theirs."""
+    """For every value whose registers it has: a sum and what continues with it share theirs."""
     home = {operation.name: operation.name for operation in tile.operations}
     home |= {item.value.name: item.value.name for item in tile.carried}
 

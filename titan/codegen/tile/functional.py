@@ -8,7 +8,7 @@ interleaving at a time, and every operation moves NumPy tiles:
   copy into it begins. A wait that is missing or comes early, a stage given back too soon, shows
   as wrong numbers.
 - a group of warps is one agent with its own rows of every fragment, and with one copy of every
-  value, as registers are; a product that goes on with a sum writes the registers of that sum. A
+  value, as registers are; a product that continues with a sum writes the registers of that sum. A
   carried value takes its next one where the pipeline says so, else at the end of each iteration.
 - computations on what is still being read from shared memory (counted loads of AMD) are done when
   the reads return, in order: the stage must last until then.

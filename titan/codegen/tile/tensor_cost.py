@@ -5,7 +5,7 @@ For every sub-tile, beside what the body says:
     FIRST_fetched     scores to the registers of the softmax
     LEFT_put          probabilities into the columns of the scores
     ACC_fetched       the accumulator to the registers of the correction, after the second product
-    CORRECTED_put     and back, before the second product goes on with it
+    CORRECTED_put     and back, before the second product continues with it
 
 The scores of the next iteration are computed after the second product, which reads what lies in
 their columns. Source: FlashAttention-4, as `protocols/loops/fa4_forward.yaml` has it.

@@ -40,7 +40,7 @@ class WrittenReference:
 
 @dataclass(slots=True)
 class TileScope:
-    """What each name in an expression stands for: a number, or itself."""
+    """What each name in an expression represents: a number, or itself."""
 
     names: dict[str, Expression] = field(default_factory=dict)
 

@@ -40,7 +40,7 @@ class UnknownNameError(UserError):
 class RoleScope:
     """What names mean for one role: variables by place, sizes as numbers or by parameter.
 
-    `outer` gives the variable by which a parameter has a number of its own, or -1.
+    `outer` gives the variable by which a parameter has a separate number, or -1.
     """
 
     variables: Mapping[str, int]

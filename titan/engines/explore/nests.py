@@ -16,7 +16,7 @@ of the one is a step of the other, and a trace of the one, replayed on the other
   items is the run for those that are not empty, in the same order, and these are all choices of at
   least one tile each. Nothing is left of `work` where all are empty, whatever its minimum is.
 - `with_own_sizes`: one number n for all items holds back the search, because a loop over n starts
-  again for every item. With a number of its own for every item, sizes are decided item by item.
+  again for every item. With a separate number for every item, sizes are decided item by item.
   That is a larger family: n for all w is one choice of n[w]. What is verified for the family is
   verified for n. A fault of the family is one of the kernel only where it shows for one number of
   all items; `trace_of` decides that by replaying it, and the search is made as before where it

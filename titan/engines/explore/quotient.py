@@ -35,7 +35,7 @@ So each reachable state is bisimilar to the one stored for it, and a search that
 fault that any sizes lead to; the sizes that a path decides are the shifted ones, and the trace is
 followed again without shifts, so that it names real ones.
 
-A size with a number of its own for every value of an outer variable w has a window of records, one
+A size with a separate number for every value of an outer variable w has a window of records, one
 a value of w between the slowest and the fastest reader. Its class is shifted record by record:
 members are the variables of the agents whose w is that of the record; an agent that has yet to
 come to this w, or to start the loop in it, blocks the shift. No member may be kept from one w to

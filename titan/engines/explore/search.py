@@ -56,7 +56,7 @@ class ExplorationError(Refusal):
 SHORTENING = Budget(states_max=200_000)
 SMALLER = Budget(states_max=4_000)
 FIRST_STATES_MAX = 2_000_000  # of a search for any number with partial order, before it is given up
-CLOSURE_OPERATIONS = 3000  # of others, until partial order goes on without their numbers
+CLOSURE_OPERATIONS = 3000  # of others, until partial order continues without their numbers
 
 
 @dataclass(frozen=True, slots=True)

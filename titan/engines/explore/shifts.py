@@ -222,7 +222,7 @@ class Analysis:
                     yield _Use(number, expression, "plain")
 
     def member(self, role: int, name: str) -> Member | None:
-        """The growing member that a name stands for in the role."""
+        """The growing member that a name represents in the role."""
         if name in self.open:
             return (-1, name)
         return (role, name) if (role, name) in self.growing else None

@@ -95,7 +95,7 @@ class FlatNode:
 
 @dataclass(slots=True)
 class Flat:
-    """The tables, and the names that numbers in them stand for.
+    """The tables, and the names that numbers in them represent.
 
     `program` is what is compiled, `source` what traces are for: the loops of the two may differ in
     the names of their variables (loops.py).

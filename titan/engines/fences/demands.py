@@ -77,7 +77,7 @@ class _CellHistory:
 class Demands:
     """Enumerates the demands of a recording.
 
-    `choices_of` gives, for one executed fence, every instruction that it stands for: itself, or
+    `choices_of` gives, for one executed fence, every instruction that it represents: itself, or
     with narrower spaces too where fences are being chosen.
     """
 

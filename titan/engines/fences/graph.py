@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NodeKind(StrEnum):
-    """What a node of the graph stands for; the value is its name in words."""
+    """What a node of the graph represents; the value is its name in words."""
 
     OPERATION = "operation"
     READS_END = "end of reads"

@@ -1,6 +1,6 @@
 """Which accesses through another proxy are not justified by the fences that a program has.
 
-Decided on the proxy-effect graph alone. `Judgement.reason` says why one run does not stand for all
+Decided on the proxy-effect graph alone. `Judgement.reason` says why one run does not represent all
 interleavings; the pairs found then still lack a fence in this run, but nothing is promised of the
 pairs not found.
 """
@@ -40,7 +40,7 @@ class Unjustified:
 
 @dataclass(slots=True)
 class FenceJudgement:
-    """`demands` counts the pairs that were looked at."""
+    """`demands` counts the pairs that were examined."""
 
     recording: Recording
     unjustified: list[Unjustified]
@@ -54,7 +54,7 @@ class FenceJudgement:
 
 
 def itself(fence: ir.Fence) -> tuple[Choice, ...]:
-    """A fence of the program stands for itself."""
+    """A fence of the program represents itself."""
     return (Choice(id(fence), fence.kind, fence.spaces),)
 
 

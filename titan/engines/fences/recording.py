@@ -1,9 +1,9 @@
 """Runs a program once and writes down its proxy-effect graph.
 
 The run is that of the happens-before engine (`titan/engines/happens_before`), with its checks of
-proxy fences and of the publication of barriers taken out, so that it goes on past a missing fence.
-All other checks stay: they say whether one run stands for all (`Recording.reason` empty), which is
-what makes a path in this graph an order in every interleaving.
+proxy fences and of the publication of barriers taken out, so that it continues past a missing
+fence. All other checks stay: they say whether one run represents all (`Recording.reason` empty),
+which is what makes a path in this graph an order in every interleaving.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BarrierUse:
 
 @dataclass(slots=True)
 class Recording:
-    """One run. `reason` says why it does not stand for all runs; empty where it does."""
+    """One run. `reason` says why it does not represent all runs; empty where it does."""
 
     graph: EffectGraph
     layout: RunLayout | None
@@ -74,7 +74,7 @@ class _Unfenced(OrderedRun):
 
 
 class _OrderOnly(MemoryObserver):
-    """Races and what is in flight, without the fences."""
+    """Races and the operations in flight, without the fences."""
 
     def _check_proxy(self, at: Timestamp, flight: IssuedOperation, touch: Touch) -> None:
         return

@@ -26,7 +26,7 @@ Clock = list[int]
 
 @dataclass(slots=True, eq=False)
 class Timestamp:
-    """The instant just before an event: what is before it. `agent` -1 stands for an engine."""
+    """The instant just before an event: what is before it. `agent` -1 represents an engine."""
 
     agent: int
     index: int

@@ -3,9 +3,10 @@
 The program runs once to its end. If every wait blocks until one condition that cannot pass and
 come back, and every operation on a barrier falls into the same phase in every interleaving (both
 checked, `phases`), the order relation of that run is that of all runs: any interleaving is one of
-its linearisations. Races, accesses to what is in flight, stale content, missing fences, leaks and
-deadlock are then read off the relation (`memory`, `lifetime`). Time grows with the number of
-operations times the width of a clock (agents + queues + barriers), not with interleavings.
+its linearisations. Races, accesses to memory in use by operations in flight, stale content, missing
+fences, leaks and deadlock are then read off the relation (`memory`, `lifetime`). Time grows with
+the number of operations times the width of a clock (agents + queues + barriers), not with
+interleavings.
 
 REFUTED carries an interleaving that was run to the fault on the engine's own machine; only weak
 synchronisation, which a machine that interleaves cannot show, carries the way to the second access

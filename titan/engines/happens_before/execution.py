@@ -91,7 +91,7 @@ class OrderedRun(RunState):
             self._lap_check.add(agent)
 
     def _execute(self, agent: int, instance: Instance) -> bool:
-        """Execute; returns whether the agent goes on."""
+        """Execute; returns whether the agent continues."""
         operation = instance.operation
         match operation:
             case ir.Access():

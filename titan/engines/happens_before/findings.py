@@ -14,7 +14,7 @@ FlightName = tuple[int, int]
 
 
 class Weight(IntEnum):
-    """DEVIATION: another interleaving may take another course, so one run does not stand for all.
+    """DEVIATION: another interleaving may take another course, so one run does not represent all.
 
     FAULT: in the order of this run, some interleaving shows the fault. WEAK: execution is ordered
     and visibility is not. INEXACT: as DEVIATION, but nothing suggests a fault.

@@ -1,7 +1,7 @@
 """Which phase each barrier operation falls into, in every interleaving.
 
 Let c be the number of phases of a barrier that are complete when an operation on it executes in the
-run. One run stands for all if, in every interleaving, every operation meets the same c:
+run. One run represents all if, in every interleaving, every operation meets the same c:
 
 - An arrival, an expectation of bytes and a completion of bytes come after the completion of phase
   c. They cannot come later than the next one, because that one counts all of them: arrivals must
@@ -11,14 +11,14 @@ run. One run stands for all if, in every interleaving, every operation meets the
   parity decides: completion c - 1 is before it, and it is itself before completion c + 1.
 
 The second half of the latter is the lapping rule. If it fails, the waiter can be held while the
-barrier goes on to c + 1: with the phase known that is a lapped wait (TTN212), otherwise the parity
-looks as if nothing had happened, and the waiter sleeps until c + 2 or for ever. If it holds, then
-in every reachable state in which the agent stands at the wait the barrier is at c - 1 or c, so the
-wait passes exactly when completion c has happened. By induction over the steps of any interleaving,
-all executed events are a down-closed part of the run's order; the first event of the run that has
-not been executed is always possible, so nothing deadlocks; and what holds for all such parts holds
-for all interleavings. Where a rule fails, the finding is a DEVIATION, to be shown by a run or
-reported as the reason why one run does not decide.
+barrier continues to c + 1: with the phase known that is a lapped wait (TTN212), otherwise the
+parity looks as if nothing had happened, and the waiter sleeps until c + 2 or forever. If it holds,
+then in every reachable state in which the agent stands at the wait the barrier is at c - 1 or c, so
+the wait passes exactly when completion c has happened. By induction over the steps of any
+interleaving, all executed events are a down-closed part of the run's order; the first event of the
+run that has not been executed is always possible, so nothing deadlocks; and what holds for all such
+parts holds for all interleavings. Where a rule fails, the finding is a DEVIATION, to be shown by a
+run or reported as the reason why one run does not decide.
 
 Barriers that the program initialises: every use is after the initialisation (and its publication,
 for engines and other CTAs) and before the invalidation.

@@ -1,9 +1,9 @@
-"""Whether waiting for a pool can block for ever.
+"""Whether waiting for a pool can block forever.
 
 A pool makes runs depend on the schedule, so taking orders nothing here. A take never blocks if what
 is certainly given before it covers all that may be taken before it. Where some may block, every
 state is examined in which all agents are at a take or at their end: if the state can be reached and
-none of these takes can go on, a run may block there. One run does not decide that.
+none of these takes can continue, a run may block there. One run does not decide that.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class PoolStates:
     gives: list[PoolChange]
 
     def may_stick(self) -> bool:
-        """Whether there may be a reachable state with takes next, none of which can go on.
+        """Whether there may be a reachable state with takes next, none of which can continue.
 
         Let B be the takes that come next in such a state: none is before another, everything that
         is after none of them has happened, and what is after one of them has not. So B alone shows
@@ -131,7 +131,7 @@ class PoolStates:
         return True
 
     def _blocks(self, chosen: int, held: dict[str, int]) -> bool:
-        """Whether none of the chosen takes can go on; no pool ever holds less than nothing."""
+        """Whether none of the chosen takes can continue; no pool ever holds less than nothing."""
         if min(held.values()) < 0:
             return False
         members = (take for n, take in enumerate(self.takes) if chosen >> n & 1)

@@ -38,7 +38,7 @@ class ProxyState:
     pending_releases: dict[tuple[int, bool], set[int]] = field(default_factory=dict)
 
     def note(self, proxy: ir.Proxy, cta: int, agent: int, write: bool) -> None:
-        """An access, or the completion of an engine's; a newer one stands for the older."""
+        """An access, or the completion of an engine's; a newer one represents the older."""
         domain = (proxy, cta)
         self.live[(domain, agent, write)] = ProxyAccess(
             domain, agent, write, proxy not in ir.CACHED

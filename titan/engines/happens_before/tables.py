@@ -1,4 +1,4 @@
-"""What a run consists of: what is in flight, queues, barriers, cells, and what all runs share."""
+"""State of a run: operations in flight, queues, barriers, cells; and data shared by all runs."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class Tracker(Observer):
         self._phases.named_arrive(named, self._at(agent), instance)
 
     def named_completed(self, named: NamedTrack, released: list[int]) -> None:
-        """All have arrived at a named barrier, and the agents in `released` go on."""
+        """All have arrived at a named barrier, and the agents in `released` continue."""
         self._phases.named_complete(named, released)
 
     def named_waited(self, named: NamedTrack, agent: int) -> None:

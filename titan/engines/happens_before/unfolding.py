@@ -2,7 +2,7 @@
 
 Control flow and assignments are local and see nothing but the agent's own variables and the sizes,
 so the list of an agent is the same in every interleaving. That is the first condition under which
-one run stands for all of them; here it holds by construction.
+one run represents all of them; here it holds by construction.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Unfolder:
             raise UnfoldingRefused(text, Reason.NO_VALUE) from None
 
     def _control(self, block: ir.Block, scope: _Scope) -> Iterator[ir.Operation | None]:
-        """The operations of a block in order; None stands for a control step."""
+        """The operations of a block in order; None represents a control step."""
         for operation in block:
             if isinstance(operation, ir.Assign):
                 scope.set(operation.variable, evaluate(operation.value, scope.names))

@@ -28,7 +28,7 @@ def comment_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """Node: execute an operation, go on at the next number."""
+    """Node: execute an operation, continue at the next number."""
 
     operation: ir.Operation
 
@@ -43,7 +43,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Node: go on at the next number where `condition` holds, at `target` otherwise."""
+    """Node: continue at the next number where `condition` holds, at `target` otherwise."""
 
     condition: Expression
     target: int
@@ -51,7 +51,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Node: go on at the number `target`, without a condition."""
+    """Node: continue at the number `target`, without a condition."""
 
     target: int
 

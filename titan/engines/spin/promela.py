@@ -198,7 +198,7 @@ class _Model:
         return [*lines, f"      clear(); {p}report() }}", "  }"]
 
     def _engine(self) -> list[str]:
-        """All engines: any flight that may go on does so."""
+        """All engines: any flight that may proceed does so."""
         p = self.prefix
         lines = [f"proctype {p}engine() {{", "end_idle:", "  do", "  :: atomic {", "    if"]
         for guard, slot, reads in self.state.engine_choices():

@@ -1,11 +1,11 @@
 """The state of a sync program as Promela variables, and the steps of its engines.
 
-Memory is one array of cells, mbarriers of all stages are one array, and so on. What is in flight
-lies in lanes: one for every agent and queue (and one for what an agent issues without a queue),
-each a row of `capacity` slots in the order of issue. A slot holds a flight (kind 1 a transfer,
-kind 2 an arrival that waits for its turn) or the mark of a commit (kind 3). Effects of a flight
-are intervals of cells; bit 0 of their flags says that they write, bit 1 that they use the generic
-proxy, the bits above hold one more than the CTA that owns the memory (0: none).
+Memory is one array of cells, mbarriers of all stages are one array, and so on. The operations in
+flight lies in lanes: one for every agent and queue (and one for what an agent issues without a
+queue), each a row of `capacity` slots in the order of issue. A slot holds a flight (kind 1 a
+transfer, kind 2 an arrival that waits for its turn) or the mark of a commit (kind 3). Effects of a
+flight are intervals of cells; bit 0 of their flags says that they write, bit 1 that they use the
+generic proxy, the bits above hold one more than the CTA that owns the memory (0: none).
 """
 
 from __future__ import annotations

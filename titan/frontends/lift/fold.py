@@ -226,7 +226,7 @@ class _Folder:
     ) -> Expression | None:
         """The stage of an array that is used, if it is a whole one each time.
 
-        Where the array is not used, a stage that stands for no memory may be due.
+        Where the array is not used, a stage that represents no memory may be due.
         """
         if array not in self.memory.arrays:
             return None

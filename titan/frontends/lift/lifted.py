@@ -27,7 +27,7 @@ LineOf = Callable[[object], str]
 class LiftedKernel:
     """A kernel file and what it was compared with.
 
-    `kernel` is as the reader read `text`. It stands for `minimum` trips and more; it was folded
+    `kernel` is as the reader read `text`. It represents `minimum` trips and more; it was folded
     from launches of the trips in `used` and compared with those in `compared` too.
     `barrier_bytes`: asynchronous operations use bytes that are a barrier at other times; that they
     are handed over in order is decided for the launches, and not by the file.
@@ -123,7 +123,7 @@ def _where(found: Difference, program: ir.SyncProgram, line_of: LineOf) -> str:
 
 
 def _read_back(text: str, table: NameTable, recordings: Sequence[Recorded], minimum: int) -> Kernel:
-    """The kernel of a text, compared with all recordings that it stands for."""
+    """The kernel of a text, compared with all recordings that it represents."""
     family, errors = decode_text(text, "<lifted>")
     if family is None:
         raise NotWritableError(f"the text is refused: {errors[0].headline}")

@@ -177,7 +177,7 @@ def _role_name(role: ir.Role, many: bool) -> str:
 def _table(
     folded: Folded, namings: Sequence[Mapping[str, str]], others: Mapping[str, str]
 ) -> NameTable:
-    """What each element stands for, under the names that were given and those that are read."""
+    """What each element represents, under the names that were given and those that are read."""
     return NameTable(
         {
             (names[array.name], stage, part): item

@@ -6,7 +6,7 @@ share an object are of one ring; in its order, each entry walks with a constant 
 one stage that exactly the same entries use are one part of an array each.
 
 A stage may have fewer objects than others (another operation cut it into fewer regions); the parts
-that are missing there stand for no memory. That can only add conflicts, never hide one.
+that are missing there represent no memory. That can only add conflicts, never hide one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A folded program taken apart again, and compared with a recording, operation by operation.
 
 This shares no code with the folding: loops are run, expressions evaluated, elements of arrays
-looked up, and what each agent does is compared as plain values. Parts of arrays that stand for no
+looked up, and what each agent does is compared as plain values. Parts of arrays that represent no
 memory are left out of the comparison; they can only add conflicts.
 """
 

@@ -1,7 +1,7 @@
 """Regions that all recordings use alike, taken as one; what cannot be in a conflict, left out.
 
 Two regions are alike if the same operations of all recordings access them in the same way. Whatever
-holds for one of them, at any time, holds for the other, so one of them stands for both.
+holds for one of them, at any time, holds for the other, so one of them represents both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def class_of(effect: ir.Effect) -> EffectClass:
 
 
 def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:
-    """The programs over fewer regions, and how many regions each of those that stay stands for."""
+    """The programs over fewer regions, and how many regions each of those that stay represents."""
     declared = {item.name: item for program in programs for item in program.buffers}
     uses: dict[str, list[int]] = defaultdict(list)  # the operations, each by number and class
     written: set[str] = set()

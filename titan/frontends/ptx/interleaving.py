@@ -1,6 +1,6 @@
-"""A found interleaving in terms of the machine: warps that go on, operations that complete.
+"""A found interleaving in terms of the machine: warps that continue, operations that complete.
 
-The engines speak of operations of the sync program; each was made of events of a warp. A warp's
+The engines refer to operations of the sync program; each was made of events of a warp. A warp's
 events come in the same order in every interleaving, so a step of the trace is "this warp runs until
 it has recorded its n-th event", and an engine's step "what this warp issued as its n-th operation
 completes".

@@ -6,7 +6,7 @@ this run. Whether that covers all interleavings is decided elsewhere (`condition
 happens-before engine, which checks that every barrier operation falls into its phase).
 
 Assumptions: lanes of a warp run in the order of the recording (each use of that is counted);
-memory of other CTAs than those that ran is not looked at; what `policies` says.
+memory of other CTAs than those that ran is not examined; what `policies` says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fault of a recording as a diagnostic that points at the code, and at its source.
 
-For this, the program is cut down to the memory that the fault concerns and decided anew, so that
+For this, the program is cut down to the memory that the fault concerns and decided again, so that
 each mark points at the very instruction that touches it, and the interleaving is short. Where that
 loses the fault, the whole program is shown.
 """

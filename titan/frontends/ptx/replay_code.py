@@ -9,8 +9,8 @@ the steps say, and what is claimed is looked for in its state. The claims that i
 - a barrier is misused (too many arrivals, one that is not live): the machine says so.
 
 A missing fence, weak synchronisation, phases that nobody waited for, named barriers that are
-arrived at twice and what is in flight at the end leave no mark on the machine: there the steps are
-followed, which is all that is confirmed.
+arrived at twice and the operations in flight at the end leave no mark on the machine: there the
+steps are followed, which is all that is confirmed.
 """
 
 from __future__ import annotations

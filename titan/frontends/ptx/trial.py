@@ -139,7 +139,7 @@ def judge_recording(
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
     if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
-        # What all operations use alike is one region; the whole program is only looked at anew
+        # What all operations use alike is one region; the whole program is only examined again
         # for the places of a fault.
         (program,), _ = merged_alike([recording.program])
         result = analyse(program)
@@ -204,7 +204,7 @@ def _conditions(
     policies: CodePolicies,
     judged: _Judged,
 ) -> None:
-    """What keeps the run from standing for all interleavings, and what it assumes."""
+    """What keeps the run from representing all interleavings, and what it assumes."""
     reasons = judged.reasons
 
     def at(instruction: int) -> str:

@@ -35,7 +35,7 @@ LOST = "not_followed"
 
 
 def lost(value: Value) -> str:
-    """A name that stands for a number that is not followed; using it is refused later."""
+    """A name that represents a number that is not followed; using it is refused later."""
     return LOST if not isinstance(value, Unknown) else f"{LOST}: {value.reason}"
 
 

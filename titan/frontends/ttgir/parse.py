@@ -1,7 +1,7 @@
 """Reads the text of TTGIR: functions, operations, regions, attributes and locations.
 
 Only the form that Triton prints is read: one operation a line, regions in braces at the end of a
-line. What an operation means is not looked at here, so operations that nobody knows are read like
+line. What an operation means is not examined here, so operations that nobody knows are read like
 others. Faults are located, and all functions without a fault are still read.
 """
 

@@ -46,7 +46,7 @@ def _divisors(expression: Expression, found: dict[str, int]) -> None:
 
 
 def _assignments(sizes: Sizes) -> Iterator[dict[str, int]]:
-    """Values of all arguments: multiples of what they are divided by, and beside them."""
+    """Values of all arguments: multiples of what they are divided by, and next to them."""
     units: dict[str, int] = {}
     for _, value in sizes:
         _divisors(value, units)

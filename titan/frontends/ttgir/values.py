@@ -1,4 +1,4 @@
-"""What values of TTGIR stand for: integers, views of memory, and what is not known.
+"""What values of TTGIR represent: integers, views of memory, and what is not known.
 
 Integers are expressions of kernel arguments, loop variables and counters (`integers.py`); values of
 data are never known. Overflow, and negative dividends of kernel arguments, are assumed away.

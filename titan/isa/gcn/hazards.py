@@ -2,7 +2,7 @@
 
 Between a vector instruction that writes a scalar register and a buffer instruction that reads it
 five wait states must pass; between a write of M0 and a copy to LDS one. Every instruction is one,
-`s_nop N` is N + 1. Looked at backwards over all paths. Sources: CDNA3 instruction set architecture
+`s_nop N` is N + 1. Checked backwards over all paths. Sources: CDNA3 instruction set architecture
 4.5 (manually inserted wait states); HARDWARE A14.
 """
 

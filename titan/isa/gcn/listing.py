@@ -1,7 +1,7 @@
 """Reads the disassembly of an AMDGPU code object as far as synchronisation goes.
 
 Text of `llvm-objdump -d`: instructions with their addresses and branch targets. Events are what a
-wave does that the sync program speaks of; arithmetic is none. A wait for lgkmcnt above 0 is the
+wave does that the sync program refers to; arithmetic is none. A wait for lgkmcnt above 0 is the
 compiler's own and no event.
 """
 

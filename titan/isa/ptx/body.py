@@ -28,7 +28,7 @@ from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, UNKNOWN, Scanner, split_at_commas
 from titan.isa.ptx.scopes import Scopes
 
-_LEAVING = ("ret", "exit", "trap", "bra", "brx")  # do not go on to the next instruction
+_LEAVING = ("ret", "exit", "trap", "bra", "brx")  # do not continue to the next instruction
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _TABLE = re.compile(r"\s*\.(branchtargets|calltargets|callprototype)\b")
 _GUARD = re.compile(r"@\s*(!?)\s*([%A-Za-z_$][\w$]*)\s*")

@@ -14,7 +14,7 @@ NO_JOIN = -1
 
 
 def successors(steps: Sequence[DecodedStep], index: int, end: int) -> tuple[int, ...]:
-    """The instructions that may follow; `end` stands for the end of the function."""
+    """The instructions that may follow; `end` represents the end of the function."""
     step = steps[index]
     behind = min(index + 1, end)
     if step.op is Op.BRANCH:

@@ -18,7 +18,7 @@ schedule only; what holds in every schedule follows from `completes`, `queue` an
 
 **Registers** are numbered as in the decoded program; a breach names them as the PTX text does.
 
-Conditions of confluence (why one run may stand for all interleavings) are in `outcome.py`.
+Conditions of confluence (why one run may represent all interleavings) are in `outcome.py`.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class ArriveEvent(Event):
 
     `drop`: arrive_drop. `no_complete`: `.noComplete`. `phase`: the number of the phase that the
     arrival counted for, from 0. `completed`: it completed that phase (in this schedule).
-    `remote`: `.shared::cluster` form. A fault of counting is a `BarrierMisuse` beside it.
+    `remote`: `.shared::cluster` form. A fault of counting is a `BarrierMisuse` next to it.
     """
 
     barrier: BarrierAddress
@@ -457,7 +457,7 @@ class FenceEvent(Event):
 @dataclass(frozen=True, slots=True)
 class TensorAllocate(Event):
     """tcgen05.alloc gave `columns` columns at `column`, and wrote the address to shared memory (an
-    `AccessEvent` beside it).
+    `AccessEvent` next to it).
     """
 
     column: int

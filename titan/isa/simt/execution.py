@@ -2,12 +2,12 @@
 
 **Scheduling.** Clusters start in order, the next one when those before are finished or wait. In a
 round every fragment of every warp runs up to a quantum of instructions; asynchronous operations
-complete a few rounds after their issue, at the latest when nothing else can go on. Everything is a
-function of the seed.
+complete a few rounds after their issue, at the latest when nothing else can continue. Everything is
+a function of the seed.
 
 **Divergence.** A fragment is a set of lanes with one instruction pointer. A divergent branch splits
-it; the parts wait for each other where the arms meet, as long as anything else can go on: if not,
-those that wait there go on alone. No lane's progress depends on reconvergence.
+it; the parts wait for each other where the arms meet, as long as anything else can continue: if
+not, those that wait there continue alone. No lane's progress depends on reconvergence.
 
 **Waiting.** A false result of try_wait or test_wait is seen by the program. If the same fragment
 polls the same barrier at the same instruction again, with no event in between, it sleeps until the

@@ -24,7 +24,7 @@ def arrive_at_join(fragment: Fragment) -> None:
 
 
 def remove(fragment: Fragment) -> None:
-    """End the fragment; its lanes go on in another one, or not at all."""
+    """End the fragment; its lanes continue in another one, or not at all."""
     fragment.dead = True
     fragment.warp.fragments.remove(fragment)
 

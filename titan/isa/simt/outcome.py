@@ -46,7 +46,7 @@ class Ending(IntEnum):
 
     FINISHED = 0
     HUNG = 1
-    FAULT = 2  # the run could not go on: `site`, `reason`
+    FAULT = 2  # the run could not continue: `site`, `reason`
     REFUSED = 3  # the machine would have to guess: `site`, `reason`
     BUDGET = 4
 

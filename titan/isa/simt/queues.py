@@ -1,7 +1,7 @@
 """Groups of asynchronous operations: commit, wait, and the queues of tcgen05.
 
 A wgmma is one operation of four warps, and so is the group that it belongs to: a warp that waits
-for a group goes on when each warp of its warpgroup has committed it (PTX, wgmma.commit_group: "a
+for a group continues when each warp of its warpgroup has committed it (PTX, wgmma.commit_group: "a
 new wgmma-group per warpgroup").
 """
 

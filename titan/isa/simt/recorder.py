@@ -167,7 +167,7 @@ class Recorder:
         self.end(Ending.REFUSED, fragment, reason)
 
     def fault(self, fragment: Fragment, reason: str) -> NoReturn:
-        """End the run as FAULT, where the program cannot go on; raises EndedRun."""
+        """End the run as FAULT, where the program cannot continue; raises EndedRun."""
         self.end(Ending.FAULT, fragment, reason)
 
     def end(self, ending: Ending, fragment: Fragment, reason: str) -> NoReturn:

@@ -35,7 +35,7 @@ class Join:
 
 @dataclass(eq=False, slots=True)
 class Blocked:
-    """Why a fragment waits. `ready` says whether it may go on, `resume` does what follows.
+    """Why a fragment waits. `ready` says whether it may continue, `resume` does what follows.
 
     `waiter` describes it if the run hangs.
     """

@@ -1,4 +1,5 @@
-"""The Python machine led along an interleaving: which warp goes on, and which operation completes.
+"""The Python machine led along an interleaving: which warp continues, and which operation
+completes.
 
 Nothing happens by itself: a warp runs until it has recorded so many events, an asynchronous
 operation completes when it is asked to, or when the warp itself waits for it. A warp's own events

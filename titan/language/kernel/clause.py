@@ -1,6 +1,6 @@
 """One statement as written: its verb, what it acts on, and its options.
 
-A verb with its options beside it, or in braces with what it acts on, and a bare `finalize` all
+A verb with its options next to it, or in braces with what it acts on, and a bare `finalize` all
 become a `Clause`; what the words mean is decided by the modules that read clauses.
 """
 

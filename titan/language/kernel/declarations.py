@@ -177,11 +177,11 @@ class Declarations:
                 continue
             what = f"{section.noun} {quoted(name)}"
             fields = self._fields(section, names[name], what, span)
-            # Statements look the name up, so that it stands for something even where it is faulty.
+            # Statements look the name up, so that it represents something even where it is faulty.
             read(name, fields or Fields(Mapping((), span), {}), span)
 
     def _fields(self, section: Section, node: Node, what: str, span: Span) -> Fields | None:
-        """The keys of a declaration; a scalar stands for its main key."""
+        """The keys of a declaration; a scalar represents its main key."""
         required = [key.name for key in section.keys if key.required]
         optional = [key.name for key in section.keys if not key.required]
         if isinstance(node, Scalar) and not node.is_null and section.short:

@@ -138,7 +138,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All kernels that one file stands for: one for every combination of its sizes."""
+    """All kernels that one file represents: one for every combination of its sizes."""
 
     name: str
     path: str

@@ -1,6 +1,6 @@
 """Names in scope, expressions and references of a kernel file, with their faults located.
 
-A name stands for an expression: a size for its number, a loop variable or parameter for itself, a
+A name represents an expression: a size for its number, a loop variable or parameter for itself, a
 `let` name for what it abbreviates. Expressions come out with everything folded that is known.
 """
 
@@ -66,7 +66,7 @@ class KernelTerms:
     # Expressions
 
     def expression(self, node: Node, scope: NameScope, what: str) -> Expression | None:
-        """An expression, its names replaced by what they stand for."""
+        """An expression, its names replaced by what they represent."""
         if not isinstance(node, Scalar) or node.is_null:
             self.reader.error(
                 "TTN008", f"{what} must be an integer expression, not {kind(node)}", node.span

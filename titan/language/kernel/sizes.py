@@ -1,6 +1,6 @@
 """Sizes of a kernel: numbers, sweeps, computed sizes and parameters; overrides from outside.
 
-A sweep multiplies: the file stands for one kernel for every combination of its numbers.
+A sweep multiplies: the file represents one kernel for every combination of its numbers.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class _Rewriter:
         return ", ".join(texts) if whole and texts else None
 
     def beside(self, key: str, node: Mapping) -> list[str] | None:
-        """A verb with its options in braces: the options go beside it."""
+        """A verb with its options in braces: the options go next to it."""
         verb = VERB_OF[key]
         if verb.object is ValueForm.ASSIGNMENTS:
             return None

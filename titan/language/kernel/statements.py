@@ -99,7 +99,7 @@ class Statements:
             raise TooMany
 
     def statement(self, clause: Clause, scope: NameScope, depth: int) -> Made:
-        """What one clause stands for, `when` included."""
+        """What one clause represents, `when` included."""
         verb = clause.verb.name
         if verb in self.verbs:
             made = self.verbs[verb](clause, scope, depth)

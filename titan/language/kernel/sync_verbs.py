@@ -350,7 +350,7 @@ class SyncVerbs:
         proxy: ir.Proxy,
         ctas: tuple[int, ...] = (),
     ) -> list[ir.Effect]:
-        """The accesses that a memory reference or a list of them stands for."""
+        """The accesses that a memory reference or a list of them represents."""
         if node is None:
             return []
         if isinstance(node, Sequence):

@@ -83,7 +83,7 @@ class Key:
 class Section:
     """A top-level section that maps names to declarations of one kind.
 
-    `short` is the key that a scalar in place of the mapping stands for.
+    `short` is the key that a scalar in place of the mapping represents.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Kernel files to begin with: commented, and verified as they stand for any number of tiles.
+"""Kernel files to begin with: commented, and verified as they represent any number of tiles.
 
 Where the target has bulk copies and mbarriers, roles form a chain: the first fills a ring from
 global memory, each next one reads the ring before it and fills the one behind it, the last only

@@ -1,6 +1,6 @@
 """Poison that the index of a stage does not determine: a flag in shared memory for each stage.
 
-Where the producer decides by a number of its own for every iteration (`{any: true, per: t}`: what
+Where the producer decides by a separate number for every iteration (`{any: true, per: t}`: what
 it finds in its data), a consumer cannot compute whether a tile is poisoned. The producer then
 writes a flag beside the stage before it hands over the stage, and `when poisoned` reads it. Both
 are plain accesses: that the flag is written before it is read, and read before it is written again,

@@ -1,9 +1,9 @@
 """Whether a sync program makes the accesses of its protocol: both are run, agent by agent.
 
 Shares no code with lowering. For each agent and each buffer of a ring, the protocol says in order
-which stage is written or read and which index it stands for. The sync program must make the same
+which stage is written or read and which index it represents. The sync program must make the same
 accesses in the same order, each with that index as the tile it writes or means to see: then "no
-stale read, no overwrite" of the sync program speaks of the tiles of the protocol. Waits take no
+stale read, no overwrite" of the sync program refers to the tiles of the protocol. Waits take no
 part, since control flow does not depend on them; whether they suffice is what the engines decide.
 Accesses that follow each other with nothing in between count once (a stage filled in parts).
 

@@ -22,7 +22,7 @@ from titan.sync.expression import (
     substitute,
 )
 
-INDEX = "$index"  # stands for the ring index in a rewritten expression
+INDEX = "$index"  # represents the ring index in a rewritten expression
 
 
 @dataclass(frozen=True, slots=True)

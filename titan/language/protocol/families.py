@@ -50,7 +50,7 @@ class AgentClass:
 
     @property
     def name(self) -> str:
-        """The role's name; with the member's number where the class stands for one agent only."""
+        """The role's name; with the member's number where the class represents one agent only."""
         return self.role.name if self.multiplicity > 1 else f"{self.role.name}[{self.member}]"
 
 
@@ -93,7 +93,7 @@ class StatementFamily:
         return (*ranges, *self.conditions)
 
     def renamed(self, suffix: str) -> StatementFamily:
-        """The same family with other variables, to speak of two executions at once."""
+        """The same family with other variables, to refer to two executions at once."""
         values: dict[str, Expression | int] = {
             loop.name: Name(loop.name + suffix) for loop in self.loops
         }

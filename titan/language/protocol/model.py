@@ -1,7 +1,7 @@
 """The protocol level: roles that acquire, produce, wait, issue, drain and release ring stages.
 
 Iteration `index` of a ring of depth D uses stage `index mod D` in epoch `index div D`; nothing here
-speaks of a stage without its epoch. Data only: `titan/language/protocol/typestate.py` checks it for
+refers to a stage without its epoch. Data only: `titan/language/protocol/typestate.py` checks it for
 every number of tiles, `titan/language/lower/` turns it into a sync program for one target.
 Source: seed formulation, sections 1 and 2 (two-semaphore handshake, unified time loop).
 """
@@ -253,4 +253,4 @@ class Protocol:
     policies: Policies = DEFAULT_POLICIES
     span: Span | None = field(default=None, compare=False)
     barriers: tuple[Barrier, ...] = ()  # of primitives; those of rings are made by lowering
-    queue_kinds: tuple[tuple[str, str], ...] = ()  # of declared queues: the counters they stand for
+    queue_kinds: tuple[tuple[str, str], ...] = ()  # of declared queues: the counters they represent

@@ -130,7 +130,7 @@ def matching(family: StatementFamily, index: Expression, wanted: Expression) -> 
 
 
 def _resolved(family: StatementFamily, values: Values) -> FamilyExecution:
-    """Values may speak of outer variables of the same family; put them in, from the outside."""
+    """Values may refer to outer variables of the same family; put them in, from the outside."""
     done: Values = {}
     for loop in family.loops:
         done[loop.name] = substitute(values[loop.name], done)

@@ -19,7 +19,7 @@ from titan.language.protocol.families import UnsupportedProtocol
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, linear_form
 
 RESOURCES_MAX = 20_000_000  # of one question, in the units of z3 (rlimit), not in time
-TERMS_MAX = 150_000  # of all questions of a protocol, made or looked at
+TERMS_MAX = 150_000  # of all questions of a protocol, made or examined
 SMALL = (1, 2, 3, 4, 6, 9, 14)  # bounds on sizes in a counterexample, tried in turn
 
 
@@ -151,7 +151,7 @@ class Terms:
         return left > right
 
     def count(self, terms: int) -> None:
-        """So many terms more, made or looked at. Raises UnsupportedProtocol beyond TERMS_MAX."""
+        """So many terms more, made or examined. Raises UnsupportedProtocol beyond TERMS_MAX."""
         self.made += terms
         if self.made > TERMS_MAX:
             text = f"the questions of its rules have more than {TERMS_MAX:,} terms"

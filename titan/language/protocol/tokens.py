@@ -27,7 +27,7 @@ Key = tuple[str, int]  # ring, index
 class Breach:
     """A broken rule: its code, a sentence, and the events to point at (the first is primary).
 
-    `hangs`: an agent waits for ever for what is done elsewhere, not for what nobody does.
+    `hangs`: an agent waits forever for what is done elsewhere, not for what nobody does.
     """
 
     code: str

@@ -321,7 +321,7 @@ class BulkCopy(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class AsyncStore(LitmusInstruction):
-    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier beside it.
+    """`st.async`: a weak, asynchronous store; completes `size` bytes on an mbarrier next to it.
 
     With a `reduction` it is `red.async`: an atomic operation, relaxed at cluster scope.
     """

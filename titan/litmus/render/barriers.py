@@ -92,7 +92,7 @@ def cluster_phases(layout: LitmusLayout) -> dict[int, int]:
 
 
 def check_barriers(test: LitmusTest, layout: LitmusLayout) -> None:
-    """Raises `NotRenderable` for a barrier that does not exist or that would wait for ever."""
+    """Raises `NotRenderable` for a barrier that does not exist or that would wait forever."""
     for seat in layout.seats:
         for step in seat.thread.instructions:
             if isinstance(step, Barrier):

@@ -399,7 +399,7 @@ class Writer:
         )
 
     def _async_store(self, step: ast.AsyncStore) -> Assembly:
-        """The address may be of any CTA of the cluster; the mbarrier lies beside it."""
+        """The address may be of any CTA of the cluster; the mbarrier is next to it."""
         space, address = self.place(step.location, step)
         _, barrier = self.place(step.barrier, step)
         homes = {self.layout.cells[name].cta for name in (step.location, step.barrier)}

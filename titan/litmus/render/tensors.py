@@ -89,7 +89,7 @@ def check(test: LitmusTest) -> None:
 
 
 def check_launch(test: LitmusTest, layout: LitmusLayout) -> None:
-    """Raises `NotRenderable` where CTAs could wait for each other's tensor memory for ever."""
+    """Raises `NotRenderable` where CTAs could wait for each other's tensor memory forever."""
     if layout.cluster_ctas > 1 and any(map(uses_tensors, test.threads)):
         raise NotRenderable(
             "tensor memory", "tcgen05 in a cluster of several ctas is not rendered", test.span

@@ -1,4 +1,4 @@
-"""Events of a litmus test and what relates them statically: the data that the axioms speak of."""
+"""Events of a litmus test and what relates them statically: the data that the axioms refer to."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from titan.litmus.smt.terms import both, negation
 class ThreadEvents:
     """Adds the events of thread `number` to the graph; `at` is (copy of the loop, instruction).
 
-    `blocked`: the states that stay at a blocking event for ever, each with the registers that would
+    `blocked`: the states that stay at a blocking event forever, each with the registers that would
     have been assigned later.
     """
 

@@ -48,7 +48,7 @@ class Operation:
     `registers` counts 32-bit words of the whole tile, `warps` the warps that issue it together,
     `issue_cycles` how long its own warps are busy issuing it (None: as long as it occupies units),
     `spill_cycles` the price of handing its value to another warp group. `inside`: the position of
-    the operation that stands for the inner loop that this one is in.
+    the operation that represents the inner loop that this one is in.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Which address is which barrier, and where the regions of buffers lie: found while comparing.
 
-The emitter may put things where it likes, but every address must stand for one thing everywhere.
+The emitter may put things where it likes, but every address must represent one thing everywhere.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Bindings:
     accesses: set[tuple[Range, tuple[BufferRegion, ...], int]] = field(default_factory=set)
 
     def barrier(self, address: int, place: Place) -> bool:
-        """Whether the address stands for this barrier; its first use binds it."""
+        """Whether the address represents this barrier; its first use binds it."""
         return _bind(self.barriers, self.addresses, address, place)
 
     def name(self, number: int, place: Place) -> bool:
-        """Whether the number stands for this named barrier; its first use binds it."""
+        """Whether the number represents this named barrier; its first use binds it."""
         return _bind(self.ids, self.named, number, place)
 
     def extent(self, region: BufferRegion, ranges: frozenset[Range]) -> bool:

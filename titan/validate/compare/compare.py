@@ -1,7 +1,7 @@
 """Compares what the compiler made of a kernel with its sync program, thread by thread.
 
 For a launch, a CTA or its cluster runs on the machine of warps (`threads.py`), every agent goes
-through its role (`expected.py`), and what two lanes of every warp have done is put beside it: the
+through its role (`expected.py`), and what two lanes of every warp have done is put next to it: the
 same operations in
 the same order, on the same barriers, with the same parities, counts, bytes and pending groups, and
 none besides. Operations of all threads must be in both lanes of all warps of the agent, arrivals in
@@ -9,7 +9,7 @@ one lane of each warp or of one, copies and their groups in one thread. The coun
 initialised with is that of the program times the warps that arrive for one agent.
 
 A comparison covers the launches that are gone through, not all of them. Sizes of boxes are taken
-from the manifest. What the numbers in registers are is not looked at.
+from the manifest. What the numbers in registers are is not examined.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _Whole:
         cut = (rank, thread) not in self.ran.ended
         whole = self.ran.events[(rank, thread)]
         if cut and whole and whole[-1].kind == "sync":
-            whole = whole[:-1]  # where it waits for ever
+            whole = whole[:-1]  # where it waits forever
         prologue, events = _split(whole, threads, self.ctas > 1)
         if prologue is None:
             if cut:

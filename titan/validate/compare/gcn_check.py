@@ -192,7 +192,7 @@ class _Builder:
             return here
         writes = any(effect.write for effect in item.effects)
         event = WRITE if writes else READ
-        free.add(event)  # the accesses may go on until the wait for them
+        free.add(event)  # the accesses may continue until the wait for them
         behind = self._event(here, event, free, f"a {event} of LDS")
         # Lanes without a share of a tile write nothing, and a wave of such lanes branches around.
         return self._join([here, behind], free) if writes else behind

@@ -21,7 +21,7 @@ NOTED = frozenset(
     ("mbarrier", "cp", "wgmma", "fence", "bar", "barrier", "setmaxnreg", "tcgen05", "multimem")
 )
 Range = tuple[int, int]  # first byte, and the one after the last
-Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are looked at
+Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are examined
 Threads = dict[tuple[int, int], list["ThreadEvent"]]  # by rank and number in the CTA
 
 _PLAIN_PRODUCT = {"mma", "cta_group::1", "kind::f16", "kind::f8f6f4"}
@@ -89,7 +89,7 @@ class EventReader:
     def read(
         self, events: Iterable[ev.Event], lanes: Lanes, into: Threads, ended: set[tuple[int, int]]
     ) -> None:
-        """Take the events apart; `lanes` are those of each warp that are looked at."""
+        """Take the events apart; `lanes` are those of each warp that are examined."""
         for event in events:
             reported = self._reported(event)
             for lane in lanes.get(event.warp, ()) if event.cta in self.ranks else ():
@@ -125,7 +125,7 @@ class EventReader:
         into[thread].append(ThreadEvent(kind, values, here.modifiers, here.line, met, spans))
 
     def _passed_by(self, event: ev.Event, thread: tuple[int, int], into: Threads) -> None:
-        """A thread that goes on after a failed test does not wait."""
+        """A thread that continues after a failed test does not wait."""
         if isinstance(event, ev.Finish | ev.Assumption | ev.PollSteered):
             return
         poll = self.tested.pop(thread, None)
@@ -142,7 +142,7 @@ class EventReader:
     # ---------------------------------------------------------------------------- kinds
 
     def _reported(self, event: ev.Event) -> Reported | None:
-        """Kind, numbers and spans of an event; None for what is not looked at."""
+        """Kind, numbers and spans of an event; None for what is not examined."""
         reader = _READERS.get(type(event))
         if reader is not None:
             return reader(self, event)

@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 STEPS_MAX = 3_000_000  # warp instructions of one cluster
-# A tensor large enough for all that small launches touch; data are not looked at.
+# A tensor large enough for all that small launches touch; data are not examined.
 _EXTENT, _FIRST_STRIDE_BITS, _BASE_BITS = 1 << 16, 20, 44
 _TYPES = {"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11}
 _SWIZZLES = {"none": 0, "32b": 1, "64b": 2, "128b": 3}

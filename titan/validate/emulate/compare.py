@@ -139,7 +139,7 @@ def difference(
 
 
 def _inner_error(tile: TileProgram) -> float:
-    """Relative to the largest output: of sums, and of narrow values on which an mma goes on."""
+    """Relative to the largest output: of sums, and of narrow values on which an mma continues."""
     narrow = {
         operation.name: operation.result.dtype
         for operation in tile.operations

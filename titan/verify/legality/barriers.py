@@ -316,7 +316,7 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
 
 
 def _elsewhere(case: Case, missing: int, name: str) -> tuple[str, ...]:
-    """Roles that are not counted, use global memory alone, and may stand for who runs elsewhere."""
+    """Roles that are not counted, use global memory alone, and may represent who runs elsewhere."""
     found = []
     for role in case.program.roles:
         mine = [item for owner, item in case.operations if owner is role]

@@ -1,7 +1,7 @@
 """Completion: an operation is waited for where it completes, and reaches whom it can.
 
 The facts are rows of `backends/<target>/completion.yaml`. A queue kind that the target lacks
-is judged by the targets that have it (`TTN427` warns of it); a queue without a kind stands for what
+is judged by the targets that have it (`TTN427` warns of it); a queue without a kind represents what
 the file does not say, and is assumed to fit.
 """
 

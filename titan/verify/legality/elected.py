@@ -77,7 +77,10 @@ _UNFENCED = {
 }  # by a fence of one thread
 _LASTING = frozenset((*_UNFENCED, *_UNFENCED.values()))  # no synchronisation ends them
 _WHOLE_FENCES = (FenceKind.ASYNC, FenceKind.ASYNC_RELEASE)
-_WAITED = {"copy": "read", "fill": "filled"}  # what is in flight, and what it is once waited for
+_WAITED = {
+    "copy": "read",
+    "fill": "filled",
+}  # in flight, and once waited for
 Conditions = frozenset[tuple[Expression, bool]]
 
 

@@ -65,7 +65,7 @@ def judge_all(
     progress: Callable[[int, int], None] | None = None,
     decide_all: DecideAll | None = None,
 ) -> Score:
-    """Judge every mutant. A program that is not verified itself has no mutants to speak of.
+    """Judge every mutant. A program that is not verified itself has no mutants.
 
     `progress` is called with the mutants that are judged and with how many there are. `decide_all`
     may decide several at the same time; it gives the decisions in the order of the programs.

@@ -297,7 +297,7 @@ static int agent_commutes(search_t *s, word *w)
     return total > first ? STAYS : DONE;
 }
 
-/* t against U as it stands. */
+/* t against U as written. */
 static int commutes(search_t *s, word *w)
 {
     const struct closure *c = s->closure;
@@ -307,7 +307,7 @@ static int commutes(search_t *s, word *w)
     return c->flight ? engine_commutes(s, w) : agent_commutes(s, w);
 }
 
-/* Those who have lost their way go on without numbers, and the others as far as that lets them.
+/* Those who have lost their way continue without numbers, and the others as far as that lets them.
  * What depends on it may depend on a size: NEED instead of STAYS, if one is open. */
 static int widen_all(search_t *s, word *w)
 {

@@ -1,7 +1,7 @@
 /* U where an agent's way depends on what is not decided: anything its control flow can reach.
  *
  * The closure (closure.c) follows agents by their numbers. Where it would have to know a size that
- * is still open, or has gone far enough, it goes on without numbers: every operation that control
+ * is still open, or has gone far enough, it continues without numbers: every operation that control
  * flow leads to from there is in U, with every value its expressions can have, any number of times,
  * and every wait passes. The one wait that is kept is that of an agent for the flight of t itself
  * on a queue: U is what happens before t, so it is never passed. Sets only grow by that, so U stays

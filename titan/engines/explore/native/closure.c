@@ -7,8 +7,8 @@
  * can get. U is an over-approximation by optimism: a wait passes as soon as the arrivals and bytes
  * in U could have completed the phase that it waits for, ignoring their order; what one agent does
  * only ever adds to that. A closure runs to its fixpoint; where it gets too long, or would have to
- * know a size that is open, it goes on without numbers (beyond.c); one that meets an operation that
- * is not understood here (initialisation, invalidation) fails and t is not taken.
+ * know a size that is open, it continues without numbers (beyond.c); one that reaches an operation
+ * that is not understood here (initialisation, invalidation) fails and t is not taken.
  *
  * Independent of u in U means: t stays possible after u; u after t leads where t after u leads; and
  * if u is faulty where t is possible, it is faulty after t. Per kind of t:
@@ -25,7 +25,7 @@
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
  *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
  *    has whether an access rests on something unknown. Masks are only united, and what happens
- *    anew is forgotten everywhere, in either order. What depends on the order is left out: a wait
+ *    again is forgotten everywhere, in either order. What depends on the order is left out: a wait
  *    for a queue, which learns of what is over by chance, where something is still to be written;
  *    what a token or a cluster barrier publishes while its phase may end; and fences with marks,
  *    which take the place of accesses, against whoever rests on these.
@@ -35,7 +35,7 @@
  * So (Godefroid's theorem for persistent sets) a fault that a sequence of steps leads to from s is
  * also reached after t, by the same sequence without t.
  *
- * Why no step is put off for ever. Where control flow counts off its passes (endings.py), every
+ * Why no step is put off forever. Where control flow counts off its passes (endings.py), every
  * run with given sizes ends: from a state s with given sizes no run is longer than some L(s),
  * and after t it is less. By induction on L, whichever t is taken at each state, the fault is
  * found; shifted states are bisimilar, so they have the same L for the sizes shifted with them.
@@ -44,12 +44,12 @@
  * docs/explanation/any_number.md says this at length.
  *
  * Where some loop does not count off its passes, consider an infinite path of such choices; at a
- * state that is expanded fully the sequence goes on, so let there be none. If shifts stop, the path
- * runs into a cycle of stored states without shift, where sizes are not split either (their bounds
- * would rise): the state of the cycle that was expanded last leads to one expanded before, and such
- * a t is not taken. If shifts go on, they are fair ones, since a t whose successor is shifted
+ * state that is expanded fully the sequence continues, so let there be none. If shifts stop, the
+ * path runs into a cycle of stored states without shift, where sizes are not split either (their
+ * bounds would rise): the state of the cycle that was expanded last leads to one expanded before, and such
+ * a t is not taken. If shifts continue, they are fair ones, since a t whose successor is shifted
  * unfairly is not taken: by fair() in quotient.c every agent that has not ended has members in the
- * class, so it goes on for ever, and every operation in flight has a tile that gets older with the
+ * class, so it goes on forever, and every operation in flight has a tile that gets older with the
  * class; one that never finished would become `ancient`, and the shift unfair. So each agent and
  * engine takes its next step some time, which is then the first of its steps in the sequence, and
  * the sequence gets shorter.

@@ -254,7 +254,7 @@ static int lives_in(const search_t *s, const word *region, int agent, int class)
 
 /* Whether shifting the class again and again means that every agent goes on and every operation
  * in flight finishes: each running agent has members of the class, and each flight gets older by
- * the count of the class or of its companion. Then no step is put off for ever (closure.c). */
+ * the count of the class or of its companion. Then no step is put off forever (closure.c). */
 static int fair(const search_t *s, const word *w, int number)
 {
     const class_t *class = (const class_t *)s->program->classes_table + number;

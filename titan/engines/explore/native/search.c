@@ -62,7 +62,7 @@ static int first_state(search_t *s, word *w)
     return DONE;
 }
 
-/* Whether the search can go on past what broke: a limit, met in one state. The verdict is then
+/* Whether the search can continue past what broke: a limit, met in one state. The verdict is then
  * never "verified", but a fault that other states lead to is still found. */
 static int passes_over(search_t *s, int result)
 {

@@ -273,7 +273,7 @@ static const uint8_t *stored(const search_t *s, uint32_t state)
     return s->chunks[s->offset[state] / CHUNK_BYTES] + s->offset[state] % CHUNK_BYTES;
 }
 
-/* A slot holds the hash beside the number, so that a probe rarely looks at a state in vain. */
+/* A slot holds the hash beside the number, so that a probe rarely examines a state in vain. */
 static uint64_t slot_of(uint32_t hash, uint32_t state)
 {
     return (uint64_t)hash << 32 | ((uint64_t)state + 1);

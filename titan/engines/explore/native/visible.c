@@ -1,6 +1,6 @@
 /* What agents know of the accesses of others, beyond the order in which these were executed.
  *
- * Followed only in programs where an engine's completion may have to stand for what its issuer did
+ * Followed only in programs where an engine's completion may have to represent what its issuer did
  * before (titan/sync/relays.py): completed bytes publish their own copy, an arrival of an engine
  * what its queue has finished, and nothing else. An event is the last write of a cell, or the
  * last synchronous read of a cell by one agent; a proxy fence of either takes its place. A write
@@ -105,7 +105,7 @@ static void fenced(const search_t *s, word *w, word events, int agent)
 
 /* An access of an agent that knows `more` than others see it know.
  *
- * An event stands for one last write. Of a cell that reductions write without an order between them
+ * An event represents one last write. Of a cell that reductions write without an order between them
  * there are several, so whoever knows of one is not known to know of all. */
 static void rests_on(search_t *s, const word *w, int agent, word cell, const effect_t *effect,
                      word more)

@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     int32_t data_type, rank, interleave, channels, pixels, swizzle, fill;
     int64_t base, dimensions[5], stride_bytes[5], box[5], element_strides[5], lower[5], upper[5];
-    const uint8_t *bytes; /* the 128 bytes that stand for the map */
+    const uint8_t *bytes; /* the 128 bytes that represent the map */
 } titan_map;
 typedef struct {
     int32_t grid[3], block[3], cluster[3];
@@ -132,7 +132,7 @@ typedef struct {
 typedef struct { int64_t size; uint8_t *data, *state; } Bytes;
 typedef struct { int64_t number; Bytes bytes; } Page;
 
-/* One register of a warp: `uniform`: lane 0 stands for all. An opaque lane holds its site. */
+/* One register of a warp: `uniform`: lane 0 represents all. An opaque lane holds its site. */
 typedef struct { uint64_t v[32]; uint32_t opaque; int32_t uniform; } Value;
 
 typedef struct Join Join;

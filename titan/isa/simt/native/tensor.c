@@ -80,7 +80,7 @@ static void shared_operand(Machine *machine, Fragment *fragment, uint32_t lanes,
                            Cta **ctas, int cta_count, Effects *effects)
 {
     Descriptor d;
-    if (NUMBERS) return; /* what is read is looked at when it is */
+    if (NUMBERS) return; /* what is read is checked when it is */
     if (!decode_descriptor(value, tensor, &d)) {
         int32_t none = of_range(machine, SHARED, fragment->warp->cta->number, 0, 0);
         RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_DESCRIPTOR, none, 0);

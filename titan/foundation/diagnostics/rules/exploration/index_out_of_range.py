@@ -12,7 +12,7 @@ a barrier that belongs to others.
 
 ## Example
 
-    - wait: full[t]                    # `full` has `depth` stages, t goes on to tiles - 1
+    - wait: full[t]                    # `full` has `depth` stages, t runs to tiles - 1
       phase: 0
 
 ## What to do

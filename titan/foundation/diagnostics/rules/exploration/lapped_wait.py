@@ -8,7 +8,7 @@ passes on an older phase, or misses the one meant because the barrier has gone r
 ## Why it is a fault
 
 A parity cannot distinguish phase `k` from phase `k + 2`. The wait passes too early and the data is
-stale, or the waiter sleeps for ever. A deeper ring does not help: the slowest of several waiters is
+stale, or the waiter sleeps forever. A deeper ring does not help: the slowest of several waiters is
 lapped.
 
 ## Example

@@ -1,4 +1,4 @@
-"""an alias inside the node that it stands for
+"""an alias inside the node that it represents
 
 ## What it means
 

@@ -7,7 +7,7 @@ characters that YAML forbids.
 
 ## Why it is a fault
 
-A verdict speaks of a text; without one there is nothing to speak of. Control characters are refused
+A verdict refers to a text; without one there is nothing to refer to. Control characters are refused
 because they can make a terminal show another text than the one judged.
 
 ## Example

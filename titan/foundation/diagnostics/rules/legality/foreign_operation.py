@@ -8,7 +8,7 @@ from its arrivals on NVIDIA.
 
 ## Why it is a fault
 
-The verdict is about a program that this target cannot run as it stands. It is a warning, because a
+The verdict is about a program that this target cannot run as written. It is a warning, because a
 model may borrow a word whose behaviour fits: an mbarrier for a flag in memory, for instance.
 
 ## Example

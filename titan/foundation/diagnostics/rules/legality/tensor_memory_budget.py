@@ -7,7 +7,7 @@ to 512, the target has no tensor memory, or what is allocated is never given bac
 
 ## Why it is a fault
 
-The allocation blocks for ever, or the assembler refuses it. PTX asks that all tensor memory is
+The allocation blocks forever, or the assembler refuses it. PTX asks that all tensor memory is
 deallocated before the kernel ends.
 
 ## Example

@@ -2,7 +2,7 @@
 
 ## What it means
 
-The lower bounds of the loop, derived anew, differ from the claim, or the interval is not equal
+The lower bounds of the loop, derived again, differ from the claim, or the interval is not equal
 to the bound that is to prove it.
 
 ## Why it is a fault

@@ -6,7 +6,7 @@ On some path a consumer that waited for a stage does not release it in that epoc
 
 ## Why it is a fault
 
-The producer's next acquire of that stage waits for the missing arrival for ever.
+The producer's next acquire of that stage waits for the missing arrival forever.
 
 ## Example
 
