@@ -46,7 +46,8 @@
  * Where some loop does not count off its passes, consider an infinite path of such choices; at a
  * state that is expanded fully the sequence continues, so let there be none. If shifts stop, the
  * path runs into a cycle of stored states without shift, where sizes are not split either (their
- * bounds would rise): the state of the cycle that was expanded last leads to one expanded before, and such
+ * bounds would rise): the state of the cycle that was expanded last leads to one expanded before,
+ * and such
  * a t is not taken. If shifts continue, they are fair ones, since a t whose successor is shifted
  * unfairly is not taken: by fair() in quotient.c every agent that has not ended has members in the
  * class, so it goes on forever, and every operation in flight has a tile that gets older with the
