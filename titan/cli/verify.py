@@ -303,7 +303,7 @@ def _page(findings: list[Finding], format_name: str) -> str:
 
 
 def _run_certificates(place: str, path: str, options: VerifyOptions, given: VerifyGiven) -> int:
-    """Certificates of the runs of a file of PTX, each of which stands for all interleavings."""
+    """Certificates of the runs of a file of PTX, each of which represents all interleavings."""
     from titan.cli.certificates import write_run_certificates
     from titan.frontends.run_programs import run_programs
 

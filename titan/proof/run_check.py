@@ -1,9 +1,9 @@
-"""Certificates of single runs that stand for all: re-derived step by step.
+"""Certificates of single runs that represent all: re-derived step by step.
 
 Verdicts on compiled code rest on one run of each cluster. The certificate of one is the sync
 program that was recorded, and a whole run of it, one step a line. The checker executes each step
 with the reference interpreter, writes the line that this gives (the phase of each barrier operation
-and the line of the completion that it is behind), and compares; it derives anew what is ordered in
+and the line of the completion that it is behind), and compares; it derives again what is ordered in
 every run (run_order.py), and refuses where a barrier operation could fall into another phase, two
 conflicting accesses are not ordered, a proxy fence is not on the way, work may be in flight when a
 CTA ends, or a pool could run out. It imports no solver and none of the engines.

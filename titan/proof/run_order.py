@@ -5,7 +5,7 @@ the same agent; the start of an operation, then its end; the ends of an ordered 
 that a phase or generation counts, then its completion, then who waited for it; the end of groups,
 then the queue wait that covers them. A clock has one entry for each agent, for the reads and the
 ends of each ordered queue, for each mbarrier (completed phases) and each named barrier. Theorem:
-proofs/Sync.v and docs/explanation/happens_before.md, "When one run stands for all".
+proofs/Sync.v and docs/explanation/happens_before.md, "When one run represents all".
 
 Independent of titan/engines: the checker of certificates rests on this and on titan/sync alone.
 """
@@ -27,7 +27,7 @@ class Moment:
     mark: Mark
 
     def knows(self, mark: Mark) -> bool:
-        """Whether what the mark stands for is over before this step."""
+        """Whether what the mark represents is over before this step."""
         entry, number = mark
         if entry == self.mark[0] and number < self.mark[1]:
             return True
