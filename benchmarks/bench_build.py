@@ -153,13 +153,21 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true", help="do not ask the toolchains")
     parser.add_argument("--out", type=Path, help="write the rows as JSON")
     parser.add_argument("--page", type=Path, help="write the table into this page")
+    parser.add_argument("--only", nargs="+", default=[], metavar="PROGRAM",
+                        help="measure these, and keep the other rows of --out")  # fmt: skip
     options = parser.parse_args()
     rows = []
+    if options.only:
+        stored = json.loads(options.out.read_text(encoding="utf-8"))["rows"]
+        rows = [row for row in stored if row["kernel"] not in options.only]
     with tempfile.TemporaryDirectory() as folder:
         for path, tile in programs():
+            if options.only and tile.name not in options.only:
+                continue
             rows.append(measure(path, tile, Path(folder), not options.no_compile))
             print(json.dumps(rows[-1]))
             sys.stdout.flush()
+    rows.sort(key=lambda row: (row["kernel"], row["target"]))
     text = table(rows)
     print(text)
     if options.out:
