@@ -1,4 +1,4 @@
-"""The bytes of parameters: numbers, pointers, and tensor maps, which stand for themselves by 128
+"""The bytes of parameters: numbers, pointers, and tensor maps, represented by 128
 bytes that no other map has.
 """
 
@@ -22,7 +22,7 @@ Argument = DeviceArray | TiledMap | int | float
 
 
 def name_map(map_: LaunchTensorMap, maps: Maps) -> bytes:
-    """The 128 bytes that stand for a tensor map among `maps`, which get it."""
+    """The 128 bytes that represent a tensor map, which is added to `maps`."""
     for name, known in maps.items():
         if known == map_:
             return name

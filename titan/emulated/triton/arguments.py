@@ -24,7 +24,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """An array of NumPy as Triton looks at a tensor."""
+    """A NumPy array with the interface that Triton expects of a tensor."""
 
     array: Foreign
 
