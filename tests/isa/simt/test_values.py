@@ -402,3 +402,10 @@ def test_every_seed_computes_the_same(seed, block):
 def test_the_end_of_a_body_returns(body):
     run_ = ran(module_of(body), launch_of())
     assert run_.outcome.ending is Ending.FINISHED
+
+
+def test_an_offset_of_64_bits_wraps():
+    body = "mov.u64 %d2, 8; add.u64 %d2, %d2, 18446744073709551615; cvt.u32.u64 %r0, %d2;"
+    assert lanes(body, 1) == [7]
+    body = "ld.param.u64 %d3, [out]; ld.global.u32 %r1, [%d3+18446744073709551612]; mov.u32 %r0, 1;"
+    assert lanes(body, 1) == [1]

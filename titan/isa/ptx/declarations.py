@@ -20,7 +20,7 @@ SPACES = {space.value: space for space in StateSpace}
 
 
 def integer(text: str) -> int | None:
-    """An integer constant: decimal, hexadecimal, octal or binary, with an optional U."""
+    """An integer constant of 64 bits: decimal, hexadecimal, octal or binary, with an optional U."""
     text = text.strip()
     negative = text.startswith("-")
     digits = text[1:].strip() if negative or text.startswith("+") else text
@@ -38,6 +38,8 @@ def integer(text: str) -> int | None:
             value = int(digits)
     except ValueError:
         return None
+    if value >> 64 or (negative and value > 1 << 63):
+        return None  # PTX ISA, "Integer Constants": 64 bits
     return -value if negative else value
 
 

@@ -39,6 +39,7 @@ lanemask_lt lanemask_ge lanemask_gt dynamic_smem_size total_smem_size aggr_smem_
 reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap shared
 """
 SPECIALS = _NAMES.split()
+_SIGN = 1 << 63  # tables hold 64 bits with a sign
 _KNOWN_RUN = re.compile(bytes((KNOWN,)) + b"+")
 WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory",
          WGMMA_GROUPS)  # fmt: skip
@@ -91,7 +92,7 @@ class Native:
         pool: list[int] = []
 
         def placed(values: tuple[int, ...]) -> tuple[int, int]:
-            pool.extend(int(value) for value in values)
+            pool.extend((int(value) + _SIGN) % (2 * _SIGN) - _SIGN for value in values)
             return len(pool) - len(values), len(values)
 
         steps: list[tuple[int, ...]] = []

@@ -1,0 +1,125 @@
+"""The PTX of FlashAttention-4's forward kernel, made from the public wheel without a GPU.
+
+    python benchmarks/flash_attention_4.py FOLDER
+
+In an environment with `nvidia-cutlass-dsl apache-tvm-ffi einops` and, without their dependences,
+`flash-attn-4==4.0.0b36 quack-kernels`: PyTorch is stood in for, since only types of it are named.
+Writes `fa4_forward.ptx` with its launch. Data decide whether that kernel rescales its accumulator,
+by loads and stores of tensor memory that the machine does not pass over: so beside it stand
+`fa4_forward_always.ptx` and `fa4_forward_never.ptx`, in which it always or never does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import re
+import shutil
+import sys
+import types
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import MagicMock
+
+QUERIES, KEYS, DIMENSION = 256, 512, 128
+LAUNCH = Path(__file__).resolve().parent / "launches" / "fa4_forward.launch.yaml"
+PACKAGES = ("flash_attn", "flash_attn.cute", "quack")  # taken without what they import at once
+_RESCALES = re.compile(
+    r"(vote\.sync\.ballot\.b32 \t?[^\n]*\n[^\n]*setp[^\n]*\n)\t?@(%p\d+) bra \t?(\$L\w+);"
+)
+
+
+class _Absent(types.ModuleType):
+    """A module of which every name is something."""
+
+    __path__: ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = type(name, (), {}) if name in ("Tensor", "dtype", "device") else MagicMock(name=name)
+        setattr(self, name, made)
+        return made
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds PyTorch, which is not there."""
+
+    def find_spec(
+        self, name: str, path: object, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.split(".", maxsplit=1)[0] not in ("torch", "torch_c_dlpack_ext"):
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Absent(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        return None
+
+
+def compiled(folder: Path) -> str:
+    """The PTX that CuTe DSL leaves in the folder."""
+    os.environ |= {
+        "CUTE_DSL_ARCH": "sm_100a",
+        "CUTE_DSL_KEEP": "ptx",
+        "CUTE_DSL_DUMP_DIR": str(folder),
+        "CUTE_DSL_DISABLE_FILE_CACHING": "1",
+    }
+    sys.meta_path.insert(0, _Finder())
+    site = next(Path(path) for path in sys.path if (Path(path) / "flash_attn" / "cute").is_dir())
+    for name in PACKAGES:
+        package = types.ModuleType(name)
+        package.__path__ = [str(site / name.replace(".", "/"))]
+        sys.modules[name] = package
+    cutlass = importlib.import_module("cutlass")
+    cute = importlib.import_module("cutlass.cute")
+    runtime = importlib.import_module("cutlass.cute.runtime")
+    tensor = importlib.import_module("cutlass.cute.tensor")
+
+    def converted(self: Any, type_: Any, *, loc: object = None, ip: object = None) -> Any:
+        made = cute.make_fragment_like(self, type_)
+        made.store(self.load().to(type_))
+        return made
+
+    if not hasattr(tensor._Tensor, "to"):  # that quack asks for
+        tensor._Tensor.to = converted
+    forward = importlib.import_module("flash_attn.cute.flash_fwd_sm100")
+    kernel = forward.FlashAttentionForwardSm100(
+        DIMENSION, DIMENSION, is_causal=False, is_static_persistent=False
+    )
+
+    def rows(count: int) -> Any:
+        return runtime.make_fake_compact_tensor(
+            cutlass.BFloat16, (1, count, 1, DIMENSION), stride_order=(3, 2, 1, 0), assumed_align=16
+        )
+
+    sums = runtime.make_fake_compact_tensor(
+        cutlass.Float32, (1, 1, QUERIES), stride_order=(2, 1, 0), assumed_align=16
+    )
+    given = rows(QUERIES), rows(KEYS), rows(KEYS), rows(QUERIES), sums, cutlass.Float32(0.1)
+    cute.compile(kernel, *given, stream=runtime.make_fake_stream())
+    return next(folder.glob("*.ptx")).read_text(encoding="utf-8")
+
+
+def main(folder: Path) -> None:
+    """Write the three files, each with its launch."""
+    dump = folder / "dump"
+    dump.mkdir(parents=True, exist_ok=True)
+    text = compiled(dump)
+    texts = {
+        "fa4_forward": text,
+        "fa4_forward_always": _RESCALES.sub(r"\1", text),
+        "fa4_forward_never": _RESCALES.sub(r"\1\tbra \3;", text),
+    }
+    for name, made in texts.items():
+        (folder / f"{name}.ptx").write_text(made, encoding="utf-8")
+        shutil.copy(LAUNCH, folder / f"{name}.launch.yaml")
+    shutil.rmtree(dump)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
