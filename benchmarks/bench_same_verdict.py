@@ -1,6 +1,6 @@
 """The same input, again and again, beside busy processes: is the text the same each time?
 
-    python benchmarks/bench_same_verdict.py [--busy 8] [--times 10]
+    python benchmarks/bench_same_verdict.py [--busy 8] [--times 10] [--only NAME ...]
 
 Runs `titan verify` on kernels of every verdict (of the library the half that takes least, and cases
 of real bugs, attacks and wrong verdicts), on compiled code and `titan litmus check` on tests,
@@ -72,9 +72,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--busy", type=int, default=8, help="processes next to it")
     parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--only", nargs="*", default=[], help="commands of these names")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        return compare(commands(Path(folder)), given.busy, given.times)
+        asked = commands(Path(folder))
+        names = given.only or list(asked)
+        return compare({name: asked[name] for name in names}, given.busy, given.times)
 
 
 def compare(asked: dict[str, list[str]], busy: int, times: int) -> int:
