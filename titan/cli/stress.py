@@ -25,10 +25,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--backend",
-    type=click.Choice(["gpu", "cpu"]),
+    type=click.Choice(["gpu", "cpu", "emulated"]),
     default="gpu",
     show_default=True,
-    help="Run on a GPU through CuPy, or emulate the emitted source on this CPU.",
+    help="Run on a GPU through CuPy, emulate the emitted source, or run its PTX without a GPU.",
 )
 @click.option(
     "--depth", "depths", type=click.IntRange(1, 16), multiple=True,

@@ -60,11 +60,12 @@ def compile_ahead(job: Job) -> Iterator[Record]:
 
 
 def facts(job: Job) -> Iterator[Record]:
-    """The device, or this machine for the CPU back end."""
-    if job.get("backend") == "cpu":
+    """The device, or this machine for the back ends that need none."""
+    backend = job.get("backend", "gpu")
+    if backend != "gpu":
         from titan.device.litmus_cpu import facts as known
 
-        yield {"kind": "facts", **known()}
+        yield {"kind": "facts", **known(), "backend": backend}
         return
     from titan.device.gpu import facts as of_gpu
 

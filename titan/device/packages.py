@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from titan.device.emulated import EmulatedPackage
     from titan.device.gpu import GpuModule, SharedFile
 
     Arrays = Mapping[str, NDArray[numpy.float64]]
@@ -64,12 +65,19 @@ def check(job: Job) -> Iterator[BeginRecord | RunRecord]:
     """
     folder = Path(job["folder"])
     manifest, files = read(folder, job.get("variant", SAFE))
-    cpu = job["backend"] == "cpu"
-    device = None if cpu else CompiledPackage(manifest, files, job)
+    backend = job["backend"]
+    device = CompiledPackage(manifest, files, job) if backend == "gpu" else None
     references = References(manifest)
+    emulated: EmulatedPackage | None = None
+    if backend == "emulated":
+        from titan.device.emulated import EmulatedPackage
+
+        emulated = EmulatedPackage(manifest, files)
     for case in job.get("cases") or _same_case(job):
         yield {"kind": "begin", "sizes": case["sizes"]}
-        if device is None:
+        if emulated is not None:
+            yield _emulated(emulated, references, case)
+        elif device is None:
             yield _on_cpu(manifest, files, case, job.get("keep"))
         else:
             yield _on_gpu(device, references, case)
@@ -134,6 +142,22 @@ def _on_cpu(
     if keep:
         _keep_emulated(manifest, files, Path(keep))
     record["seconds"] = _since(begin)
+    return record
+
+
+def _emulated(package: EmulatedPackage, references: References, case: RunCase) -> RunRecord:
+    from titan.validate.emulate.compare import difference
+
+    inputs, right = references.of(case["sizes"], int(case["seed"]))
+    record, outputs = package.run(case, inputs)
+    if outputs:
+        worst = max(
+            (difference(references.tile, name, outputs[name], right[name]) for name in right),
+            key=lambda found: found.error,
+        )
+        record["state"] = "correct" if worst.same else "wrong"
+        record["message"] = "" if worst.same else worst.describe()
+        record["error"] = _finite(worst.error)
     return record
 
 

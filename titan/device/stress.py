@@ -54,6 +54,7 @@ from titan.device.variants import SAFE, variants
 from titan.device.watchdog import reason, run_job
 
 POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
+SEEDED = ("shuffled", "checked")  # of the emulated device (titan/device/emulated.py)
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
@@ -231,7 +232,9 @@ def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
     source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     backend, policies = settings.backend, settings.policies
-    known = POLICIES if backend == "cpu" else [x.name for x in levels(manifest, source)]
+    known: Sequence[str] = SEEDED if backend == "emulated" else POLICIES
+    if backend == "gpu":
+        known = [level.name for level in levels(manifest, source)]
     adversarial = [name for name in known if policies is None or name in policies]
     chosen = itertools.product(
         settings.seeds, sizes_for(manifest, depth, settings.longest), adversarial

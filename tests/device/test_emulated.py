@@ -1,0 +1,47 @@
+"""Packages on the emulated device: what their PTX computes, what is seen of a broken one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.validate.compare.kernels import SOURCE, emission
+from titan.codegen.tile.semantics import run as meaning
+from titan.device.emulated import EmulatedPackage, NotEmulated
+from titan.device.stress import SEEDED
+from titan.validate.compare.compile import nvcc
+from titan.validate.emulate.compare import difference, sample_inputs
+
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+SIZES = {"M": 40, "N": 72}
+
+
+@needs_nvcc
+def test_a_package_is_right_under_each_policy():
+    made = emission("row_sum")
+    package = EmulatedPackage(made.manifest, made.files)
+    inputs = sample_inputs(made.tile, SIZES, 3)
+    right = meaning(made.tile, inputs, SIZES)
+    for policy in SEEDED:
+        record, outputs = package.run({"sizes": SIZES, "seed": 3, "policy": policy}, inputs)
+        assert (record["state"], record["message"]) == ("correct", "")
+        assert set(outputs) == set(right)
+        for name, values in right.items():
+            assert difference(made.tile, name, outputs[name], values).same
+
+
+@needs_nvcc
+@pytest.mark.heavy
+def test_a_wait_that_is_missing_is_seen():
+    made = emission("row_sum")
+    source = made.files[SOURCE]
+    wait = next(line for line in source.splitlines() if "_full" in line and "wait(" in line)
+    package = EmulatedPackage(made.manifest, {**made.files, SOURCE: source.replace(wait, "")})
+    inputs = sample_inputs(made.tile, SIZES, 3)
+    record, _ = package.run({"sizes": SIZES, "seed": 0, "policy": "checked"}, inputs)
+    assert record["state"] in ("fault", "hung") and record["message"]
+
+
+def test_a_kernel_of_another_machine_is_refused():
+    made = emission("row_sum")
+    with pytest.raises(NotEmulated, match="gfx942"):
+        EmulatedPackage({**made.manifest, "target": "gfx942"}, made.files)

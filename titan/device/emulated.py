@@ -1,0 +1,121 @@
+"""Packages on the emulated device: the PTX of their kernels, run with numbers under seeds.
+
+The third back end beside a GPU and the emulation of the emitted source: it runs what nvcc made of
+the source, warps and asynchronous operations in an order that the seed chooses; under the policy
+"checked" each launch is decided in all interleavings before. What the machine or the checker
+finds (out of bounds, a hang, a race, a misused barrier) is a fault; bytes of an output that are
+unknown, as of operands that were not waited for, are wrong numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from titan.codegen.tile.manifest import Manifest
+from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, plan
+from titan.device.records import RunCase, RunRecord
+from titan.emulated.faults import LaunchFault
+from titan.emulated.machine import Emulated
+from titan.emulated.settings import CheckMode, EmulationSettings
+from titan.foundation.errors import Refusal
+from titan.isa.numbers.device import Argument, DeviceArray, LaunchError, LaunchShape, TiledMap
+from titan.validate.compare.compile import ptx_of
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Arrays = Mapping[str, NDArray[numpy.float64]]
+    Outputs = dict[str, NDArray[numpy.float32]]
+
+CHECKED = "checked"  # the policy that decides each launch in all interleavings, too
+PROCESSORS = 2
+TARGETS = {"sm_90a": "h100", "sm_100a": "b200"}
+
+
+class NotEmulated(Refusal):
+    """The kernel is for another machine."""
+
+
+class EmulatedPackage:
+    """A package's PTX, compiled once. Raises NotEmulated, and what nvcc's absence raises."""
+
+    def __init__(self, manifest: Manifest, files: Mapping[str, str]) -> None:
+        self.manifest, target = manifest, str(manifest["target"])
+        if target not in TARGETS:
+            raise NotEmulated(f"the emulated device does not run {target}")
+        source = Path(manifest["source"]).name
+        renamed = {"kernel.cu" if name == source else name: text for name, text in files.items()}
+        self.text = ptx_of(renamed, target)
+        self.device = TARGETS[target]
+
+    def outputs(self, case: RunCase, inputs: Arrays) -> Outputs:
+        """What the kernel writes. Raises LaunchFault, LaunchError."""
+        import numpy
+
+        from titan.codegen.tile.dtypes import bytes_of, decode, encode
+
+        check = CheckMode.ALL if case["policy"] == CHECKED else CheckMode.OFF
+        seed = 1 + int(case["seed"])  # 0 would be the order of the program
+        device = Emulated(EmulationSettings(check, self.device, seed))
+        launch = plan(self.manifest, case["sizes"], PROCESSORS)
+        arrays: dict[str, DeviceArray] = {}
+        for tensor in launch.tensors:
+            if tensor.output:
+                raw = numpy.full(tensor.bytes, 0xFF, dtype=numpy.uint8)
+            else:
+                patterns = numpy.ascontiguousarray(encode(inputs[tensor.name], tensor.dtype))
+                raw = numpy.resize(patterns.reshape(-1).view(numpy.uint8), tensor.bytes)
+            arrays[tensor.name] = device.array(raw)
+        shape = LaunchShape(
+            (launch.grid, 1, 1), (launch.block, 1, 1), (launch.cluster, 1, 1), launch.shared_bytes
+        )
+        device.launch(self.text, shape, _arguments(launch, arrays), launch.entry)
+        kinds = {1: numpy.uint8, 2: numpy.uint16, 4: numpy.uint32}
+        found = {}
+        for tensor in launch.tensors:
+            if tensor.output:
+                raw = arrays[tensor.name].values.view(kinds[bytes_of(tensor.dtype)])
+                found[tensor.name] = decode(raw, tensor.dtype).reshape(tensor.shape)
+        return found
+
+    def run(self, case: RunCase, inputs: Arrays) -> tuple[RunRecord, Outputs]:
+        """The record of a run, and the outputs where it came to its end."""
+        begin = time.monotonic()
+        record: RunRecord = {
+            "kind": "run", "sizes": case["sizes"], "state": "correct", "message": "",
+            "seconds": 0.0,
+        }  # fmt: skip
+        outputs: Outputs = {}
+        try:
+            outputs = self.outputs(case, inputs)
+        except LaunchFault as fault:
+            hung = "hangs" in fault.headline and not fault.findings
+            record["state"] = "hung" if hung else "fault"
+            first = fault.findings[0].headline if fault.findings else fault.headline
+            record["message"] = first[:300]
+        except LaunchError as error:
+            unknown = " unknown: " in str(error)
+            record["state"] = "wrong" if unknown else "not run"
+            record["message"] = str(error).splitlines()[0][:300]
+        record["seconds"] = round(time.monotonic() - begin, 4)
+        return record, outputs
+
+
+def _arguments(launch: LaunchPlan, arrays: Mapping[str, DeviceArray]) -> list[Argument]:
+    found: list[Argument] = []
+    for item in launch.arguments:
+        match item:
+            case TensorMapArguments():
+                found.append(
+                    TiledMap(arrays[item.tensor], item.dtype, item.extents, item.strides_bytes,
+                             item.box, item.swizzle)
+                )  # fmt: skip
+            case Pointer():
+                found.append(arrays[item.tensor])
+            case Number():
+                found.append(item.value)
+    return found
