@@ -59,11 +59,15 @@ def arguments(planned: LaunchPlan, arrays: dict[str, DeviceArray]) -> list[Argum
     return found
 
 
-def furthest(made: Emission, text: str, sizes: dict[str, int], seed: int) -> dict[str, float]:
+def furthest(
+    made: Emission, text: str, sizes: dict[str, int], seed: int, schedule: str = "turn",
+    engines: str = "soon",
+) -> dict[str, float]:  # fmt: skip
     """How far every output is from what is meant, relative to its largest number, by type."""
     planned = plan(made.manifest, sizes, 4)
     random = np.random.default_rng(3)
-    inputs, arrays, device = {}, {}, EmulatedDevice(seed)
+    inputs, arrays = {}, {}
+    device = EmulatedDevice(seed, schedule=schedule, engines=engines)
     for tensor in planned.tensors:
         values = np.full(tensor.shape, np.nan)
         if not tensor.output:
@@ -96,7 +100,14 @@ CASES = [
     ("gemm_bias_gelu", {"M": 100, "N": 128, "K": 64}),
     ("gemm_persistent", {"M": 300, "N": 136, "K": 72}),
     ("layer_norm", {"M": 20}),
+    ("gemm_sm_100a", {"M": 130, "N": 72, "K": 136}),
+    ("gemm_fp8_sm_100a", {"M": 100, "N": 128, "K": 256}),
+    ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
+    ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
+    ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
+    ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
 ]
+ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
 QUICK = {"gemm_cluster2", "row_sum"}
 
 
@@ -106,11 +117,12 @@ QUICK = {"gemm_cluster2", "row_sum"}
     ids=[case[0] for case in CASES],
 )
 def test_emitted_kernels_compute_what_is_meant(name, sizes):
-    made = emission(name)
-    text = ptx_of(made.files, "sm_90a")
-    for seed in (1,) if name in QUICK else (0, 1, 2):
-        for dtype, far in furthest(made, text, sizes, seed).items():
-            assert far <= TOLERANCE[dtype]
+    target = "sm_100a" if name.endswith("sm_100a") else "sm_90a"
+    made = emission(name, target)
+    text = ptx_of(made.files, target)
+    for seed, (schedule, engines) in enumerate(ADVERSARIAL):
+        for dtype, far in furthest(made, text, sizes, seed, schedule, engines).items():
+            assert far <= TOLERANCE[dtype], (schedule, engines)
 
 
 def test_a_wrong_operand_gives_wrong_numbers():

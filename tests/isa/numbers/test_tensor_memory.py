@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from titan.isa.numbers.device import EmulatedDevice, LaunchError, LaunchShape, TiledMap
-from titan.isa.numbers.native import core
+from titan.isa.numbers.native import ENGINES, SCHEDULES, core
 
 pytestmark = pytest.mark.skipif(core() is None, reason="the native core is not built")
 
@@ -67,19 +67,22 @@ def bf16(values: np.ndarray) -> np.ndarray:
 
 
 def product(
-    rows: int, read: str, count: int, *, seed: int = 0, wait: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
+    rows: int, read: str, count: int, *, seed: int = 0, wait: bool = True, text: str = KERNEL,
+    schedule: str = "turn", engines: str = "soon", last: str = "%r9, %p4;",
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """What each of 128 threads stores of `count` registers that `read` gave it, and A @ B.T."""
-    random, device = np.random.default_rng(seed), EmulatedDevice(seed)
+    random, device = (
+        np.random.default_rng(seed),
+        EmulatedDevice(seed, schedule=schedule, engines=engines),
+    )
     x, y = (random.integers(-8, 9, size=(n, DEPTH)) / 4 for n in (rows, COLUMNS))
     a, b = device.array(bf16(x)), device.array(bf16(y))
     out = device.array(np.full((128, 64), np.nan, np.float32))
     step = "add.s64 %d1, %d1, 2; add.s64 %d2, %d2, 2; setp.eq.s32 %p4, %r7, 0;\n"
-    multiply = "tcgen05.mma.cta_group::1.kind::f16 [%r8], %d1, %d2, %r9, %p4;\n"
+    multiply = f"tcgen05.mma.cta_group::1.kind::f16 [%r8], %d1, %d2, {last}\n"
     registers = ", ".join(f"%r{20 + n}" for n in range(count))
     stores = "".join(f"st.global.b32 [%d3+{4 * n}], %r{20 + n};\n" for n in range(count))
     wait_text = "tcgen05.wait::ld.sync.aligned;\n" if wait else ""
-    text = KERNEL
     for name, value in (
         ("BYTES", str(2 * DEPTH * (rows + COLUMNS))), ("DESCRIPTOR", str(DESCRIPTOR)),
         ("INSTRUCTION", str(1 << 4 | 1 << 7 | 1 << 10 | COLUMNS >> 3 << 17 | rows >> 4 << 24)),
@@ -144,3 +147,41 @@ def test_what_was_never_written_is_unknown():
     read, count = READS["32x32b"]
     with pytest.raises(LaunchError, match="are not known"):
         product(64, read, count)
+
+
+@pytest.mark.parametrize("engines", ENGINES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_numbers_are_the_same_under_adversarial_schedules(schedule, engines):
+    read, count = READS["32x32b"]
+    for seed in (0, 1, 2):
+        found, wanted = product(128, read, count, seed=seed, schedule=schedule, engines=engines)
+        assert np.array_equal(found, wanted)
+
+
+def test_late_engines_show_products_that_are_not_waited_for():
+    read, count = READS["32x32b"]
+    text = KERNEL.replace("@!%p3 bra DONE;", "")
+    with pytest.raises(LaunchError, match="are not known"):
+        product(128, read, count, text=text, engines="late")
+
+
+def test_random_engines_show_operands_that_are_not_waited_for():
+    read, count = READS["32x32b"]
+    text = KERNEL.replace("@!%p3 bra WAIT;", "")
+    with pytest.raises(LaunchError, match="are not known"):
+        for seed in range(1, 9):
+            product(128, read, count, text=text, seed=seed, engines="random")
+
+
+def test_disabled_output_lanes_are_not_made_up():
+    read, count = READS["32x32b"]
+    for number, known in ((0, True), (1, False)):
+        masks = f"mov.u32 %r11, {number};\n"
+        text = KERNEL.replace("PRODUCTS", masks + "PRODUCTS")
+        multiply = "%r9, {%r11, %r11, %r11, %r11}, %p4;"
+        if known:
+            found, wanted = product(128, read, count, text=text, last=multiply)
+            assert np.array_equal(found, wanted)
+            continue
+        with pytest.raises(LaunchError, match="are not known"):
+            product(128, read, count, text=text, last=multiply)

@@ -31,6 +31,7 @@ ADDED = {
         "wgmma.c",
         "tensor_memory.c",
         "quick.c",
+        "schedules.c",
     ),
     "run.c": ("pool.c",),
 }
@@ -49,7 +50,8 @@ void titan_numbers_free(Computation *shared);
 """
 # Levels of instruction sets beside the one that the compiler takes by itself.
 LEVELS = """
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \\
+    !defined(__SANITIZE_ADDRESS__) /* which checks each of them, for minutes */
 #define TITAN_LEVELS 1
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v3")

@@ -99,13 +99,17 @@ class EmulatedDevice:
     """Global memory and a queue of launches that run at once. `seed` chooses the interleaving and
     when asynchronous operations complete; `steps_max` bounds the warp instructions of a launch.
     `exact`: sums of tensor cores to the bit of the published model, else in binary32. `threads`
-    of the native core: None for all processors.
+    of the native core: None for all processors. `schedule` is "turn", "starve" or "ahead" (of one
+    warp), `engines` finish "soon", "early", "late" or "random": a correct kernel gives the same
+    numbers under all.
     """
 
     seed: int = 0
     steps_max: int = 1 << 40
     exact: bool = False
     threads: int | None = None
+    schedule: str = "turn"
+    engines: str = "soon"
     arrays: list[DeviceArray] = field(default_factory=list)
 
     def array(self, values: NDArray[np.generic]) -> DeviceArray:
@@ -149,7 +153,7 @@ class EmulatedDevice:
         )  # fmt: skip
         computed, findings = compute(
             module, launch, Options(seed=self.seed, steps_max=self.steps_max),
-            exact=self.exact, threads=self.threads,
+            exact=self.exact, threads=self.threads, schedule=self.schedule, engines=self.engines,
         )  # fmt: skip
         if computed is None:
             raise LaunchError("the launch cannot be run", findings)

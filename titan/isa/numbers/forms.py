@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from titan.isa.numbers.matrices import product_of
-from titan.isa.ptx.module import Immediate, Instruction
+from titan.isa.ptx.module import Immediate, Instruction, PtxRegister, Vector
 from titan.isa.simt.decode_async import SHAPES
 from titan.isa.simt.operations import ATOMICS, COMPARISONS, DecodedStep, Kind, Op
 
@@ -226,11 +226,25 @@ def _matrix(instruction: Instruction) -> Form:
 
 
 def _tensor(instruction: Instruction, step: DecodedStep) -> Form:
-    """tcgen05.ld, .st, .mma and .cp; packing, scaled inputs and decompression are not computed."""
+    """tcgen05.ld, .st, .mma and .cp; packing, scaled inputs and decompression are not computed.
+
+    Of .mma: the registers that disable output lanes, from `format` on; where one is not zero the
+    product is not computed.
+    """
     words = instruction.modifiers
     if step.op is Op.TENSOR_MULTIPLY:
         scaled = isinstance(instruction.operands[-1], Immediate) and len(instruction.operands) > 5
-        return NOTHING if scaled else Form(Function.TENSOR_MULTIPLY)
+        mask = next((o.items for o in instruction.operands if isinstance(o, Vector)), ())
+        known, places = instruction.operands[2], []
+        for item in mask:
+            if isinstance(item, PtxRegister) and isinstance(known, PtxRegister):
+                places.append(item.number - known.number + step.args[2])
+            elif not isinstance(item, Immediate) or item.value:
+                return NOTHING
+        if scaled:
+            return NOTHING
+        places += [-1] * (8 - len(places))
+        return Form(Function.TENSOR_MULTIPLY, *places[:8])
     if step.op is Op.TENSOR_MEMORY_COPY:
         if any(re.match(r"b\dx16", word) for word in words):
             return NOTHING

@@ -25,6 +25,11 @@ from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 # Operations on global memory whose order among CTAs can show in what they leave.
 _ORDERED = (Op.ATOMIC, Op.TRY_CANCEL)
 THREADS_MAX = 64
+# Which warp runs: in turn; one starves while others can run; one runs ahead as far as it can.
+SCHEDULES = ("turn", "starve", "ahead")
+# When asynchronous operations complete: after some rounds; at once; only when nothing else can go
+# on, or a warp waits for them; after a random number of rounds.
+ENGINES = ("soon", "early", "late", "random")
 
 
 def core() -> CData:
@@ -83,6 +88,7 @@ class NumbersCore(simt.Native):
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options,
         instructions: tuple[Instruction, ...], *, exact: bool, threads: int | None,
+        schedule: str = "turn", engines: str = "soon",
     ) -> None:  # fmt: skip
         bare = Launch(
             launch.entry, launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes,
@@ -92,6 +98,7 @@ class NumbersCore(simt.Native):
         self.given = launch
         self.instructions = instructions
         self.exact = exact
+        self.schedule, self.engines = SCHEDULES.index(schedule), ENGINES.index(engines)
         self.bounds = global_bounds(self.machine)
         self.threads = self._threads(threads)
 
@@ -151,6 +158,7 @@ class NumbersCore(simt.Native):
         given.allocations, pieces = self._allocations()
         given.allocation_count = len(pieces)
         given.exact, given.threads = self.exact, self.threads
+        given.schedule, given.engines = self.schedule, self.engines
         shared = lib.titan_numbers_new(code, launch, given)
         try:
             ending = Ending(lib.titan_numbers_run(shared))

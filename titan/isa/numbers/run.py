@@ -48,13 +48,14 @@ class Computed:
 def compute(
     module: Module, launch: Launch, options: Options | None = None, source: Source | None = None,
     *, native: bool | None = None, exact: bool = True, threads: int | None = None,
+    schedule: str = "turn", engines: str = "soon",
 ) -> tuple[Computed | None, list[Diagnostic]]:  # fmt: skip
     """The run of a launch with numbers, or why there is none (as `titan.isa.simt.run.run`).
 
     `launch.memory` brings the inputs; a writable memoryview is written in place. `native` None
     takes the native core where it is built, else the Python machine. `exact`: sums of tensor cores
     to the bit, which the Python machine always makes. `threads` of the native core, None for all
-    processors. Needs NumPy.
+    processors; `schedule` and `engines` (of `native`) are for the native core, too. Needs NumPy.
     """
     options = Options() if options is None else options
     ready, findings = prepare(module, launch, options, source)
@@ -63,8 +64,9 @@ def compute(
     code, layout, places = ready
     if native or (native is None and core() is not None):
         made = NumbersCore(
-            code, layout, launch, options, module.instructions, exact=exact, threads=threads
-        )
+            code, layout, launch, options, module.instructions, exact=exact, threads=threads,
+            schedule=schedule, engines=engines,
+        )  # fmt: skip
         return Computed(*made.compute(places)), []
     machine = NumbersMachine(code, layout, launch, options, module.instructions, COMPUTING)
     machine.load_parameters(places)

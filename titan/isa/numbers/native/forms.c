@@ -199,7 +199,7 @@ static uint64_t form_of(const titan_form *m, const uint64_t *v, int count)
     default: break;
     }
     if (!m->packed) return float_function(m, v, count);
-    uint64_t low[3], high[3];
+    uint64_t low[3] = {0}, high[3] = {0};
     one.packed = 0;
     for (int n = 0; n < count && n < 3; n++) {
         low[n] = v[n] & mask_of(bits);

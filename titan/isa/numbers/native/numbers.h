@@ -28,6 +28,8 @@ enum {
     FORM_TENSOR_ACCESS, FORM_TENSOR_MULTIPLY, FORM_TENSOR_COPY
 };
 enum { F16, BF16, F32, F64, E4M3, E5M2, TF32, E2M1, E2M3, E3M2, UE8M0, FORMATS };
+enum { IN_TURN, ONE_STARVES, ONE_AHEAD }; /* schedules of warps */
+enum { ENGINES_SOON, ENGINES_EARLY, ENGINES_LATE, ENGINES_RANDOM };
 enum { TO_NEAREST, TO_ZERO, DOWN, UP, TO_AWAY }; /* roundings; the last: nearest, ties away */
 enum { NO_SATURATION, TO_UNIT, TO_FINITE };
 
@@ -72,6 +74,7 @@ struct Numbers { /* of one machine */
     titan_allocation *last;
     uint32_t stamp;
     int32_t place; /* which cluster of the launch */
+    int64_t favourite, chosen; /* warps that a schedule treats in its own way; or -1 */
     int stalled;
 };
 typedef struct Operand Operand;
@@ -116,3 +119,8 @@ static int wgmma_numbers(Machine *machine, Fragment *fragment, const titan_step 
 static void start_cta_numbers(Machine *machine, Cta *cta);
 static void free_cta_numbers(Cta *cta);
 static int quick_step(Machine *machine, Fragment *fragment);
+static int run_chosen(Machine *machine, int64_t total);
+static int run_starved(Machine *machine, int64_t quantum);
+static int64_t delay_of(Machine *machine, int64_t delay);
+static int run_warp(Machine *machine, Warp *warp, int64_t quantum);
+static uint64_t draw(Machine *machine);

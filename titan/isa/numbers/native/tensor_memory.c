@@ -150,13 +150,39 @@ static int described(const titan_step *s, const Machine *machine, uint64_t value
     m->depth = 32 / stored_bytes(m->a);
     return 1;
 }
+/* Products and copies of a thread are executed in the order of their issue, across commits, too. */
+static void follow(Machine *machine, Operation *o)
+{
+    for (int64_t n = machine->flight.count - 1; n >= 0; n--) {
+        const Operation *earlier = machine->operations[machine->flight.data[n]];
+        if (earlier == o || earlier->warp != o->warp || !(earlier->lanes & o->lanes) ||
+            earlier->queue != TENSOR_CORE)
+            continue;
+        free(o->after);
+        o->after = zeroed(1, sizeof(int32_t));
+        o->after[0] = earlier->number;
+        o->after_count = 1;
+        return;
+    }
+}
 static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                              const uint64_t *v, Operation *o)
 {
     titan_form m;
     int a_major, b_major;
     int64_t group = FLAG(s, 0);
-    if (form_at(machine, fragment->pc)->function != FORM_TENSOR_MULTIPLY) return;
+    const titan_form *given = form_at(machine, fragment->pc);
+    follow(machine, o);
+    const int32_t masks[] = {given->format, given->source, given->mode, given->packed,
+                             given->flush, given->saturate, given->relu, given->nan};
+    if (given->function != FORM_TENSOR_MULTIPLY) return;
+    for (int n = 0; n < 8; n++) { /* registers that disable output lanes */
+        if (masks[n] < 0) continue;
+        const Value *value = &fragment->warp->registers[masks[n]];
+        for (uint32_t left = fragment->mask; left; left &= left - 1)
+            if (lane_opaque(value, first_lane(left)) || lane_value(value, first_lane(left)))
+                return;
+    }
     if (!described(s, machine, v[3], &m, &a_major, &b_major) || !m.columns) return;
     if (m.rows != 64 * group && m.rows != 128 * group) return;
     if (FLAG(s, 2) && m.rows != 128 * group) return;
@@ -284,6 +310,7 @@ static void run_tensor_product(Machine *machine, Operation *o)
 static void memory_copy_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                                 uint64_t address, uint64_t descriptor, Operation *o)
 {
+    follow(machine, o);
     if (form_at(machine, fragment->pc)->function != FORM_TENSOR_COPY) return;
     Transfer *made = new_transfer(o, TENSOR_WORK);
     made->form = form_at(machine, fragment->pc);

@@ -50,6 +50,9 @@ static void issue(Machine *machine, Operation *o)
 {
     int64_t delay = DELAY;
     if (machine->launch->seed) delay = 1 + (int64_t)(draw(machine) % 8);
+#if NUMBERS
+    delay = delay_of(machine, delay);
+#endif
     o->due = machine->tick + delay;
     push(&machine->flight, o->number);
     push(&o->warp->issued, o->number);

@@ -85,20 +85,34 @@ static int one_round(Machine *machine)
 {
     int64_t before = machine->count, quantum = QUANTUM, total = 0, first = 0, place = 0;
     int ran = 0;
+#if NUMBERS
+    machine->numbers->chosen = -1;
+#endif
     for (int32_t c = 0; c < machine->cluster_count; c++)
         total += (int64_t)machine->clusters[c]->cta_count * machine->warps_each;
     if (machine->launch->seed && total) {
         first = (int64_t)(draw(machine) % (uint64_t)total);
         quantum = 1 + (int64_t)(draw(machine) % QUANTUM);
     }
+#if NUMBERS
+    ran |= run_chosen(machine, total);
+#endif
     for (int half = 0; half < 2; half++) { /* from `first` to the end, then from the start */
         place = 0;
         for (int32_t c = 0; c < machine->cluster_count; c++)
             for (int32_t r = 0; r < machine->clusters[c]->cta_count; r++)
                 for (int32_t n = 0; n < machine->warps_each; n++, place++)
+#if NUMBERS
+                    if ((place >= first) == !half && place == machine->numbers->chosen)
+                        continue;
+                    else
+#endif
                     if ((place >= first) == !half)
                         ran |= run_warp(machine, &machine->clusters[c]->ctas[r].warps[n], quantum);
     }
+#if NUMBERS
+    if (!ran) ran = run_starved(machine, quantum);
+#endif
     int32_t kept = 0;
     for (int32_t c = 0; c < machine->cluster_count; c++) {
         Cluster *cluster = machine->clusters[c];
