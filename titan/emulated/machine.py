@@ -19,6 +19,7 @@ from titan.emulated.parameters import Argument, bytes_of
 from titan.emulated.settings import CHECK, EmulationSettings, from_environment
 from titan.frontends.ptx.breaches import breaches
 from titan.isa.numbers.device import DeviceArray, EmulatedDevice, LaunchError, LaunchShape
+from titan.isa.numbers.native import CoreOptions
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import (
@@ -128,8 +129,9 @@ def recent_queues() -> list[LaunchQueue]:
 def _made(loaded: LoadedModule, launch: Launch, options: Options, native: bool | None) -> Computed:
     """The run of a launch. Raises LaunchError."""
     computed, findings = compute(
-        loaded.module, launch, options, loaded.source, native=native, exact=False
-    )
+        loaded.module, launch, options, loaded.source,
+        native=native, asked=CoreOptions(exact=False),
+    )  # fmt: skip
     if computed is None:
         raise refused("the launch cannot be run", findings)
     return computed

@@ -23,7 +23,7 @@ Extent = tuple[Cell, int] | None
 
 
 @dataclass(slots=True)
-class MemoryUse:
+class RecordedUse:
     """An access of a cell: by a step (`work` None) or by an operation in flight."""
 
     moment: Moment
@@ -43,10 +43,10 @@ class MemoryUse:
 class CellUses:
     """What was done to a cell, as far as it has to be compared with what comes."""
 
-    uses: dict[object, MemoryUse] = field(default_factory=dict)
+    uses: dict[object, RecordedUse] = field(default_factory=dict)
     # Accesses through the generic proxy that an asynchronous one must find fenced.
     generic: dict[tuple[int, bool], int] = field(default_factory=dict)  # (agent, write) -> step
-    engines: dict[object, MemoryUse] = field(default_factory=dict)
+    engines: dict[object, RecordedUse] = field(default_factory=dict)
 
 
 class MemoryOrder:
@@ -85,7 +85,7 @@ class MemoryOrder:
         work: Work | None,
     ) -> None:
         """The effects of a step, or of the operation that it starts, with stages and parts."""
-        made: list[tuple[Cell, ir.Effect, MemoryUse]] = []
+        made: list[tuple[Cell, ir.Effect, RecordedUse]] = []
         for effect, (stage, part) in zip(effects, places, strict=True):
             buffer = self.buffers[effect.buffer]
             if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
@@ -94,7 +94,7 @@ class MemoryOrder:
             extent = (cells[0], len(cells)) if effect.accumulates else None
             kind = reduction_of(effect, self.ctas[agent])
             for cell in cells:
-                made.append((cell, effect, MemoryUse(moment, effect.write, work, extent, kind)))
+                made.append((cell, effect, RecordedUse(moment, effect.write, work, extent, kind)))
         for cell, effect, use in made:
             self._conflicts(cell, use)
             if work is not None and effect.proxy is ir.Proxy.ASYNC:
@@ -102,7 +102,7 @@ class MemoryOrder:
         for cell, effect, use in made:
             self._keep(cell, agent, use, effect)
 
-    def _conflicts(self, cell: Cell, use: MemoryUse) -> None:
+    def _conflicts(self, cell: Cell, use: RecordedUse) -> None:
         """Every earlier access that conflicts is over."""
         found = self.cells[cell].uses
         for name, other in list(found.items()):
@@ -113,7 +113,7 @@ class MemoryOrder:
             if use.write:
                 del found[name]
 
-    def _exempt(self, other: MemoryUse, use: MemoryUse) -> bool:
+    def _exempt(self, other: RecordedUse, use: RecordedUse) -> bool:
         """Whether the two need no order: reductions, or the data path keeps it."""
         if use.write and commute(use.reduction, other.reduction):
             return True
@@ -125,7 +125,7 @@ class MemoryOrder:
             return other.write and other.extent is None
         return use.extent is not None and (not other.write or other.extent == use.extent)
 
-    def _keep(self, cell: Cell, agent: int, use: MemoryUse, effect: ir.Effect) -> None:
+    def _keep(self, cell: Cell, agent: int, use: RecordedUse, effect: ir.Effect) -> None:
         own = self.cells[cell]
         kind = (use.write, use.extent, use.reduction)
         queue = use.work.queue if use.work is not None else None
@@ -161,7 +161,7 @@ class MemoryOrder:
             if not any(self._cleared(agent, use, moment, buffer) for agent in list(self.fences)):
                 raise NotCoveredError(f"no proxy fence orders an access of {cell[0]}[{cell[1]}]")
 
-    def _cleared(self, agent: int, use: MemoryUse, moment: Moment, buffer: ir.Buffer) -> bool:
+    def _cleared(self, agent: int, use: RecordedUse, moment: Moment, buffer: ir.Buffer) -> bool:
         """Whether a fence of the agent is behind the end of an operation and before a step."""
         assert use.work is not None
         for _, fence, operation in reversed(self.fences[agent]):

@@ -241,7 +241,9 @@ def test_a_build_takes_what_the_schedule_needs_and_covers_any_number() -> None:
     assert 2 <= built.shape.depth <= 4
     assert built.finding.verdict is Verdict.VERIFIED
     assert any_number(built.finding)
-    assert all(step.taken for step in built.steps)
+    # A short budget may leave an assignment that no form has; nothing else is passed over.
+    passed_over = [step for step in built.steps if not step.taken]
+    assert all("the warp assignment has no form" in step.reason for step in passed_over)
 
 
 def test_a_build_of_other_loops_says_why_not() -> None:

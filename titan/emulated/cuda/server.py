@@ -25,7 +25,7 @@ from titan.isa.simt.launch import LaunchTensorMap
 _HEADER = struct.Struct("<IIQ")
 
 
-class Operation(IntEnum):
+class DriverRequest(IntEnum):
     """What the library asks; the order is that of client.h."""
 
     LOAD = 1
@@ -91,7 +91,7 @@ class DeviceServer:
             self.requests += 1
             status, answer = DriverStatus.SUCCESS, _NOTHING
             try:
-                answer = self._answered(Operation(operation), words, data)
+                answer = self._answered(DriverRequest(operation), words, data)
             except _Refused as error:
                 status = error.status
             except LaunchError as error:
@@ -104,14 +104,15 @@ class DeviceServer:
             packed = struct.pack(f"<{len(out)}Q", *out)
             connection.sendall(_HEADER.pack(status, len(out), len(more)) + packed + more)
 
-    def _answered(self, operation: Operation, words: Sequence[int], data: bytes) -> Answer:
-        answers: dict[Operation, Callable[[Sequence[int], bytes], Answer]] = {
-            Operation.LOAD: self._load, Operation.KERNEL: self._kernel,
-            Operation.LAUNCH: self._launch, Operation.ALLOCATE: self._allocate,
-            Operation.FREE: self._free, Operation.WRITE: self._write, Operation.READ: self._read,
-            Operation.COPY: self._copy, Operation.SET: self._set,
-            Operation.ATTRIBUTE: self._attribute, Operation.TENSOR_MAP: self._tensor_map,
-            Operation.NAME: self._name, Operation.UNSUPPORTED: self._unsupported,
+    def _answered(self, operation: DriverRequest, words: Sequence[int], data: bytes) -> Answer:
+        answers: dict[DriverRequest, Callable[[Sequence[int], bytes], Answer]] = {
+            DriverRequest.LOAD: self._load, DriverRequest.KERNEL: self._kernel,
+            DriverRequest.LAUNCH: self._launch, DriverRequest.ALLOCATE: self._allocate,
+            DriverRequest.FREE: self._free, DriverRequest.WRITE: self._write,
+            DriverRequest.READ: self._read, DriverRequest.COPY: self._copy,
+            DriverRequest.SET: self._set,
+            DriverRequest.ATTRIBUTE: self._attribute, DriverRequest.TENSOR_MAP: self._tensor_map,
+            DriverRequest.NAME: self._name, DriverRequest.UNSUPPORTED: self._unsupported,
         }  # fmt: skip
         found = answers.get(operation)
         if found is None:

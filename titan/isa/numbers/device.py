@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
-from titan.isa.numbers.native import FlatMemory
+from titan.isa.numbers.native import CoreOptions, FlatMemory
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse
@@ -153,7 +153,7 @@ class EmulatedDevice:
         )  # fmt: skip
         computed, findings = compute(
             module, launch, Options(seed=self.seed, steps_max=self.steps_max),
-            exact=self.exact, threads=self.threads, schedule=self.schedule, engines=self.engines,
+            asked=CoreOptions(self.exact, self.threads, self.schedule, self.engines),
         )  # fmt: skip
         if computed is None:
             raise LaunchError("the launch cannot be run", findings)

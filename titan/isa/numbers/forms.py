@@ -16,7 +16,7 @@ from titan.isa.simt.decode_async import SHAPES
 from titan.isa.simt.operations import ATOMICS, COMPARISONS, DecodedStep, Kind, Op
 
 
-class Function(IntEnum):
+class Math(IntEnum):
     """What a form computes; 0 where the decoded step says it all, or nothing is computed."""
 
     NONE = 0
@@ -58,14 +58,14 @@ class Function(IntEnum):
 FORMATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "tf32", "e2m1", "e2m3", "e3m2", "ue8m0")
 _MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3, "rna": 4}
 _INTEGER_MODES = {"rni": 0, "rzi": 1, "rmi": 2, "rpi": 3}
-_SOURCES = {Function.FMA: 3, Function.ADD: 2, Function.SUB: 2, Function.MUL: 2, Function.DIV: 2,
-            Function.COPYSIGN: 2}  # fmt: skip
+_SOURCES = {Math.FMA: 3, Math.ADD: 2, Math.SUB: 2, Math.MUL: 2, Math.DIV: 2,
+            Math.COPYSIGN: 2}  # fmt: skip
 _OPCODES = {
-    "add": Function.ADD, "sub": Function.SUB, "mul": Function.MUL, "fma": Function.FMA,
-    "mad": Function.FMA, "div": Function.DIV, "min": Function.MIN, "max": Function.MAX,
-    "neg": Function.NEG, "abs": Function.ABS, "copysign": Function.COPYSIGN, "ex2": Function.EX2,
-    "lg2": Function.LG2, "rcp": Function.RCP, "sqrt": Function.SQRT, "rsqrt": Function.RSQRT,
-    "sin": Function.SIN, "cos": Function.COS, "tanh": Function.TANH,
+    "add": Math.ADD, "sub": Math.SUB, "mul": Math.MUL, "fma": Math.FMA,
+    "mad": Math.FMA, "div": Math.DIV, "min": Math.MIN, "max": Math.MAX,
+    "neg": Math.NEG, "abs": Math.ABS, "copysign": Math.COPYSIGN, "ex2": Math.EX2,
+    "lg2": Math.LG2, "rcp": Math.RCP, "sqrt": Math.SQRT, "rsqrt": Math.RSQRT,
+    "sin": Math.SIN, "cos": Math.COS, "tanh": Math.TANH,
 }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ _OPCODES = {
 class Form:
     """One row of `titan_form`, in its order. Formats are places in FORMATS, -1 for integers."""
 
-    function: Function = Function.NONE
+    function: Math = Math.NONE
     format: int = -1
     source: int = -1
     mode: int = 0
@@ -114,18 +114,18 @@ def form_of(instruction: Instruction, step: DecodedStep) -> Form:
         case Op.LOAD_MATRIX | Op.STORE_MATRIX:
             if "b16" not in words:
                 return NOTHING
-            return Form(Function.LOAD_MATRIX, word=int("trans" in words))
+            return Form(Math.LOAD_MATRIX, word=int("trans" in words))
         case Op.ATOMIC:
             format_, packed = _format(words[-1])
             if format_ < 0:
                 return NOTHING
-            return Form(Function.ATOMIC, format_, format_, packed=packed)
+            return Form(Math.ATOMIC, format_, format_, packed=packed)
         case Op.BULK_COPY | Op.TENSOR_COPY if "reduce" in (instruction.opcode, *words):
             return _sum(words, tensor=step.op is Op.TENSOR_COPY)
         case Op.TENSOR_LOAD | Op.TENSOR_STORE | Op.TENSOR_MULTIPLY | Op.TENSOR_MEMORY_COPY:
             return _tensor(instruction, step)
         case Op.REDUX if step.kind is Kind.FLOAT:
-            return Form(Function.REDUX, 2, 2, nan=int("NaN" in words), word=int("abs" in words))
+            return Form(Math.REDUX, 2, 2, nan=int("NaN" in words), word=int("abs" in words))
         case _:
             return NOTHING
 
@@ -151,7 +151,7 @@ def _scalar(instruction: Instruction) -> Form:
     if instruction.opcode == "setp":
         if words[0] not in COMPARISONS or len(instruction.operands) != 3 or packed:
             return NOTHING
-        return Form(Function.COMPARE, format_, format_, word=COMPARISONS.index(words[0]))
+        return Form(Math.COMPARE, format_, format_, word=COMPARISONS.index(words[0]))
     function = _OPCODES.get(instruction.opcode)
     if function is None or (format_ == 3 and _mode(words)):
         return NOTHING
@@ -175,20 +175,20 @@ def _conversion(words: tuple[str, ...]) -> Form:
     if target_pair and source == "f32":
         if "rn" not in words and "rz" not in words and "rp" not in words:
             return NOTHING
-        return Form(Function.PACK, target, origin, mode, 0, flush, saturate, relu)
+        return Form(Math.PACK, target, origin, mode, 0, flush, saturate, relu)
     if origin_pair and to in ("f16x2", "bf16x2"):
-        return Form(Function.UNPACK, target, origin, mode, relu=relu)
+        return Form(Math.UNPACK, target, origin, mode, relu=relu)
     if target_pair or origin_pair:
         return NOTHING
     if target >= 0 and origin >= 0:
         rounding = next((_INTEGER_MODES[w] + 1 for w in words if w in _INTEGER_MODES), 0)
-        return Form(Function.CONVERT, target, origin, mode, 0, flush, saturate, relu, word=rounding)
+        return Form(Math.CONVERT, target, origin, mode, 0, flush, saturate, relu, word=rounding)
     if target >= 0 and source[:1] in "us" and source[1:].isdigit():
-        return Form(Function.FROM_INTEGER, target, mode=mode, bits=int(source[1:]),
+        return Form(Math.FROM_INTEGER, target, mode=mode, bits=int(source[1:]),
                     is_signed=int(source[0] == "s"))  # fmt: skip
     if origin >= 0 and to[:1] in "us" and to[1:].isdigit():
         rounding = next((_INTEGER_MODES[w] for w in words if w in _INTEGER_MODES), 1)
-        return Form(Function.TO_INTEGER, 2, origin, rounding, flush=flush, bits=int(to[1:]),
+        return Form(Math.TO_INTEGER, 2, origin, rounding, flush=flush, bits=int(to[1:]),
                     is_signed=int(to[0] == "s"))  # fmt: skip
     return NOTHING
 
@@ -200,26 +200,26 @@ def _sum(words: tuple[str, ...], *, tensor: bool) -> Form:
         return NOTHING
     which = ATOMICS.index(operation)
     if tensor:
-        return Form(Function.SUM, word=which)
+        return Form(Math.SUM, word=which)
     format_, _ = _format(words[-1])
     bits = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}.get(words[-1], 0)
     if not bits and words[-1][1:].isdigit():
         bits = int(words[-1][1:])
     if not bits:
         return NOTHING
-    return Form(Function.SUM, format_, format_, bits=bits, is_signed=int(words[-1][0] == "s"),
+    return Form(Math.SUM, format_, format_, bits=bits, is_signed=int(words[-1][0] == "s"),
                 word=which)  # fmt: skip
 
 
 def _matrix(instruction: Instruction) -> Form:
     if instruction.opcode == "movmatrix":
-        return Form(Function.MOVE_MATRIX)
+        return Form(Math.MOVE_MATRIX)
     product = product_of(instruction)
     if product is None or (instruction.opcode == "mma" and "col" not in instruction.modifiers):
         return NOTHING
     a, b = FORMATS.index(product.a.name), FORMATS.index(product.b.name)
     return Form(
-        Function.MATRIX, FORMATS.index(product.result.name), rows=product.rows,
+        Math.MATRIX, FORMATS.index(product.result.name), rows=product.rows,
         columns=product.columns, depth=product.depth, a=a, b=b,
         negate_a=int(product.negate_a), negate_b=int(product.negate_b),
     )  # fmt: skip
@@ -244,14 +244,14 @@ def _tensor(instruction: Instruction, step: DecodedStep) -> Form:
         if scaled:
             return NOTHING
         places += [-1] * (8 - len(places))
-        return Form(Function.TENSOR_MULTIPLY, *places[:8])
+        return Form(Math.TENSOR_MULTIPLY, *places[:8])
     if step.op is Op.TENSOR_MEMORY_COPY:
         if any(re.match(r"b\dx16", word) for word in words):
             return NOTHING
         spread = {"warpx4": 4, "warpx2::02_13": 13, "warpx2::01_23": 23}
-        return Form(Function.TENSOR_COPY, word=next((spread[w] for w in words if w in spread), 0))
+        return Form(Math.TENSOR_COPY, word=next((spread[w] for w in words if w in spread), 0))
     shape = next((word for word in words if word in SHAPES), "")
     if not shape or any(word.startswith(("pack", "unpack")) for word in words):
         return NOTHING
     lanes, columns = SHAPES[shape]
-    return Form(Function.TENSOR_ACCESS, rows=lanes, columns=columns)
+    return Form(Math.TENSOR_ACCESS, rows=lanes, columns=columns)

@@ -82,13 +82,26 @@ class FlatMemory:
         return page[0][place & (PAGE - 1)], page[1][place & (PAGE - 1)] == KNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """What the native core is asked for beside the launch.
+
+    `exact`: sums of tensor cores to the bit. `threads`: None for all processors. `schedule` of
+    warps and `engines`: one of `SCHEDULES` and of `ENGINES`; ValueError for any other.
+    """
+
+    exact: bool = True
+    threads: int | None = None
+    schedule: str = "turn"
+    engines: str = "soon"
+
+
 class NumbersCore(simt.Native):
     """One run; the tables live as long as this object."""
 
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options,
-        instructions: tuple[Instruction, ...], *, exact: bool, threads: int | None,
-        schedule: str = "turn", engines: str = "soon",
+        instructions: tuple[Instruction, ...], asked: CoreOptions,
     ) -> None:  # fmt: skip
         bare = Launch(
             launch.entry, launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes,
@@ -97,10 +110,11 @@ class NumbersCore(simt.Native):
         super().__init__(code, layout, bare, options)
         self.given = launch
         self.instructions = instructions
-        self.exact = exact
-        self.schedule, self.engines = SCHEDULES.index(schedule), ENGINES.index(engines)
+        self.exact = asked.exact
+        self.schedule = SCHEDULES.index(asked.schedule)
+        self.engines = ENGINES.index(asked.engines)
         self.bounds = global_bounds(self.machine)
-        self.threads = self._threads(threads)
+        self.threads = self._threads(asked.threads)
 
     def module(self) -> CData:
         """The compiled module, or None."""

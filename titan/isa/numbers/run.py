@@ -8,7 +8,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Source
 from titan.isa.numbers import copies, products
 from titan.isa.numbers.machine import NumbersHandler, NumbersMachine
-from titan.isa.numbers.native import FlatMemory, NumbersCore, core
+from titan.isa.numbers.native import CoreOptions, FlatMemory, NumbersCore, core
 from titan.isa.numbers.transfers import read
 from titan.isa.ptx.module import Module
 from titan.isa.simt.launch import Launch, Options
@@ -47,15 +47,13 @@ class Computed:
 
 def compute(
     module: Module, launch: Launch, options: Options | None = None, source: Source | None = None,
-    *, native: bool | None = None, exact: bool = True, threads: int | None = None,
-    schedule: str = "turn", engines: str = "soon",
+    *, native: bool | None = None, asked: CoreOptions | None = None,
 ) -> tuple[Computed | None, list[Diagnostic]]:  # fmt: skip
     """The run of a launch with numbers, or why there is none (as `titan.isa.simt.run.run`).
 
     `launch.memory` brings the inputs; a writable memoryview is written in place. `native` None
-    takes the native core where it is built, else the Python machine. `exact`: sums of tensor cores
-    to the bit, which the Python machine always makes. `threads` of the native core, None for all
-    processors; `schedule` and `engines` (of `native`) are for the native core, too. Needs NumPy.
+    takes the native core where it is built, else the Python machine, which has no use for `asked`:
+    its sums of tensor cores are always exact. Needs NumPy.
     """
     options = Options() if options is None else options
     ready, findings = prepare(module, launch, options, source)
@@ -63,10 +61,8 @@ def compute(
         return None, findings
     code, layout, places = ready
     if native or (native is None and core() is not None):
-        made = NumbersCore(
-            code, layout, launch, options, module.instructions, exact=exact, threads=threads,
-            schedule=schedule, engines=engines,
-        )  # fmt: skip
+        asked = CoreOptions() if asked is None else asked
+        made = NumbersCore(code, layout, launch, options, module.instructions, asked)
         return Computed(*made.compute(places)), []
     machine = NumbersMachine(code, layout, launch, options, module.instructions, COMPUTING)
     machine.load_parameters(places)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The order is that of `Operation` in server.py. */
+/* The order is that of `DriverRequest` in server.py. */
 enum {
     OP_LOAD = 1, OP_KERNEL, OP_LAUNCH, OP_ALLOCATE, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_SET,
     OP_ATTRIBUTE, OP_TENSOR_MAP, OP_FUNCTION, OP_NAME, OP_UNSUPPORTED
