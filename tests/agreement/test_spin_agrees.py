@@ -81,9 +81,9 @@ def compare(
 
 
 def test_spin_finds_the_same_faults():
-    wrong, compared = compare(range(5_000, 5_000 + part(60, 3)), batch=20)
+    wrong, compared = compare(range(5_000, 5_000 + part(60, 6)), batch=20)
     assert not wrong, "\n".join(wrong)
-    assert compared >= part(51, 3)
+    assert compared >= part(51, 6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -210,7 +210,7 @@ FAULTS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("fault", sampled(FAULTS, every=2))
+@pytest.mark.parametrize("fault", sampled(FAULTS, every=4))
 def test_a_fault_in_the_copies_is_seen(fault, tmp_path):
     tile, produced = built(unaligned("gemm"), tmp_path)
     old, new = FAULTS[fault]

@@ -43,7 +43,7 @@ REAL = [
     ("gemm_hopper", 1024),
     ("gemm_blackwell", 512),
     ("fa3_forward", 2048),
-    ("fa3_backward", 2560),
+    pytest.param("fa3_backward", 2560, marks=pytest.mark.heavy),
     ("fa4_forward", 2048),
     ("linear_attention", 1536),
     ("gemm_mi300", 2048),

@@ -84,10 +84,13 @@ def test_recurrence_bound_is_the_least_interval_without_a_positive_cycle() -> No
         assert bound.ii == 1 or heights(problem, bound.ii - 1) is None
 
 
+LONG = ("gemm_epilogue", "fa4_forward_whole")
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.heavy if name == "gemm_epilogue" else ())
+        pytest.param(name, marks=pytest.mark.heavy if name in LONG else ())
         for name in LOOPS
         if name not in SLOW
     ],

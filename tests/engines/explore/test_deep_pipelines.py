@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sampling import WHOLE
+from tests.sampling import WHOLE, sampled
 from titan.engines.explore import known
 from titan.engines.explore.search import ExplorationResult, Reductions, explore
 from titan.engines.happens_before.engine import analyse
@@ -57,7 +57,7 @@ def test_every_number_is_verified(name: str) -> None:
     assert result.states < STATES[name]
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", sampled(STATES))
 def test_the_command_requires_every_number(name: str) -> None:
     options = VerifyOptions(require="any", save_traces=None, seconds_max=30.0)
     (finding,) = verify_file(str(FOLDER / f"{name}.yaml"), options)

@@ -26,6 +26,10 @@ SCHEDULES = [
     ("uniform", "mixed"), ("latest", "lazy"), ("uneven", "eager"),
     *((f"starve:{role}", delay) for role in ROLES for delay in ("mixed", "lazy")),
 ]  # fmt: skip
+# By default tests/package/test_attention_sm_100a.py runs a variant on the emulated device, and
+# tests/validate/compare/test_tensor_attention.py plants faults.
+pytestmark = pytest.mark.heavy
+
 SIZES = [  # heads, queries, keys
     (2, 3, 5),
     (1, 128, 128),
