@@ -54,6 +54,7 @@ def test_rau_without_time_still_finds_a_schedule() -> None:
     assert outcome.statistics["arms"]["in sequence"] == 1  # type: ignore[index]
 
 
+@pytest.mark.heavy
 def test_a_tight_register_limit_gives_a_larger_interval_not_nothing() -> None:
     loop = library("fa3_backward")
     groups = tuple(

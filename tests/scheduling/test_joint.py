@@ -73,6 +73,7 @@ def test_one_sub_tile_needs_more_than_its_bound_with_agreement() -> None:
     assert outcome.evidence.kind == wanted
 
 
+@pytest.mark.heavy
 def test_one_sub_tile_is_proved_in_real_cycles_and_not_before() -> None:
     """1024 is the bound of the tensor core; 1024 and 1025 are refuted in real cycles."""
     result = run(library("fa3_forward_one"), Request(solver="joint"))

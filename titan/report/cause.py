@@ -13,7 +13,7 @@ from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import counted
 from titan.foundation.source.span import Span
 from titan.report.interleaving import agent_name
-from titan.report.story import WAITING, Deed, attempted
+from titan.report.story import WAITING, StoryStep, attempted
 from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -48,7 +48,7 @@ class Cause:
     notes: list[str] = field(default_factory=list)
 
 
-def cause_of(replay: Replay, words: Words, story: list[Deed]) -> Cause:
+def cause_of(replay: Replay, words: Words, story: list[StoryStep]) -> Cause:
     """The cause of a replayed fault."""
     fault = replay.fault
     cause = Cause(fault.kind.value, fault.message)
@@ -95,7 +95,7 @@ def _mark(cause: Cause, operation: ir.Operation, label: str) -> None:
         cause.others.append(Annotation(operation.span, label))
 
 
-def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> bool:
+def _stale(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> bool:
     """Whether the access reads another tile than it means, fence or no fence."""
     access = attempted(replay, 0)
     if access is None:
@@ -111,16 +111,16 @@ def _stale(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> boo
         cause.notes.append(
             f"nothing delays the write of {found} until this access; it is not fenced either"
         )
-        for deed in reversed(story):
-            if any(one.write and one.cell == item.cell for one in deed.accesses):
-                name = agent_name(replay.machine.agents, deed.agent)
-                _mark(cause, deed.operation, f"{name} wrote {found} here")
+        for step in reversed(story):
+            if any(one.write and one.cell == item.cell for one in step.accesses):
+                name = agent_name(replay.machine.agents, step.agent)
+                _mark(cause, step.operation, f"{name} wrote {found} here")
                 break
         return True
     return False
 
 
-def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+def _unfenced(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> None:
     """Marks the generic access that is not fenced, and says where the fence goes.
 
     Where nothing orders it before the asynchronous access, the report says so: no fence helps.
@@ -152,7 +152,7 @@ def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
                 return
             _mark(cause, last.operation, f"{verb} by {name} here, and not fenced after")
             until = next(
-                (deed for deed in story[last.number :] if deed.agent == agent and deed.arrives),
+                (step for step in story[last.number :] if step.agent == agent and step.arrives),
                 None,
             )
             what = until.operation if until is not None else access.operation
@@ -166,7 +166,7 @@ def _unfenced(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
 
 
 def _end_of_a_grid(
-    replay: Replay, words: Words, storage: str, until: Deed | None, cause: Cause
+    replay: Replay, words: Words, storage: str, until: StoryStep | None, cause: Cause
 ) -> None:
     """Where an arrival in front of which global memory was written is all that its agent does."""
     control = replay.machine.control
@@ -181,63 +181,63 @@ def _end_of_a_grid(
         )
 
 
-def _reached(story: list[Deed], since: Deed, agent: int) -> bool:
+def _reached(story: list[StoryStep], since: StoryStep, agent: int) -> bool:
     """Whether a way through barriers may lead from a step to an agent.
 
     False is sure: a barrier where threads meet is taken as passed by all who were ever there.
     """
     informed, carried = {since.agent}, set[Key]()
-    for deed in story[since.number :]:
-        if carried & set(deed.waits):
-            informed.add(deed.agent)
-        if deed.agent in informed:
-            carried |= set(deed.arrives)
-            met = [key for key in deed.waits if key in deed.arrives]
+    for step in story[since.number :]:
+        if carried & set(step.waits):
+            informed.add(step.agent)
+        if step.agent in informed:
+            carried |= set(step.arrives)
+            met = [key for key in step.waits if key in step.arrives]
             informed |= {d.agent for d in story if set(met) & set(d.waits)}
     return agent in informed
 
 
-def _last_access(story: list[Deed], agent: int, cell: object, write: bool) -> Deed | None:
-    for deed in reversed(story):
-        own = deed.agent == agent and isinstance(deed.operation, ir.Access)
-        if own and any(item.cell == cell and item.write is write for item in deed.accesses):
-            return deed
+def _last_access(story: list[StoryStep], agent: int, cell: object, write: bool) -> StoryStep | None:
+    for step in reversed(story):
+        own = step.agent == agent and isinstance(step.operation, ir.Access)
+        if own and any(item.cell == cell and item.write is write for item in step.accesses):
+            return step
     return None
 
 
-def _weak(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+def _weak(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> None:
     """Names the arrivals and waits of the trace that are too weak, and the word to write."""
     weak = weak_operations(replay.machine.program)
-    executed = [deed for deed in story if any(deed.operation is item.operation for item in weak)]
-    found = {id(deed.operation): deed for deed in executed}
+    executed = [step for step in story if any(step.operation is item.operation for item in weak)]
+    found = {id(step.operation): step for step in executed}
     for item in weak:
-        deed = found.get(id(item.operation))
-        if deed is None and executed:
+        step = found.get(id(item.operation))
+        if step is None and executed:
             continue
         verb = "wait" if isinstance(item.operation, WAITING) else "arrival"
         cause.notes.append(f"the {verb}{_line(item.operation.span)} is {item.lack}: {item.edit}")
         _mark(cause, item.operation, f"too weak: {item.lack}")
 
 
-def _passed(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+def _passed(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> None:
     """Which barrier let each racing agent come so far, and who had arrived there."""
     for agent in replay.fault.agents:
-        last = next((deed for deed in reversed(story) if deed.agent == agent and deed.waits), None)
+        last = next((step for step in reversed(story) if step.agent == agent and step.waits), None)
         name = agent_name(replay.machine.agents, agent)
         if last is None:
             cause.notes.append(f"{name} has passed no barrier before its access")
             continue
         key = last.waits[0]
         there = dict.fromkeys(
-            agent_name(replay.machine.agents, deed.agent)
-            for deed in story
-            if key in deed.arrives and deed.agent != agent
+            agent_name(replay.machine.agents, step.agent)
+            for step in story
+            if key in step.arrives and step.agent != agent
         )
         arrived = f"; there arrived {', '.join(there)}" if there else ""
         cause.notes.append(f"{name} passed {words.key(key)}{_line(last.operation.span)}{arrived}")
 
 
-def _bytes(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+def _bytes(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> None:
     """Both sums of a phase whose bytes do not fit: those expected, those that copies bring."""
     state = dict(replay.last.barriers)
     for key in _concerned(replay):
@@ -250,14 +250,14 @@ def _bytes(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> Non
             f"phase {barrier.phase} of {words.key(key)}: {_summed(expected, 'are expected')}, "
             f"{_summed(brought, 'come by copies')}"
         )
-        for deed, size in expected:
-            _mark(cause, deed.operation, f"expects {size} bytes")
+        for step, size in expected:
+            _mark(cause, step.operation, f"expects {size} bytes")
 
 
-def _summed(parts: list[tuple[Deed, int]], verb: str) -> str:
+def _summed(parts: list[tuple[StoryStep, int]], verb: str) -> str:
     lines = ", ".join(
-        dict.fromkeys(f"line {deed.operation.span.start_line}" for deed, _ in parts
-                      if deed.operation.span is not None)
+        dict.fromkeys(f"line {step.operation.span.start_line}" for step, _ in parts
+                      if step.operation.span is not None)
     )  # fmt: skip
     total = sum(size for _, size in parts)
     return f"{total} bytes {verb}" + (f" ({lines})" if lines else "")
@@ -266,15 +266,15 @@ def _summed(parts: list[tuple[Deed, int]], verb: str) -> str:
 def _concerned(replay: Replay) -> list[Key]:
     keys: list[Key] = []
     for index in range(len(replay.fault.operations)):
-        deed = attempted(replay, index)
-        keys += [*deed.waits, *deed.arrives] if deed is not None else []
+        step = attempted(replay, index)
+        keys += [*step.waits, *step.arrives] if step is not None else []
     names = {key[0] for key in keys}
     if replay.fault.object_name and replay.fault.object_name not in names:
         keys += [key for key, _ in replay.last.barriers if key[0] == replay.fault.object_name]
     return list(dict.fromkeys(keys))
 
 
-def _of_phase(replay: Replay, story: list[Deed], key: Key) -> list[Deed]:
+def _of_phase(replay: Replay, story: list[StoryStep], key: Key) -> list[StoryStep]:
     """The steps since the last phase of a barrier was completed."""
     begin = 0
     for number, played in enumerate(replay.steps, 1):
@@ -286,19 +286,19 @@ def _of_phase(replay: Replay, story: list[Deed], key: Key) -> list[Deed]:
 
 
 def _sums(
-    replay: Replay, story: list[Deed], key: Key
-) -> tuple[list[tuple[Deed, int]], list[tuple[Deed, int]]]:
+    replay: Replay, story: list[StoryStep], key: Key
+) -> tuple[list[tuple[StoryStep, int]], list[tuple[StoryStep, int]]]:
     """Bytes expected, and bytes that copies have brought, of the phase under way, by step."""
-    expected: list[tuple[Deed, int]] = []
-    brought: list[tuple[Deed, int]] = []
-    for deed in _of_phase(replay, story, key):
-        if key not in deed.arrives:
+    expected: list[tuple[StoryStep, int]] = []
+    brought: list[tuple[StoryStep, int]] = []
+    for step in _of_phase(replay, story, key):
+        if key not in step.arrives:
             continue
-        change = _change(replay.steps[deed.number - 1], key)
+        change = _change(replay.steps[step.number - 1], key)
         if change > 0:
-            expected.append((deed, change))
+            expected.append((step, change))
         elif change < 0:
-            brought.append((deed, -change))
+            brought.append((step, -change))
     return expected, brought
 
 
@@ -310,7 +310,7 @@ def _change(played: Played, key: Key) -> int:
     return after[key].transaction - before[key].transaction
 
 
-def _arrivals(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> None:
+def _arrivals(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -> None:
     """The declared count of a barrier, and who has arrived in the phase under way."""
     counts = {barrier.name: barrier for barrier in replay.machine.program.barriers}
     state = dict(replay.last.barriers)
@@ -319,9 +319,9 @@ def _arrivals(replay: Replay, words: Words, story: list[Deed], cause: Cause) -> 
         if barrier is None or key[0] not in counts:
             continue
         who = [
-            f"{agent_name(replay.machine.agents, deed.agent)}{_line(deed.operation.span)}"
-            for deed in _of_phase(replay, story, key)
-            if key in deed.arrives and isinstance(deed.operation, ir.Arrive | ir.QueueArrive)
+            f"{agent_name(replay.machine.agents, step.agent)}{_line(step.operation.span)}"
+            for step in _of_phase(replay, story, key)
+            if key in step.arrives and isinstance(step.operation, ir.Arrive | ir.QueueArrive)
         ]
         declared = counts[key[0]].span
         arrived = f"; in phase {barrier.phase} arrived {', '.join(who)}" if who else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.foundation.diagnostics.model import TraceReference, TraceStep
-from titan.report.story import Deed, attempted, flight_of, relevant
+from titan.report.story import StoryStep, attempted, flight_of, relevant
 from titan.report.words import Words
 from titan.sync.control import Agent
 from titan.sync.fault import Actor, FaultKind
@@ -13,7 +13,7 @@ from titan.verify.replay import Played, Replay
 
 
 def trace_of(
-    replay: Replay, story: list[Deed], path: str = "", *, full: bool = False
+    replay: Replay, story: list[StoryStep], path: str = "", *, full: bool = False
 ) -> TraceReference:
     """The interleaving as the trace of a diagnostic: the steps that matter, or all.
 
@@ -34,11 +34,11 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
     """The accesses that agents of the fault are about to make, in either order."""
     found = []
     for index in range(len(replay.fault.operations)):
-        deed = attempted(replay, index)
-        if deed is not None:
-            span = deed.operation.span
-            text = f"may {words.operation(deed.operation, dict(deed.environment))}"
-            name = agent_name(replay.machine.agents, deed.agent)
+        step = attempted(replay, index)
+        if step is not None:
+            span = step.operation.span
+            text = f"may {words.operation(step.operation, dict(step.environment))}"
+            name = agent_name(replay.machine.agents, step.agent)
             found.append(TraceStep(name, text, span, "now, in either order"))
     return found
 

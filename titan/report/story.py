@@ -31,7 +31,7 @@ class CellAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class StoryStep:
     """One step: `number` counts from 1; `arrives` and `waits` are barriers, by key."""
 
     number: int
@@ -49,17 +49,17 @@ class Deed:
         return frozenset((*(item.cell for item in self.accesses), *self.arrives, *self.waits))
 
 
-def story_of(replay: Replay) -> list[Deed]:
+def story_of(replay: Replay) -> list[StoryStep]:
     """The steps of a replay, in order."""
-    return deeds_of(replay.machine, replay.steps)
+    return story_steps(replay.machine, replay.steps)
 
 
-def deeds_of(machine: Interpreter, steps: Sequence[Played]) -> list[Deed]:
+def story_steps(machine: Interpreter, steps: Sequence[Played]) -> list[StoryStep]:
     """The steps of any run of a machine, in order."""
-    return [_deed(machine, number, played) for number, played in enumerate(steps, 1)]
+    return [_story_step(machine, number, played) for number, played in enumerate(steps, 1)]
 
 
-def attempted(replay: Replay, index: int) -> Deed | None:
+def attempted(replay: Replay, index: int) -> StoryStep | None:
     """What an agent of the fault is about to do, where it has not done it."""
     fault = replay.fault
     agent = fault.agents[index] if index < len(fault.agents) else -1
@@ -78,7 +78,7 @@ def flight_of(state: State, agent: int, ordinal: int) -> Flight:
     return next(item for item in flights if (item.agent, item.ordinal) == (agent, ordinal))
 
 
-def _deed(machine: Interpreter, number: int, played: Played) -> Deed:
+def _story_step(machine: Interpreter, number: int, played: Played) -> StoryStep:
     step = played.step
     if step.actor is Actor.AGENT:
         operation = machine.control.operation_of(played.before, step.agent)
@@ -86,7 +86,7 @@ def _deed(machine: Interpreter, number: int, played: Played) -> Deed:
         return _of_agent(machine, number, step.agent, operation, played.before)
     flight = flight_of(played.before, step.agent, step.ordinal)
     done = step.actor is Actor.FINISH
-    return Deed(
+    return StoryStep(
         number,
         step.agent,
         step.actor,
@@ -99,7 +99,7 @@ def _deed(machine: Interpreter, number: int, played: Played) -> Deed:
 
 def _of_agent(
     machine: Interpreter, number: int, agent: int, operation: ir.Operation, state: State
-) -> Deed:
+) -> StoryStep:
     environment = machine.control.environment(machine.agents[agent], state.positions[agent].values)
     arrives: list[Key] = []
     waits: list[Key] = []
@@ -110,7 +110,7 @@ def _of_agent(
     if isinstance(operation, ir.ExpectTransaction | ir.Init | ir.Invalidate):
         arrives.append(key_of(operation.barrier, environment))
     found = tuple(_accesses(machine.program, operation, environment))
-    return Deed(
+    return StoryStep(
         number, agent, Actor.AGENT, operation, environment, found, tuple(arrives), tuple(waits)
     )
 
@@ -134,7 +134,7 @@ def _accesses(
     return found
 
 
-def relevant(replay: Replay, story: list[Deed]) -> frozenset[int]:
+def relevant(replay: Replay, story: list[StoryStep]) -> frozenset[int]:
     """The numbers of the steps that the fault follows from.
 
     Backwards from the fault: what touches the same memory or the barriers that blocked agents wait
@@ -145,23 +145,23 @@ def relevant(replay: Replay, story: list[Deed]) -> frozenset[int]:
     wanted: set[object] = set()
     agents = {agent for agent in fault.agents if agent >= 0}
     for index in range(len(fault.operations)):
-        deed = attempted(replay, index)
-        wanted |= deed.touched if deed is not None else set()
+        step = attempted(replay, index)
+        wanted |= step.touched if step is not None else set()
     kept: set[int] = set()
-    for deed in reversed(story):
-        last = deed.number == len(story)
-        waits = deed.agent in agents and deed.actor is Actor.AGENT and bool(deed.waits)
-        if last or waits or deed.touched & wanted or _orders(deed, agents):
-            kept.add(deed.number)
-            wanted |= set(deed.waits)
-            if deed.touched & wanted:
-                wanted |= set(deed.arrives)
-            if deed.arrives or deed.accesses:
-                agents.add(deed.agent)
+    for step in reversed(story):
+        last = step.number == len(story)
+        waits = step.agent in agents and step.actor is Actor.AGENT and bool(step.waits)
+        if last or waits or step.touched & wanted or _orders(step, agents):
+            kept.add(step.number)
+            wanted |= set(step.waits)
+            if step.touched & wanted:
+                wanted |= set(step.arrives)
+            if step.arrives or step.accesses:
+                agents.add(step.agent)
     return frozenset(kept)
 
 
-def _orders(deed: Deed, agents: set[int]) -> bool:
+def _orders(step: StoryStep, agents: set[int]) -> bool:
     """Whether the step orders an agent's own accesses: fences, commits and drains."""
     kinds = (ir.Fence, ir.Commit, ir.QueueWait, ir.PoolTake, ir.PoolGive)
-    return deed.agent in agents and isinstance(deed.operation, kinds)
+    return step.agent in agents and isinstance(step.operation, kinds)

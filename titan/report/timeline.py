@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import TraceStep
 from titan.report.interleaving import worded_step
-from titan.report.story import Deed, deeds_of, flight_of
+from titan.report.story import StoryStep, flight_of, story_steps
 from titan.report.words import Words, tile_text
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Step
@@ -88,19 +88,19 @@ def engine_of(agent: str) -> str:
 def timeline_of(machine: Interpreter, played: Sequence[Played], last: State) -> Timeline:
     """The timeline of executed steps that end in `last`."""
     words = Words(machine.program)
-    steps = tuple(worded_step(machine, words, item, n) for n, item in enumerate(played, 1))
-    deeds = deeds_of(machine, played)
+    worded = tuple(worded_step(machine, words, item, n) for n, item in enumerate(played, 1))
+    steps = story_steps(machine, played)
     states = [item.after if item.after is not None else item.before for item in played]
     start = played[0].before if played else last
     arrows = [
-        *_phases(words, played, deeds),
-        *_generations(words, played, deeds),
+        *_phases(words, played, steps),
+        *_generations(words, played, steps),
         *_flights(machine, played),
     ]
     return Timeline(
         tuple(agent.name for agent in machine.agents),
-        steps,
-        tuple(step.agent for step in steps),
+        worded,
+        tuple(step.agent for step in worded),
         tuple(sorted(arrows, key=lambda arrow: (arrow.last, arrow.first, arrow.kind))),
         tuple(_tracks(words, [start, *states])),
     )
@@ -109,12 +109,12 @@ def timeline_of(machine: Interpreter, played: Sequence[Played], last: State) -> 
 # ------------------------------------------------------------------------------------ arrows
 
 
-def _phases(words: Words, played: Sequence[Played], deeds: Sequence[Deed]) -> Iterator[Arrow]:
+def _phases(words: Words, played: Sequence[Played], steps: Sequence[StoryStep]) -> Iterator[Arrow]:
     """From the step that completes a phase of an mbarrier to its waits."""
     completed: dict[tuple[Key, int], int] = {}
-    for number, (item, deed) in enumerate(zip(played, deeds, strict=True), 1):
+    for number, (item, step) in enumerate(zip(played, steps, strict=True), 1):
         before = dict(item.before.barriers)
-        for key in deed.waits:
+        for key in step.waits:
             if key in before:
                 passed = before[key].phase - 1
                 first = completed.get((key, passed))
@@ -127,22 +127,24 @@ def _phases(words: Words, played: Sequence[Played], deeds: Sequence[Deed]) -> It
                 completed[(key, before[key].phase)] = number
 
 
-def _generations(words: Words, played: Sequence[Played], deeds: Sequence[Deed]) -> Iterator[Arrow]:
+def _generations(
+    words: Words, played: Sequence[Played], steps: Sequence[StoryStep]
+) -> Iterator[Arrow]:
     """Of named barriers: from each arrival to a `sync` that is the last one, and from the last
     arrival to what those do next who have waited.
     """
     arrived: dict[Key, list[int]] = {}
     completed: dict[Key, int] = {}
     released: dict[int, tuple[int, Key]] = {}
-    for number, (item, deed) in enumerate(zip(played, deeds, strict=True), 1):
+    for number, (item, step) in enumerate(zip(played, steps, strict=True), 1):
         if item.step.actor is not Actor.AGENT or item.after is None:
             continue
-        if deed.agent in released:
-            first, key = released.pop(deed.agent)
+        if step.agent in released:
+            first, key = released.pop(step.agent)
             yield Arrow(first, number, "phase", words.key(key))
         before, after = dict(item.before.named), dict(item.after.named)
-        for key in {*deed.arrives, *deed.waits} & set(before):
-            if key not in deed.arrives:
+        for key in {*step.arrives, *step.waits} & set(before):
+            if key not in step.arrives:
                 if key in completed:
                     yield Arrow(completed[key], number, "phase", words.key(key))
                 continue
@@ -151,7 +153,7 @@ def _generations(words: Words, played: Sequence[Played], deeds: Sequence[Deed]) 
                 continue
             earlier = arrived.pop(key)[:-1]
             completed[key] = number
-            for first in earlier if key in deed.waits else ():
+            for first in earlier if key in step.waits else ():
                 yield Arrow(first, number, "phase", words.key(key))
             released |= dict.fromkeys(before[key].waiting, (number, key))
 

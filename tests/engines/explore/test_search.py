@@ -37,13 +37,20 @@ def test_a_spent_budget_is_undecided_and_says_what_ran_out() -> None:
     assert (short.verdict, short.reason) == (Verdict.UNDECIDED, Reason.TIME)
 
 
-def test_too_many_operations_in_flight_do_not_hide_a_fault() -> None:
-    flood = loop("t", 300, [ir.Asynchronous((), None)])
-    roles = [ir.Role("flood", (flood,), 1, 1)]
-    assert explore(program("flood", roles)).verdict is Verdict.VERIFIED
+FLOOD = [ir.Role("flood", (loop("t", 300, [ir.Asynchronous((), None)]),), 1, 1)]
+
+
+@pytest.mark.heavy
+def test_too_many_operations_in_flight_are_undecided() -> None:
+    roles = FLOOD
     alone = explore(program("flood", roles), reductions=FULL)
     assert alone.verdict is Verdict.UNDECIDED
     assert alone.reason is Reason.IN_FLIGHT
+
+
+def test_too_many_operations_in_flight_do_not_hide_a_fault() -> None:
+    roles = FLOOD
+    assert explore(program("flood", roles)).verdict is Verdict.VERIFIED
     race = [ir.Role(name, (access(write("x", 0, 1)),), 1, 1) for name in ("left", "right")]
     both = explore(program("flood", [*roles, *race], buffers=[ir.Buffer("x")]), reductions=FULL)
     assert both.verdict is Verdict.REFUTED

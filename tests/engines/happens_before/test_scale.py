@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from benchmarks.ping_pong_attention import Shape, ping_pong_attention
 from tests.edits import count_operations, edit_at
 from tests.engines.happens_before.replaying import assert_shown
@@ -33,6 +35,7 @@ def test_the_class_of_470_barrier_operations():
     assert analyse(SMALL).verdict is Verdict.VERIFIED
 
 
+@pytest.mark.heavy
 def test_tens_of_thousands_of_operations():
     result = analyse(ping_pong_attention(Shape(8, 16)))
     assert result.verdict is Verdict.VERIFIED

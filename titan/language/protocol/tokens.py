@@ -39,7 +39,7 @@ class Breach:
 
 
 @dataclass
-class _Deeds:
+class _RingAccesses:
     """What one agent does with each stage, as positions in its list of events."""
 
     trace: AgentTrace
@@ -69,7 +69,7 @@ class TokenRun:
         self.protocol = protocol
         self.rings = {ring.name: ring for ring in protocol.rings}
         self.traces = unroll(protocol, sizes)
-        self.deeds = [self._deeds(trace) for trace in self.traces]
+        self.accesses = [self._ring_accesses(trace) for trace in self.traces]
         self.poisoned = self._poisoned()
         self.ready = {
             ring.name: ring.ready_count or self._most(ring.name, "arrivals") or 1
@@ -80,37 +80,37 @@ class TokenRun:
             for ring in protocol.rings
         } | dict(free or {})
 
-    def _deeds(self, trace: AgentTrace) -> _Deeds:
-        deeds = _Deeds(trace)
+    def _ring_accesses(self, trace: AgentTrace) -> _RingAccesses:
+        accesses = _RingAccesses(trace)
         for place, event in enumerate(trace.events):
             statement = event.statement
             match statement:
                 case model.Acquire(ring=ring, index=index):
-                    deeds.acquires[ring, event.value(index)].append(place)
+                    accesses.acquires[ring, event.value(index)].append(place)
                 case model.Produce(ring=ring, index=index, last=last):
-                    deeds.writes[ring, event.value(index)].append(place)
+                    accesses.writes[ring, event.value(index)].append(place)
                     if last:
-                        deeds.arrivals[ring, event.value(index)].append(place)
+                        accesses.arrivals[ring, event.value(index)].append(place)
                 case model.WaitReady(ring=ring, index=index):
-                    deeds.waits[ring, event.value(index)].append(place)
+                    accesses.waits[ring, event.value(index)].append(place)
                 case model.ReadStage(ring=ring, index=index):
-                    deeds.reads[ring, event.value(index)].append(place)
+                    accesses.reads[ring, event.value(index)].append(place)
                 case model.Release(ring=ring, index=index):
-                    deeds.releases[ring, event.value(index)].append(place)
+                    accesses.releases[ring, event.value(index)].append(place)
                 case model.Issue():
-                    deeds.queue.append((place, statement.group))
+                    accesses.queue.append((place, statement.group))
                     for operand in statement.operands:
-                        deeds.issues[operand.ring, event.value(operand.index)].append(place)
+                        accesses.issues[operand.ring, event.value(operand.index)].append(place)
                     for slot in (*statement.accumulates, *statement.produces):
-                        deeds.writes[slot.ring, event.value(slot.index)].append(place)
+                        accesses.writes[slot.ring, event.value(slot.index)].append(place)
                     for slot in statement.produces:
-                        deeds.arrivals[slot.ring, event.value(slot.index)].append(place)
-        return deeds
+                        accesses.arrivals[slot.ring, event.value(slot.index)].append(place)
+        return accesses
 
     def _most(self, ring: str, what: str) -> int:
         counts: dict[int, int] = defaultdict(int)
-        for deeds in self.deeds:
-            for name, index in getattr(deeds, what):
+        for accesses in self.accesses:
+            for name, index in getattr(accesses, what):
                 if name == ring:
                     counts[index] += 1
         return max(counts.values(), default=0)
@@ -126,18 +126,18 @@ class TokenRun:
         )
 
     def _of_all(self, what: str) -> set[Key]:
-        return {key for deeds in self.deeds for key in getattr(deeds, what)}
+        return {key for accesses in self.accesses for key in getattr(accesses, what)}
 
     # ------------------------------------------------------------------------------ breaches
 
     def breaches(self) -> list[Breach]:
         """Every broken rule of this run, by agent, then of the whole, the hang last."""
         found: list[Breach] = []
-        for deeds in self.deeds:
-            found += self._producer_rules(deeds)
-            found += self._reader_rules(deeds)
-            found += self._release_rules(deeds)
-            found += self._end_rules(deeds)
+        for accesses in self.accesses:
+            found += self._producer_rules(accesses)
+            found += self._reader_rules(accesses)
+            found += self._release_rules(accesses)
+            found += self._end_rules(accesses)
         found += self._finalize_rules()
         found += self._matching_rules()
         found += self._hang()
@@ -147,22 +147,25 @@ class TokenRun:
         """The rule codes of all breaches; empty where the run breaks no rule."""
         return {breach.code for breach in self.breaches()}
 
-    def _breach(self, code: str, message: str, deeds: _Deeds, *places: int) -> Breach:
-        events = tuple(deeds.trace.events[place] for place in places)
+    def _breach(self, code: str, message: str, accesses: _RingAccesses, *places: int) -> Breach:
+        events = tuple(accesses.trace.events[place] for place in places)
         statements = tuple(event.statement for event in events)
-        return Breach(code, message, deeds.trace.name, events, statements)
+        return Breach(code, message, accesses.trace.name, events, statements)
 
-    def _producer_rules(self, deeds: _Deeds) -> Iterator[Breach]:
-        acquired_rings = {ring for ring, _ in deeds.acquires}
-        for uses in (deeds.acquires, deeds.writes, deeds.waits, deeds.releases):
+    def _producer_rules(self, accesses: _RingAccesses) -> Iterator[Breach]:
+        acquired_rings = {ring for ring, _ in accesses.acquires}
+        for uses in (accesses.acquires, accesses.writes, accesses.waits, accesses.releases):
             for (ring, index), places in uses.items():
                 if index < 0:
                     yield self._breach(
-                        "TTN106", f"index {index} of {ring} lies before the first", deeds, places[0]
+                        "TTN106",
+                        f"index {index} of {ring} lies before the first",
+                        accesses,
+                        places[0],
                     )
-        for (ring, index), places in deeds.writes.items():
+        for (ring, index), places in accesses.writes.items():
             depth = self.rings[ring].depth
-            mine = deeds.acquires.get((ring, index), [])
+            mine = accesses.acquires.get((ring, index), [])
             if index >= depth and not any(place < places[0] for place in mine):
                 others = ring not in acquired_rings and any(
                     name == ring for name, _ in self._of_all("acquires")
@@ -170,127 +173,133 @@ class TokenRun:
                 if not others:
                     code = "TTN106" if ring in acquired_rings else "TTN101"
                     yield self._breach(
-                        code, f"{ring}[{index}] is filled without having been acquired", deeds,
+                        code, f"{ring}[{index}] is filled without having been acquired", accesses,
                         places[0],
                     )  # fmt: skip
-            done = deeds.arrivals.get((ring, index), [])
+            done = accesses.arrivals.get((ring, index), [])
             if len(done) > 1:
                 yield self._breach(
-                    "TTN102", f"{ring}[{index}] is completed twice", deeds, done[1], done[0]
+                    "TTN102", f"{ring}[{index}] is completed twice", accesses, done[1], done[0]
                 )
             elif done and places[-1] > done[0]:
                 yield self._breach(
-                    "TTN102", f"{ring}[{index}] is filled again after it was completed", deeds,
+                    "TTN102", f"{ring}[{index}] is filled again after it was completed", accesses,
                     places[-1], done[0],
                 )  # fmt: skip
 
-    def _reader_rules(self, deeds: _Deeds) -> Iterator[Breach]:
+    def _reader_rules(self, accesses: _RingAccesses) -> Iterator[Breach]:
         waited = self._of_all("waits")
-        for uses in (deeds.reads, deeds.issues):
+        for uses in (accesses.reads, accesses.issues):
             for key, places in uses.items():
                 text = f"{key[0]}[{key[1]}]"
-                mine = deeds.waits.get(key, [])
+                mine = accesses.waits.get(key, [])
                 if not any(place < places[0] for place in mine) and (mine or key not in waited):
                     yield self._breach(
-                        "TTN103", f"{text} is read before it is waited for", deeds, places[0]
+                        "TTN103", f"{text} is read before it is waited for", accesses, places[0]
                     )
-                gone = deeds.releases.get(key, [])
+                gone = accesses.releases.get(key, [])
                 if gone and places[-1] > gone[0]:
                     yield self._breach(
-                        "TTN103", f"{text} is read after its release", deeds, places[-1], gone[0]
+                        "TTN103", f"{text} is read after its release", accesses, places[-1], gone[0]
                     )
                 if key in self.poisoned:
                     yield self._breach(
-                        "TTN111", f"{text} is poisoned and is read", deeds, places[0]
+                        "TTN111", f"{text} is poisoned and is read", accesses, places[0]
                     )
 
-    def _release_rules(self, deeds: _Deeds) -> Iterator[Breach]:
+    def _release_rules(self, accesses: _RingAccesses) -> Iterator[Breach]:
         waited = self._of_all("waits")
-        for key, places in deeds.releases.items():
+        for key, places in accesses.releases.items():
             text = f"{key[0]}[{key[1]}]"
-            mine = deeds.waits.get(key, [])
+            mine = accesses.waits.get(key, [])
             if not any(place < places[0] for place in mine) and (mine or key not in waited):
                 yield self._breach(
-                    "TTN112", f"{text} is released without having been waited for", deeds, places[0]
+                    "TTN112",
+                    f"{text} is released without having been waited for",
+                    accesses,
+                    places[0],
                 )
             if len(places) > 1:
-                yield self._breach("TTN113", f"{text} is released twice", deeds, *places[1::-1])
-            for place in deeds.issues.get(key, []):
-                if place < places[0] and not self._drained(deeds, place, places[0]):
+                yield self._breach("TTN113", f"{text} is released twice", accesses, *places[1::-1])
+            for place in accesses.issues.get(key, []):
+                if place < places[0] and not self._drained(accesses, place, places[0]):
                     yield self._breach(
-                        "TTN104", f"{text} is released while a group still reads it", deeds,
+                        "TTN104", f"{text} is released while a group still reads it", accesses,
                         places[0], place,
                     )  # fmt: skip
 
-    def _drained(self, deeds: _Deeds, issue: int, until: int) -> bool:
+    def _drained(self, accesses: _RingAccesses, issue: int, until: int) -> bool:
         """Whether the issue is done before event `until`, or `until` itself waits for it."""
-        for place in range(issue + 1, min(until + 1, len(deeds.trace.events))):
-            event = deeds.trace.events[place]
+        for place in range(issue + 1, min(until + 1, len(accesses.trace.events))):
+            event = accesses.trace.events[place]
             statement = event.statement
             if isinstance(statement, model.Finalize):
                 return True
             if isinstance(statement, model.Drain) and place < until:
                 kept = event.value(statement.leaving)
-                if self._covers(deeds, issue, place, statement.group, kept):
+                if self._covers(accesses, issue, place, statement.group, kept):
                     return True
             elif isinstance(statement, model.Release) and statement.after is not None:
                 blocking = not target_of(self.protocol.target).matrix_commits_to_barriers
                 if (place == until or blocking) and self._covers(
-                    deeds, issue, place, statement.after, 0
+                    accesses, issue, place, statement.after, 0
                 ):
                     return True
         return False
 
-    def _covers(self, deeds: _Deeds, issue: int, place: int, group: str, kept: int) -> bool:
+    def _covers(
+        self, accesses: _RingAccesses, issue: int, place: int, group: str, kept: int
+    ) -> bool:
         """Groups retire in order: all up to the newest of `group` but `kept` are done."""
-        named = [number for number, name in deeds.queue if name == group and number < place]
+        named = [number for number, name in accesses.queue if name == group and number < place]
         return len(named) > kept >= 0 and issue <= named[len(named) - 1 - kept]
 
     # ------------------------------------------------------------------------------ the end
 
-    def _end_rules(self, deeds: _Deeds) -> Iterator[Breach]:
+    def _end_rules(self, accesses: _RingAccesses) -> Iterator[Breach]:
         """What an agent started in its tensor-core queue is over when the program ends."""
-        if not deeds.queue:
+        if not accesses.queue:
             return
-        seen = self._seen_markers(deeds)
-        end = len(deeds.trace.events)
-        for place, name in deeds.queue:
-            if not self._drained(deeds, place, end) and not any(mark >= place for mark in seen):
+        seen = self._seen_markers(accesses)
+        end = len(accesses.trace.events)
+        for place, name in accesses.queue:
+            if not self._drained(accesses, place, end) and not any(mark >= place for mark in seen):
                 yield self._breach(
-                    "TTN109", f"group {name} is never waited for before the end", deeds, place
+                    "TTN109", f"group {name} is never waited for before the end", accesses, place
                 )
         if target_of(self.protocol.target).matrix_commits_to_barriers:
-            for place, event in enumerate(deeds.trace.events):
+            for place, event in enumerate(accesses.trace.events):
                 statement = event.statement
                 if isinstance(statement, model.Release) and statement.after is not None:
                     later = any(mark >= place for mark in seen)
-                    if not later and not self._drained_after(deeds, place):
+                    if not later and not self._drained_after(accesses, place):
                         yield self._breach(
-                            "TTN109", "a commit may arrive after the end", deeds, place
+                            "TTN109", "a commit may arrive after the end", accesses, place
                         )
 
-    def _drained_after(self, deeds: _Deeds, place: int) -> bool:
+    def _drained_after(self, accesses: _RingAccesses, place: int) -> bool:
         return any(
             isinstance(event.statement, model.Finalize)
             or (isinstance(event.statement, model.Drain) and event.statement.group)
-            for event in deeds.trace.events[place + 1 :]
+            for event in accesses.trace.events[place + 1 :]
         )
 
-    def _seen_markers(self, deeds: _Deeds) -> list[int]:
+    def _seen_markers(self, accesses: _RingAccesses) -> list[int]:
         """Commits of the agent that somebody waits for: what came before them is over then."""
         waited, acquired = self._of_all("waits"), self._of_all("acquires")
         seen = []
-        for (ring, index), places in deeds.arrivals.items():
+        for (ring, index), places in accesses.arrivals.items():
             tensor = self.rings[ring].transport is model.Transport.MMA
             if tensor and (ring, index) in waited:
                 seen += places
         if target_of(self.protocol.target).matrix_commits_to_barriers:
-            for (ring, index), places in deeds.releases.items():
+            for (ring, index), places in accesses.releases.items():
                 if (ring, index + self.rings[ring].depth) in acquired:
                     seen += [
                         place
                         for place in places
-                        if getattr(deeds.trace.events[place].statement, "after", None) is not None
+                        if getattr(accesses.trace.events[place].statement, "after", None)
+                        is not None
                     ]
         return seen
 
@@ -303,46 +312,48 @@ class TokenRun:
         )
         if not written:
             return
-        for deeds in self.deeds:
-            takes_part = deeds.writes or deeds.waits or deeds.acquires or deeds.releases
-            times = sum(isinstance(event.statement, model.Finalize) for event in deeds.trace.events)
+        for accesses in self.accesses:
+            takes_part = accesses.writes or accesses.waits or accesses.acquires or accesses.releases
+            times = sum(
+                isinstance(event.statement, model.Finalize) for event in accesses.trace.events
+            )
             if takes_part and times != 1:
-                events = deeds.trace.events
+                events = accesses.trace.events
                 yield self._breach(
-                    "TTN109", f"{deeds.trace.name} reaches finalize {times} times", deeds,
+                    "TTN109", f"{accesses.trace.name} reaches finalize {times} times", accesses,
                     len(events) - 1,
                 )  # fmt: skip
 
     # ----------------------------------------------------------------------------- matching
 
     def _arrived(self, what: str, key: Key) -> int:
-        return sum(len(getattr(deeds, what).get(key, ())) for deeds in self.deeds)
+        return sum(len(getattr(accesses, what).get(key, ())) for accesses in self.accesses)
 
     def _matching_rules(self) -> Iterator[Breach]:
         waited = self._of_all("waits")
-        for deeds in self.deeds:
-            for key, places in deeds.waits.items():
+        for accesses in self.accesses:
+            for key, places in accesses.waits.items():
                 if self._arrived("arrivals", key) < self.ready[key[0]]:
                     yield self._breach(
-                        "TTN107", f"nothing makes {key[0]}[{key[1]}] ready", deeds, places[0]
+                        "TTN107", f"nothing makes {key[0]}[{key[1]}] ready", accesses, places[0]
                     )
-            for key, places in deeds.arrivals.items():
+            for key, places in accesses.arrivals.items():
                 if self._arrived("arrivals", key) > self.ready[key[0]]:
                     yield self._breach(
-                        "TTN102", f"{key[0]}[{key[1]}] gets more arrivals than expected", deeds,
+                        "TTN102", f"{key[0]}[{key[1]}] gets more arrivals than expected", accesses,
                         places[-1],
                     )  # fmt: skip
-                if key not in waited and self._leaks(deeds, key, places[0]):
+                if key not in waited and self._leaks(accesses, key, places[0]):
                     yield self._breach(
-                        "TTN109", f"nobody waits for the copy into {key[0]}[{key[1]}]", deeds,
+                        "TTN109", f"nobody waits for the copy into {key[0]}[{key[1]}]", accesses,
                         places[0],
                     )  # fmt: skip
-            yield from self._freeing_rules(deeds)
+            yield from self._freeing_rules(accesses)
         yield from self._collective_rules()
 
-    def _leaks(self, deeds: _Deeds, key: Key, place: int) -> bool:
+    def _leaks(self, accesses: _RingAccesses, key: Key, place: int) -> bool:
         """Whether the fill is asynchronous and has data."""
-        event = deeds.trace.events[place]
+        event = accesses.trace.events[place]
         statement = event.statement
         if self.rings[key[0]].transport is model.Transport.STORE or key in self.poisoned:
             return False
@@ -351,25 +362,25 @@ class TokenRun:
         given = statement.bytes if isinstance(statement, model.Produce) else None
         return given is None or event.value(given) > 0
 
-    def _freeing_rules(self, deeds: _Deeds) -> Iterator[Breach]:
-        for (ring, index), places in deeds.acquires.items():
+    def _freeing_rules(self, accesses: _RingAccesses) -> Iterator[Breach]:
+        for (ring, index), places in accesses.acquires.items():
             older = (ring, index - self.rings[ring].depth)
             if older[1] < 0:
                 continue
             count, wanted = self._arrived("releases", older), self.free[ring]
             text = f"{ring}[{older[1]}]"
             if count < wanted:
-                waited = any(older in other.waits for other in self.deeds)
+                waited = any(older in other.waits for other in self.accesses)
                 code = "TTN105" if waited else "TTN107"
                 yield self._breach(
                     code, f"{text} is released {count} of {wanted} times and its stage is acquired "
-                    "again", deeds, places[0],
+                    "again", accesses, places[0],
                 )  # fmt: skip
-        for key, places in deeds.releases.items():
+        for key, places in accesses.releases.items():
             if self._arrived("releases", key) > self.free[key[0]]:
                 yield self._breach(
                     "TTN113", f"{key[0]}[{key[1]}] is released more often than it has readers",
-                    deeds, places[0],
+                    accesses, places[0],
                 )  # fmt: skip
 
     def _collective_rules(self) -> Iterator[Breach]:
@@ -377,15 +388,17 @@ class TokenRun:
             if ring.release is not model.ReleaseMode.COLLECTIVE:
                 continue
             readers = [
-                deeds for deeds in self.deeds if any(name == ring.name for name, _ in deeds.waits)
+                accesses
+                for accesses in self.accesses
+                if any(name == ring.name for name, _ in accesses.waits)
             ]
-            for deeds in readers:
-                for key, places in deeds.releases.items():
+            for accesses in readers:
+                for key, places in accesses.releases.items():
                     missing = [other for other in readers if key not in other.releases]
                     if key[0] == ring.name and missing:
                         yield self._breach(
-                            "TTN110", f"{ring.name}[{key[1]}] is released by {deeds.trace.name} "
-                            f"and not by {missing[0].trace.name}", deeds, places[0],
+                            "TTN110", f"{ring.name}[{key[1]}] is released by {accesses.trace.name} "
+                            f"and not by {missing[0].trace.name}", accesses, places[0],
                         )  # fmt: skip
 
     # --------------------------------------------------------------------------------- run
@@ -399,17 +412,17 @@ class TokenRun:
             yield self._breach(
                 "TTN106", f"{self.traces[number].name} may acquire {key[0]}[{key[1]}] before the "
                 "epoch before it is over: the parity of the barrier is then that of an older one",
-                self.deeds[number], place,
+                self.accesses[number], place,
             )  # fmt: skip
-        for deeds, place in zip(self.deeds, run.places, strict=True):
-            if place < len(deeds.trace.events):
-                event = deeds.trace.events[place]
+        for accesses, place in zip(self.accesses, run.places, strict=True):
+            if place < len(accesses.trace.events):
+                event = accesses.trace.events[place]
                 statement = event.statement
                 assert isinstance(statement, model.Acquire | model.WaitReady)
                 index = event.value(statement.index)
                 found = self._breach(
-                    "TTN107", f"{deeds.trace.name} waits for {statement.ring}[{index}] forever",
-                    deeds, place,
+                    "TTN107", f"{accesses.trace.name} waits for {statement.ring}[{index}] forever",
+                    accesses, place,
                 )  # fmt: skip
                 yield replace(found, hangs=True)
 
