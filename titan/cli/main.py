@@ -366,15 +366,19 @@ def main() -> None:
     _leave(run(sys.argv[1:]))
 
 
+_SIGNALLED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HUNG_UP)
+
+
 def _leave(code: int) -> NoReturn:
     """End the process without taking apart what it has made, a sixth of a short command's time.
 
     In the usual way where somebody may still have work at the end: other threads, worker processes,
-    a debugger or profiler, `python -i`.
+    a debugger or profiler, `python -i`. After a signal nobody has: the workers are ended, and the
+    pool's thread would only complain that its pipe is closed.
     """
     watched = sys.gettrace() is not None or sys.getprofile() is not None or sys.flags.interactive
     busy = "multiprocessing" in sys.modules or threading.active_count() > 1
-    if not (watched or busy):
+    if not watched and (not busy or code in _SIGNALLED):
         atexit._run_exitfuncs()
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
