@@ -70,10 +70,7 @@ class EmulatedPackage:
                 patterns = numpy.ascontiguousarray(encode(inputs[tensor.name], tensor.dtype))
                 raw = numpy.resize(patterns.reshape(-1).view(numpy.uint8), tensor.bytes)
             arrays[tensor.name] = device.array(raw)
-        shape = LaunchShape(
-            (launch.grid, 1, 1), (launch.block, 1, 1), (launch.cluster, 1, 1), launch.shared_bytes
-        )
-        device.launch(self.text, shape, _arguments(launch, arrays), launch.entry)
+        device.launch(self.text, shape_of(launch), arguments_of(launch, arrays), launch.entry)
         kinds = {1: numpy.uint8, 2: numpy.uint16, 4: numpy.uint32}
         found = {}
         for tensor in launch.tensors:
@@ -105,7 +102,15 @@ class EmulatedPackage:
         return record, outputs
 
 
-def _arguments(launch: LaunchPlan, arrays: Mapping[str, DeviceArray]) -> list[Argument]:
+def shape_of(launch: LaunchPlan) -> LaunchShape:
+    """Grid, block and cluster of a planned launch, in one dimension."""
+    return LaunchShape(
+        (launch.grid, 1, 1), (launch.block, 1, 1), (launch.cluster, 1, 1), launch.shared_bytes
+    )
+
+
+def arguments_of(launch: LaunchPlan, arrays: Mapping[str, DeviceArray]) -> list[Argument]:
+    """The arguments of a planned launch, its tensors being these arrays of the device."""
     found: list[Argument] = []
     for item in launch.arguments:
         match item:

@@ -8,15 +8,9 @@ import pytest
 from tests.validate.compare.kernels import SOURCE, Emission, emission
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.semantics import run
-from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, plan
-from titan.isa.numbers.device import (
-    Argument,
-    DeviceArray,
-    EmulatedDevice,
-    LaunchError,
-    LaunchShape,
-    TiledMap,
-)
+from titan.device.emulated import arguments_of, shape_of
+from titan.device.plan import plan
+from titan.isa.numbers.device import EmulatedDevice, LaunchError
 from titan.isa.numbers.formats import FORMATS, decode, encode
 from titan.validate.compare.compile import nvcc, ptx_of
 
@@ -43,22 +37,6 @@ def numbers(values: np.ndarray, dtype: str) -> np.ndarray:
     return np.array(found).reshape(values.shape)
 
 
-def arguments(planned: LaunchPlan, arrays: dict[str, DeviceArray]) -> list[Argument]:
-    found: list[Argument] = []
-    for item in planned.arguments:
-        match item:
-            case TensorMapArguments():
-                found.append(
-                    TiledMap(arrays[item.tensor], item.dtype, item.extents, item.strides_bytes,
-                             item.box, item.swizzle)
-                )  # fmt: skip
-            case Pointer():
-                found.append(arrays[item.tensor])
-            case Number():
-                found.append(item.value)
-    return found
-
-
 def furthest(
     made: Emission, text: str, sizes: dict[str, int], seed: int, schedule: str = "turn",
     engines: str = "soon",
@@ -75,10 +53,7 @@ def furthest(
                 random.standard_normal(tensor.shape), tensor.dtype
             )
         arrays[tensor.name] = device.array(stored(values, tensor.dtype))
-    shape = LaunchShape(
-        (planned.grid, 1, 1), (planned.block, 1, 1), (planned.cluster, 1, 1), planned.shared_bytes
-    )
-    device.launch(text, shape, arguments(planned, arrays), planned.entry)
+    device.launch(text, shape_of(planned), arguments_of(planned, arrays), planned.entry)
     meant = run(made.tile, inputs, sizes)
     found = {}
     for tensor in planned.tensors:
