@@ -1,9 +1,9 @@
 """TITAN from Python: `titan.verify`, `titan.schedule`, `titan.build`, `titan.litmus`.
 
-What is given is a path, a text (anything with a line break), or for `verify` a kernel that
-`titan.Kernel` has built. `verify` raises nothing for bad input: its finding has the verdict REFUSED
-and the diagnostics. The others raise InputError with them. Options mean what those of the commands
-mean, and are explained there.
+The input is a path, a text (anything with a line break), or for `verify` a kernel built by
+`titan.Kernel`. `verify` raises nothing for bad input: its finding has the verdict REFUSED and the
+diagnostics. The others raise InputError with them. Options mean the same as those of the commands,
+and are explained there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Policies = Mapping[str, str | bool]
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
-    """What lowering may change of a protocol, as the options of `titan verify` with these names.
+    """What lowering may change of a protocol: the options of `titan verify` with these names.
 
     `rewrites`: what it may rewrite where the target cannot say the protocol as it is.
     `as_written`: whether it adds no fence; None: it adds none to kernels that model existing code.
@@ -57,7 +57,7 @@ def verify(
     states_max: int = 10_000_000,
     lowering: LoweringOptions | None = None,
 ) -> Findings:
-    """The verdicts on a kernel, one for each choice of its sizes.
+    """Verify a kernel; one finding for each choice of its sizes.
 
     `sizes` gives sizes other values: a number, or several to go through. `policies` are other
     readings of the hardware contract (`{"fence_rule": "path"}`). `states_max` bounds a search.
@@ -104,7 +104,7 @@ def schedule(
     budget_seconds: float = 60.0,
     proofs: bool = False,
 ) -> Scheduled:
-    """The schedule of a loop, checked, with what is proved of it.
+    """Schedule a loop; the schedule is checked, and comes with what is proved of it.
 
     `proofs`: where solvers refute smaller intervals, look for proofs that plain code checks. Raises
     InputError, and Unschedulable where no interval exists.
@@ -163,7 +163,7 @@ def litmus(
     solver: Literal["z3", "cvc5"] = "z3",
     unroll: int = 2,
 ) -> LitmusResult:
-    """What the PTX memory model with proxies says of a litmus test (text or YAML form).
+    """Decide a litmus test (text or YAML form) under the PTX memory model with proxies.
 
     Raises InputError, and UnsupportedTest for what the model does not decide.
     """
@@ -188,7 +188,7 @@ def verify_ptx(
     sweep: bool = False,
     path: str = "<ptx>",
 ) -> list[Finding]:
-    """The verdicts on the kernels of a PTX text, one finding each.
+    """Verify the kernels of a PTX text; one finding each.
 
     `launch` is what a launch file holds: its text, or the same as a mapping; None where the text
     itself says enough. `entry`: one kernel of the module. `sweep`: other trip counts, too.
@@ -215,7 +215,7 @@ def verify_ptx(
 
 
 def _text(given: Given) -> str:
-    """The text that is given; empty where it is a path."""
+    """The given text; empty if it is a path."""
     return given if isinstance(given, str) and "\n" in given else ""
 
 
@@ -245,7 +245,7 @@ def _test(given: Given) -> LitmusTest:
 
 
 def _overrides(sizes: Sizes | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Sizes as the options of the command give them."""
+    """Sizes in the form of the command's options."""
     return tuple(
         (name, (value,) if isinstance(value, int) else tuple(value))
         for name, value in (sizes or {}).items()
@@ -257,7 +257,7 @@ def _word(value: str | bool) -> str:
 
 
 def _check_policies(policies: Iterable[tuple[str, str]]) -> None:
-    """Raises ValueError for a policy, or a value of one, that there is not."""
+    """Raises ValueError for an unknown policy or value."""
     from titan.language.kernel.table import POLICIES
 
     known = {key.name: key.words or ("true", "false") for key in POLICIES}
@@ -269,7 +269,7 @@ def _check_policies(policies: Iterable[tuple[str, str]]) -> None:
 
 
 def _check_rewrites(rewrites: Iterable[str]) -> None:
-    """Raises ValueError for a rewrite that there is not."""
+    """Raises ValueError for an unknown rewrite."""
     from titan.language.protocol.rewrites import Rewrite
 
     for name in rewrites:

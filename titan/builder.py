@@ -15,9 +15,9 @@
 
 A builder writes the kernel language and knows nothing besides its table of sections and verbs:
 `kernel.text()` is the file, and everything that reads files reads it. A statement is the method of
-its verb; options are keyword arguments, those that Python reserves with an underscore behind
-(`as_`, `from_`, `async_`). What a verb or section does not have raises TypeError at once; all else
-is found when the kernel is read, as in a file.
+its verb; options are keyword arguments, with a trailing underscore where Python reserves the word
+(`as_`, `from_`, `async_`). An option that a verb or section does not have raises TypeError at once;
+all other faults are found when the kernel is read, as in a file.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Term:
 
 
 def term(value: object) -> Term:
-    """A number, a text or a term as a term; text is put in brackets where that could matter."""
+    """Convert a number, text or term to a term; text is parenthesised where that could matter."""
     if isinstance(value, Term):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -140,12 +140,12 @@ class Handle:
         return Handle(f"{self.text}[{', '.join(str(term(piece)) for piece in pieces)}]")
 
     def at(self, cta: object) -> Handle:
-        """The same in another CTA of the cluster."""
+        """The same element in another CTA of the cluster."""
         where = term(cta)
         return Handle(f"{self.text}@{where if where.binds == 9 else f'({where})'}")
 
     def holding(self, tile: object) -> Handle:
-        """With the tile that is meant: `A[s] = t`."""
+        """The element with the tile that it is to hold: `A[s] = t`."""
         return Handle(f"{self.text} = {term(tile)}")
 
 
@@ -176,7 +176,7 @@ class RoleBuilder:
         return Term(name)
 
     def count(self, name: str, value: object) -> None:
-        """A counter takes a new value."""
+        """Assign a new value to a counter."""
         self._add({"count": {name: term(value)}})
 
     @contextmanager
@@ -223,7 +223,7 @@ class RoleBuilder:
 
 
 def _statement(verb: Verb, objects: tuple[object, ...], options: Mapping[str, object]) -> Item:
-    """A statement with options beside its verb. Raises TypeError for what the verb has not."""
+    """A statement with options beside its verb. Raises TypeError for options the verb lacks."""
     known = {key.name: key.form for key in (*verb.options, WHEN)}
     item: Item = {}
     listed = [str(piece) for piece in objects]
@@ -259,12 +259,12 @@ class Kernel:
         return f"Kernel({self.head['kernel']!r}, target={self.head['target']!r})"
 
     def note(self, text: str) -> None:
-        """What is modelled."""
+        """Describe what the kernel models."""
         assert any(key.name == "note" for key in TOP_LEVEL)
         self.head["note"] = text
 
     def policy(self, **values: object) -> None:
-        """Other readings of the hardware contract. Raises TypeError for one that there is not."""
+        """Choose readings of the hardware contract. Raises TypeError for an unknown one."""
         known = [key.name for key in POLICIES]
         for name in values:
             if name not in known:
@@ -353,7 +353,7 @@ def _block(items: Sequence[Item], indent: int) -> list[str]:
 
 
 def _flow(value: object) -> str:
-    """A value within brackets or braces, text in quotes where YAML wants them."""
+    """A value inside of brackets or braces, text quoted where YAML requires it."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):

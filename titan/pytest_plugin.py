@@ -2,8 +2,8 @@
 verifies.
 
 A collected file gives one test for each kernel in it. A marked test runs only if its kernels
-verify; paths are relative to the file of the test. What fails is shown with TITAN's diagnostic
-instead of a traceback. Undecided is a failure: a test that cannot decide has not passed.
+verify; paths are relative to the file of the test. Failures show TITAN's diagnostic instead of a
+traceback. Undecided is a failure: a test that cannot decide has not passed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CollectedKernels(pytest.File):
     """A kernel file; its items are its kernels."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item for each kernel; one for the whole file where it cannot be read."""
+        """One item for each kernel; one for the whole file if it cannot be read."""
         from titan.verify.model import VerifyOptions
         from titan.verify.pipeline import count_kernels
 
@@ -78,7 +78,7 @@ class KernelItem(pytest.Item):
         _demand(_findings(self.path, require, self.number))
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the item stands, and what it is called."""
+        """The location and name of the item."""
         return self.path, 0, f"{self.path.name}: {self.name}"
 
 
@@ -90,7 +90,7 @@ def _findings(path: Path, require: str, number: int | None = None) -> Sequence[F
 
 
 def _demand(findings: Sequence[Finding]) -> None:
-    """Fails the test with the report of what is not verified."""
+    """Fails the test with the report of the kernels that are not verified."""
     from titan.foundation.verdict import Verdict
     from titan.report.findings import render
 

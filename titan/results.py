@@ -1,7 +1,6 @@
-"""What `titan.verify`, `schedule`, `build` and `litmus` give back: data, text, HTML for notebooks.
+"""The results of `titan.verify`, `schedule`, `build` and `litmus`: data, text, HTML for notebooks.
 
-Each class wraps the value of the engine, which stays reachable, and renders nothing before it is
-asked to.
+Each class wraps the engine's own result, which stays accessible, and renders only on demand.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InputError(UserError):
-    """The input is bad; `diagnostics` say what is wrong with it and where, as the message does."""
+    """The input is invalid; `diagnostics` and the message say what is wrong and where."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         from titan.foundation.diagnostics.render import render
@@ -55,7 +54,7 @@ class Findings(Sequence["Finding"]):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the verdicts, as the exit code of the command gives it."""
+        """The worst of the verdicts, by which the command chooses its exit code."""
         from titan.foundation.verdict import worst
 
         code = worst(item.exit_code for item in self.items)
@@ -68,7 +67,7 @@ class Findings(Sequence["Finding"]):
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """What was found, the counterexamples first."""
+        """All diagnostics, the counterexamples first."""
         from titan.report.findings import diagnostics_of
 
         return [found for item in self.items for found in diagnostics_of(item)]
@@ -150,7 +149,7 @@ class Package:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The folder of the package."""
         return self.produced.folder
 
     @property
@@ -180,12 +179,12 @@ class LitmusResult:
 
     @property
     def allowed(self) -> bool | None:
-        """Whether the outcome may be seen; None where that is open."""
+        """Whether the outcome is allowed; None if undecided."""
         return self.decision.allowed
 
     @property
     def holds(self) -> bool | None:
-        """Whether the condition of the test holds; None where that is open."""
+        """Whether the condition of the test holds; None if undecided."""
         return self.decision.holds
 
     @property

@@ -202,7 +202,7 @@ def _all_at_once(cluster: str) -> Judge:
 
 
 def rates_text(cache: str) -> str:
-    """Hits and misses of a cache over all its uses, by tile, type, target and what is fused."""
+    """Hits and misses of a cache over all of its uses, by tile, type, target and fusion."""
     from titan.scheduling.cache import Cache
 
     with Cache(cache) as store:
@@ -221,7 +221,7 @@ def rates_text(cache: str) -> str:
 def _programs(
     paths: tuple[str, ...], target: str | None, colour: str, codes: list[int]
 ) -> list[tuple[str, TileProgram, str]]:
-    """All tile programs of the files; nothing is built where one of them is faulty."""
+    """All tile programs of the files; nothing is built if one of them is faulty."""
     from titan.codegen.tile.load import load_tile, targets_of
     from titan.target.load import TargetRefused
 

@@ -1,4 +1,4 @@
-"""Certificates of verified kernels: which file each goes to, the message where there is none."""
+"""Certificates of verified kernels: the file of each, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def write_run_certificates(place: str, kernels: list[tuple[str, list[SyncProgram
 
 
 def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
-    """Archive what typestate asked of a file's protocols, and ask cvc5 the same.
+    """Archive the typestate questions of a file's protocols, and put the same ones to cvc5.
 
     Beside it the proofs of cvc5 (Alethe), and the affine times with their multipliers.
     """
@@ -120,7 +120,7 @@ def _questions(path: str, folder: Path, options: VerifyOptions) -> int:
 
 
 def _lowered_otherwise(path: str, options: VerifyOptions) -> int:
-    """Hold the sync programs of a file against its protocols: 4 where they access otherwise."""
+    """Compare the accesses of a file's sync programs with its protocols; 4 where they differ."""
     from titan.language.lower.recheck import NotCompared, differences
     from titan.verify.pipeline import read_family
 
@@ -144,7 +144,7 @@ def _lowered_otherwise(path: str, options: VerifyOptions) -> int:
 
 
 def programs_of(path: str, options: VerifyOptions) -> list[SyncProgram]:
-    """The sync programs of a file's kernels; none where one of them cannot be lowered."""
+    """The sync programs of a file's kernels; none if one of them cannot be lowered."""
     from titan.verify.coverage import with_policies
     from titan.verify.lowering import NotLowered, sync_program
     from titan.verify.pipeline import read_family

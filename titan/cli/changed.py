@@ -1,7 +1,7 @@
 """Which files a branch has changed, as git says: `--changed-since REV`.
 
-Compared is the working tree with where it left REV, so that what REV has gained meanwhile does not
-count. New files that git does not know yet count as changed.
+The working tree is compared with the commit where it branched off REV, so that later commits of REV
+do not count. Untracked files count as changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPTION = "--changed-since"
 
 
 def changed_files(revision: str) -> frozenset[str]:
-    """Real paths of what is changed or new. Raises click.BadParameter."""
+    """Resolved paths of changed and new files. Raises click.BadParameter."""
     from titan.foundation.diagnostics.wording import quoted
 
     if not revision or revision.startswith("-"):

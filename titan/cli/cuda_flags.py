@@ -1,4 +1,4 @@
-"""`titan cuda-flags`: what nvcc is given for a program that `titan run` can run."""
+"""`titan cuda-flags`: the flags with which nvcc builds a program that `titan run` can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`titan doctor`: what this installation can do, and what it lacks."""
+"""`titan doctor`: what this installation can do, and what is missing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _version(package: str) -> str | None:
 
 
 def _core(module: str) -> str:
-    """How a native core is doing; without it the slower Python implementation is used."""
+    """The state of a native core; without it the slower Python implementation is used."""
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     help="How to show the explanation.",
 )
 def explain(rules: tuple[str, ...], format_name: str) -> None:
-    """Explain rules, each named by its code (TTN201) or name (data-race)."""
+    """Explain rules, each given by its code (TTN201) or name (data-race)."""
     from titan.foundation.diagnostics.codes import BY_NAME, CODES, find
     from titan.foundation.diagnostics.rules import explanation
     from titan.foundation.diagnostics.wording import quoted, suggestion

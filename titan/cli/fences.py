@@ -1,4 +1,4 @@
-"""`titan fences`: what each proxy fence is for, which are missing, and the fewest that do."""
+"""`titan fences`: the use of each proxy fence, missing ones, and the cheapest set that suffices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fences(
     output: str | None,
     budget_seconds: float,
 ) -> int:
-    """Show what each proxy fence is for, and where fences are missing or wasted.
+    """Show what each proxy fence is for, and where fences are missing or redundant.
 
     Exit codes: 0 every pair of accesses is justified (with --fix: the new kernel is verified),
     1 fences are missing, 2 bad input, 3 undecided.

@@ -1,7 +1,8 @@
 """`titan fmt`: kernel files, loops and tile programs as YAML that every reader takes.
 
-Rewritten is what only TITAN reads: options go beside their verb, lists of references become one
-scalar, other text with brackets of its own is quoted. Comments and all else stay as they are.
+It rewrites the forms that only TITAN reads: options move beside their verb, lists of references
+become one scalar, and other text with brackets is quoted. Comments and everything else stay as they
+are.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """A file as it is and as it would be, or what is wrong with it."""
+    """A file before and after formatting, or what is wrong with it."""
 
     path: str
     old: str

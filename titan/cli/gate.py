@@ -101,7 +101,7 @@ def gate(
 
 
 def _delivered(found: Iterator[Judged], format_name: str, output: str | None) -> list[Judged]:
-    """All that is judged; lines for people are written while it comes, all else at the end."""
+    """All judgements; text for people is written as they arrive, other formats at the end."""
     from titan.package.reported import check_of, details, document, line, meanings, summary
 
     judged: list[Judged] = []

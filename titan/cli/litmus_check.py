@@ -1,4 +1,4 @@
-"""`titan litmus check`: what the model allows of each test, next to what is recorded."""
+"""`titan litmus check`: the model's verdict on each test, compared with the recorded one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check(
     jobs: int | None,
     cluster: str | None,
 ) -> int:
-    """Decide each test, by default all of litmus/, and compare with the recorded verdicts.
+    """Decide each test (by default all of litmus/) and compare with the recorded verdicts.
 
     With recorded verdicts (kinds.txt) exit code 1 means that some test is decided differently;
     without, that the condition of some file does not hold (herd's No).
@@ -136,7 +136,7 @@ class _Shown:
     texts: list[str] = field(default_factory=list)
 
     def all(self, answers: Iterator[LitmusAnswer], of: int, graph: Path | None) -> list[Verdict]:
-        """Lines for people are written while answers come, all else at the end."""
+        """Text for people is written as answers arrive, other formats at the end."""
         done: list[LitmusAnswer] = []
         current().show("deciding", 0, of)
         for item in answers:

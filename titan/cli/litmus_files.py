@@ -1,4 +1,4 @@
-"""The files of litmus tests that commands are given, and how faults in them are reported."""
+"""Litmus files given to commands, and how faults in them are reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def entries_of(paths: tuple[Path, ...]) -> list[SuiteEntry]:
 
 
 def located(text: str, span: Span | None) -> str:
-    """The message with the line of the file and a mark under what is wrong."""
+    """The message with the line of the file, the faulty part underlined."""
     from titan.foundation.diagnostics.wording import clean, one_line
 
     excerpt = clean(span.excerpt()) if span is not None else ""
@@ -48,7 +48,7 @@ def located(text: str, span: Span | None) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """The path from here where it lies below, on one line."""
+    """The path, relative to the working folder if it is inside of it, on one line."""
     from titan.foundation.diagnostics.wording import one_line
 
     try:

@@ -1,4 +1,4 @@
-"""`titan litmus run`: which outcomes a device shows, next to what the model allows."""
+"""`titan litmus run`: which outcomes a device shows, beside those that the model allows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(
     findings: Path,
     log: Path | None,
 ) -> int:
-    """Run litmus tests, by default all of litmus/, and count what they show.
+    """Run litmus tests (by default all of litmus/) and count their outcomes.
 
     A folder of rendered tests runs as it is; other files and folders are rendered first. Exit code
     1 means that an outcome was seen which the model forbids, 2 that there is no device.
@@ -84,7 +84,7 @@ def run(
 
 
 def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
-    """Render what can be rendered; those that cannot be are counted."""
+    """Render the tests that can be rendered, and count the others."""
     from titan.foundation.resources import root
     from titan.litmus.language.condition import LitmusError
     from titan.litmus.language.suite import find_tests

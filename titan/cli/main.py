@@ -38,7 +38,7 @@ _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """A command: where it is, what it does, and a module that it cannot work without."""
+    """A command: its module, its summary, and a module that it requires."""
 
     target: str
     summary: str
@@ -183,8 +183,8 @@ def titan() -> None:
 
 
 class Ended(Interruption):
-    """A signal asks the command to end; carries the exit code. Nobody handles it but `run`, and
-    what was begun is cleaned up on the way.
+    """A signal asks the command to end; carries the exit code. Only `run` handles it, so that
+    whatever was begun is cleaned up on the way.
     """
 
     def __init__(self, code: ExitCode) -> None:
@@ -227,7 +227,7 @@ def _stop_alarm() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and give the exit code; only a SystemExit of a command gets out."""
+    """Run the command line and return the exit code; only a command's SystemExit gets out."""
     try:
         _refuse_control_characters(arguments)
         code = _invoke(arguments)
@@ -321,7 +321,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _silence_stdout() -> None:
-    """Nobody reads the output any more: let the flush at the end of the process go nowhere."""
+    """Nobody reads the output any more: discard the flush at the end of the process."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         try:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
@@ -370,7 +370,7 @@ _SIGNALLED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HUNG_UP)
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without taking apart what it has made, a sixth of a short command's time.
+    """End the process without tearing down objects, a sixth of a short command's time.
 
     In the usual way where somebody may still have work at the end: other threads, worker processes,
     a debugger or profiler, `python -i`. After a signal nobody has: the workers are ended, and the

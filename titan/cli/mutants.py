@@ -1,4 +1,4 @@
-"""`titan mutants`: delete, weaken or shift every synchronising operation, and see who notices."""
+"""`titan mutants`: delete, weaken or shift every synchronising operation; which engines notice?"""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _scores(
     shown: ProgressLine,
     where: tuple[int | None, str | None],
 ) -> Iterator[Score]:
-    """The judgement on each program, as soon as it is there; a terminal sees how far it is."""
+    """The judgement on each program as it arrives; progress is shown on a terminal."""
     from dataclasses import replace
 
     from titan.verify.mutate.decide import Decider
@@ -124,7 +124,7 @@ def _scores(
 def _kernels(
     paths: tuple[str, ...], options: VerifyOptions
 ) -> list[tuple[str, SyncProgram]] | None:
-    """The programs of all kernels, named; None, after what is wrong was shown, if one is faulty."""
+    """The named programs of all kernels; None if one is faulty, after showing its diagnostics."""
     from titan.verify.files import find_kernels
     from titan.verify.lowering import NotLowered, sync_program
     from titan.verify.pipeline import read_family

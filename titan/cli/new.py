@@ -1,4 +1,4 @@
-"""`titan new`: a commented kernel file to begin with."""
+"""`titan new`: a commented kernel file to start from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new(
     output: str | None,
     force: bool,
 ) -> int:
-    """Write a kernel file with comments that verifies as written; change it from there."""
+    """Write a commented kernel file that verifies as written, to be changed from there."""
     from titan.cli.output import deliver
     from titan.foundation.diagnostics.wording import listed, quoted, suggestion
     from titan.language.kernel.table import RESERVED

@@ -1,4 +1,4 @@
-"""How commands show diagnostics: the options that they share, and where the output goes."""
+"""How commands show diagnostics: their shared options, and where the output goes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def colour_option(command: Command) -> Command:
 def show(
     diagnostics: Iterable[Diagnostic], format_name: str = "text", colour: str = "auto"
 ) -> None:
-    """Write diagnostics to stdout; what its encoding lacks is escaped, never a fault."""
+    """Write diagnostics to stdout; characters that its encoding lacks are escaped."""
     from titan.foundation.diagnostics.render import render
     from titan.foundation.diagnostics.render.colour import wanted
 

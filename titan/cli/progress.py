@@ -1,4 +1,4 @@
-"""What is being done, how far it is and for how long, on the last line of a terminal.
+"""The current step, its progress and its duration, on the last line of a terminal.
 
 Nothing is written where standard error is not a terminal. The line is wiped before anything else is
 written (`titan.cli.output.write`) and when the work ends, however it ends. The clock is for the eye
@@ -20,7 +20,7 @@ _WIPE = "\r\x1b[K"
 
 
 class ProgressLine:
-    """The line. `show` says what is being done; a thread writes it, with the seconds so far."""
+    """The line. `show` sets the step; a thread writes it, with the seconds so far."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
@@ -32,7 +32,7 @@ class ProgressLine:
         self._thread: threading.Thread | None = None
 
     def show(self, text: str, done: int = 0, of: int = 0) -> None:
-        """What is being done from now on, and how many of how many are done."""
+        """The step from now on, and how many of how many are done."""
         if self._descriptor is None:
             return
         from titan.foundation.diagnostics.wording import printable
@@ -90,7 +90,7 @@ _current = ProgressLine()
 
 
 def current() -> ProgressLine:
-    """The line of the command that runs; one that is never shown where none is wanted."""
+    """The line of the running command; one that is never shown where none is wanted."""
     return _current
 
 

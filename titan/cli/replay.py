@@ -13,7 +13,7 @@ from titan.cli.output import colour_option, format_option, write
 @format_option
 @colour_option
 def replay(path: str, format_name: str, colour: str) -> int:
-    """Replay a saved trace and confirm that it leads to its fault.
+    """Replay a saved trace and confirm that it reaches its fault.
 
     A trace of a kernel file is replayed on the reference interpreter, one of compiled code on the
     machine of warps. The exit code is 1, since the fault is real. A trace that was changed, or that

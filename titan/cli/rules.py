@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     help="How to show the list.",
 )
 def rules(family: str | None, format_name: str) -> None:
-    """List the rules with their codes, names, and what each is about."""
+    """List the rules with their codes, names and subjects."""
     from titan.foundation.diagnostics.codes import CODES, FAMILIES
     from titan.foundation.diagnostics.rules import explanation
     from titan.foundation.diagnostics.wording import quoted, suggestion
@@ -60,7 +60,7 @@ def rules(family: str | None, format_name: str) -> None:
 
 
 def _markdown(chosen: list[Code], titles: dict[str, str]) -> str:
-    """The page docs/reference/rules.md; a test holds the committed one against this."""
+    """The page docs/reference/rules.md; a test compares the committed one with this."""
     from titan.foundation.diagnostics.rules import explanation
 
     rows = [

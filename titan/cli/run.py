@@ -1,4 +1,4 @@
-"""`titan run`: a program with the emulated device in the place of a GPU, every launch checked."""
+"""`titan run`: a program on the emulated device instead of a GPU, every launch checked."""
 
 from __future__ import annotations
 

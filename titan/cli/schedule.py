@@ -269,7 +269,7 @@ def schedule(
 
 
 def request_of(options: ScheduleOptions, bar: bool) -> Request:
-    """What the options ask for. Raises click.UsageError where they contradict each other."""
+    """The request that the options make. Raises click.UsageError if they contradict each other."""
     from titan.scheduling.gauss import GaussOptions
     from titan.scheduling.run import Request
 
@@ -310,7 +310,7 @@ def request_of(options: ScheduleOptions, bar: bool) -> Request:
 
 
 def load(path: str, colour: str, entry: str | None = None) -> Loop | None:
-    """The loop of a file, or None with what is wrong on standard error."""
+    """The loop of a file, or None after showing its diagnostics on standard error."""
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.diagnostics.render.text import render
     from titan.scheduling.loop.graphml import load_instance
@@ -387,7 +387,7 @@ def search(loop: Loop, request: Request, cache: str | None) -> ScheduleRun:
 
 
 def show_pareto(loop: Loop, request: Request, format_name: str) -> int:
-    """The table of regular schedules; by the differentiable scheduler too where it is asked for."""
+    """The table of regular schedules, also those of the differentiable scheduler if asked for."""
     from titan.report.schedule_pareto import as_json, render
     from titan.scheduling.gauss import TorchMissing, load_torch
     from titan.scheduling.regular import pareto

@@ -1,4 +1,4 @@
-"""The options by which commands give sizes other values: `--set`, `--depth`, `--tiles`."""
+"""Options that override the sizes of a kernel: `--set`, `--depth`, `--tiles`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def settings_options(help_text: str, value: str = "VALUES") -> Callable[[Command
 
 
 def overrides(settings: tuple[str, ...], depth: str | None, tiles: str | None) -> Overrides:
-    """What the three options say, `--set` first. Raises click.UsageError."""
+    """The overrides of the three options, `--set` first. Raises click.UsageError."""
     wanted = [*settings]
     wanted += [f"depth={depth}"] if depth is not None else []
     wanted += [f"tiles={tiles}"] if tiles is not None else []

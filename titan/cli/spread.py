@@ -1,7 +1,7 @@
-"""Where independent pieces of work run: here, in processes of this machine, or on a cluster.
+"""Runs independent pieces of work: in this process, in local processes, or on a cluster.
 
-One function for all commands: results come in the order of the work, each as soon as it and those
-before it are there, and do not depend on where they were made.
+One function for all commands: results come in the order of the work, each as soon as it and its
+predecessors are done, and do not depend on where they were computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def spread_options(what: str) -> Callable[[Command], Command]:
-    """Adds `--jobs`, which begins with `what` in its help, and `--cluster`."""
+    """Adds `--jobs`, whose help begins with `what`, and `--cluster`."""
     options = (
         click.option(
             "-j",

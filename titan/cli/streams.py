@@ -1,4 +1,4 @@
-"""Stand-ins for standard streams that are closed from the start (`>&-`): Python has None for them.
+"""Stand-ins for standard streams that are closed from the start (`>&-`): Python sets them to None.
 
 What is written to such a stdout ends the command as a closed pipe does; what is written to such a
 stderr is lost. The descriptors are taken, so that no file that is opened later becomes the output
@@ -14,7 +14,7 @@ import sys
 
 
 class ClosedOutput(io.TextIOBase):
-    """Takes nothing."""
+    """A stream that accepts no output."""
 
     encoding = "utf-8"
 
@@ -24,7 +24,7 @@ class ClosedOutput(io.TextIOBase):
 
 
 def take_closed_streams() -> None:
-    """Open what is closed of the three standard streams."""
+    """Open those of the three standard streams that are closed."""
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     for number in range(3):

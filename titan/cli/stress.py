@@ -69,7 +69,7 @@ def stress(
     result: Path | None,
     page: Path | None,
 ) -> int:
-    """Run packages, or tile files built at several depths, in every variant.
+    """Run every variant of packages, or of tile files built at several depths.
 
     Exit code 1 means that a safe kernel failed, 2 that there is no device, 3 that something could
     not be run.

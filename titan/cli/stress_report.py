@@ -30,7 +30,7 @@ def render(data: StressDocument, format_name: str) -> str:
 
 
 def checks(data: StressDocument) -> Iterator[Check]:
-    """A check for each package and variant, and for what was not reached."""
+    """A check for each package and variant, and for those that were not reached."""
     from titan.device.variants import SAFE
     from titan.foundation.verdict import Verdict
     from titan.report.checks import Check

@@ -35,7 +35,7 @@ ENGINES = ("auto", "explore", "order", "reference")
 
 
 class VerifyGiven(TypedDict):
-    """The options of the command as they are given."""
+    """The options of the command as given."""
 
     format_name: str
     output: str | None
@@ -209,7 +209,7 @@ def _style(given: VerifyGiven) -> ReportStyle:
 
 
 def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) -> Opened:
-    """The files by kind, those that are left out left out. Raises click.UsageError."""
+    """The files by kind, without excluded ones. Raises click.UsageError."""
     from titan.foundation.diagnostics.wording import quoted
     from titan.frontends.open import open_files
 
@@ -237,7 +237,7 @@ def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) 
 
 
 def _keep_changed(opened: Opened, revision: str, launch: str | None) -> None:
-    """Leave out what git sees unchanged; code is changed where its launch file is."""
+    """Leave out files that git sees unchanged; code counts as changed if its launch file is."""
     from titan.cli.changed import changed_files
     from titan.frontends.ptx.launch import beside
 
@@ -255,7 +255,7 @@ def _keep_changed(opened: Opened, revision: str, launch: str | None) -> None:
 
 
 def _kept(given: VerifyGiven) -> KeptFindings | None:
-    """Where verdicts are kept; nowhere for what shows more than a kept verdict holds."""
+    """The cache of verdicts; None for output that shows more than a cached verdict holds."""
     whole = given["html"] or given["certificate"] or given["format_name"] in PAGES
     if given["cache"] is None or whole:
         return None
@@ -278,7 +278,7 @@ def _running(
 
 
 def _note_others(found: Found) -> None:
-    """Say which commands take the files that are no kernels; many of a kind are reported as one."""
+    """Name the commands that take the files which are not kernels; one note for each kind."""
     from titan.foundation.diagnostics.wording import one_line
 
     others = (("loop", "schedule", found.loops), ("tile program", "build", found.tiles))
@@ -371,7 +371,7 @@ def code_policies(texts: tuple[str, ...]) -> CodePolicies:
 
 
 def _code(paths: list[str], options: CodeOptions, given: VerifyGiven) -> Iterator[Finding]:
-    """The findings on files of code, in their order."""
+    """The findings on files of compiled code, in order."""
     from titan.frontends.verify_code import findings_on, verify_code_file
 
     if given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1):
@@ -395,7 +395,7 @@ def _ttgir(paths: list[str], options: VerifyOptions, given: VerifyGiven) -> Iter
 
 
 def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
-    """The kernel files, each read once; all before the first verdict where sizes are given."""
+    """The kernel files, each read once; all before the first verdict if sizes are given."""
     from titan.foundation.diagnostics.wording import quoted
     from titan.verify.pipeline import read_kernel_file, unknown_sizes
 
@@ -410,7 +410,7 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
 
 
 def _noted(file: KernelFile) -> KernelFile:
-    """The file; what other programs cannot read in it goes to stderr."""
+    """The file; a note on stderr names the forms in it that other YAML readers cannot read."""
     if file.nonstandard:
         from titan.foundation.diagnostics.wording import one_line
 
@@ -466,7 +466,7 @@ class _Shown:
     style: ReportStyle
 
     def all(self, findings: Iterator[Finding]) -> list[Finding]:
-        """All findings; text on a terminal is written while they come, all else at the end."""
+        """All findings; text for people is written as they arrive, other formats at the end."""
         done: list[Finding] = []
         at_once = self.output is None and self.format_name in ("text", "concise")
         for finding in findings:

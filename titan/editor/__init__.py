@@ -1,1 +1,1 @@
-"""What editors ask about input files. `server` speaks the protocol; the rest needs no editor."""
+"""Editor features for input files. `server` speaks the protocol; the rest needs no editor."""

@@ -1,7 +1,7 @@
 """Diagnostics, hover, definitions and completion of kernel files, as plain data.
 
 The table of the language says what keys and verbs mean; names are looked up in the file. Positions
-count from 0. What the file says is read again for each question: files are small.
+count from 0. The file is read again for each request: files are small.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Offer:
 
 
 def faults(text: str, path: str) -> list[Diagnostic]:
-    """What is wrong with the text of a kernel: its form, its names and numbers; no search."""
+    """Diagnostics on the text of a kernel: its form, names and numbers; no search."""
     root, _ = parse_text(text, path)
     if isinstance(root, Mapping) and "titan" in root and "kernel" not in root:
         return []  # a loop or a tile program
@@ -60,7 +60,7 @@ def faults(text: str, path: str) -> list[Diagnostic]:
 
 
 def verdict(text: str, path: str, states_max: int) -> list[Diagnostic]:
-    """The same, and what the engines find within a budget; for when a file is saved."""
+    """The same with the verdict of the engines within a budget; for when a file is saved."""
     from titan.report.findings import diagnostics_of
     from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import KernelFile, verify_each
@@ -83,7 +83,7 @@ def verdict(text: str, path: str, states_max: int) -> list[Diagnostic]:
 
 @lru_cache(maxsize=8)
 def declarations(text: str) -> dict[str, tuple[str, Span, str]]:
-    """What each name of the file is: section, where it is declared, and the declaration."""
+    """Each declared name of the file: its section, location and declaration."""
     root, _ = parse_text(text)
     found: dict[str, tuple[str, Span, str]] = {}
     if not isinstance(root, Mapping):
@@ -124,7 +124,7 @@ def definition(text: str, line: int, column: int) -> Span | None:
 
 
 def references(text: str, line: int, column: int) -> list[tuple[int, int, int]]:
-    """Where the declared name at a position stands: line, first column, column behind it."""
+    """All occurrences of the name at a position: line, first column, column after the last."""
     word, _ = word_at(text, line, column)
     if word not in declarations(text):
         return []
@@ -140,7 +140,7 @@ def references(text: str, line: int, column: int) -> list[tuple[int, int, int]]:
 
 
 def hover(text: str, line: int, column: int, found: Iterable[Diagnostic] = ()) -> str:
-    """What stands at a position, in Markdown: a rule, a verb, a key, or a declared name."""
+    """Documentation of the rule, verb, key or declared name at a position, in Markdown."""
     parts = [_rule(item) for item in found if _covers(item.span, line, column)]
     word, start = word_at(text, line, column)
     place = place_at(text, line, start)
@@ -230,7 +230,7 @@ def _option_names(verb: Verb | None) -> set[str]:
 
 
 def completion(text: str, line: int, column: int) -> list[Offer]:
-    """What may stand at a position."""
+    """Completions at a position."""
     place = place_at(text, line, column)
     value_of = re.search(r"(?:^|[\s{,-])([A-Za-z_][\w ]*?)\s*:\s+[^:{]*$", place.before)
     if value_of is not None:
@@ -239,7 +239,7 @@ def completion(text: str, line: int, column: int) -> list[Offer]:
 
 
 def _keys(place: CursorContext) -> list[Key]:
-    """The keys that a mapping at the position may have, beyond those that it has."""
+    """The keys that the mapping at the position may still take."""
     if place.keys[:1] == ("program",):
         if place.new_item or not place.statement:
             return [Key(verb.name, verb.object, verb.about) for verb in VERBS]
@@ -264,7 +264,7 @@ def _keys(place: CursorContext) -> list[Key]:
 
 
 def _values(text: str, place: CursorContext, key: str) -> list[Offer]:
-    """The words that a key has, or the names that may stand in its value."""
+    """The words that a key accepts, or the names that may occur in its value."""
     verb = VERB_OF.get(key) or _verb_of(place)
     keys = [*TOP_LEVEL, *POLICIES]
     if place.keys[:1] == ("program",) and verb is not None:

@@ -1,7 +1,7 @@
-"""Where a position of an editor lies in a file: the keys around it, the word under it.
+"""The context of an editor's position: the enclosing keys and the word under the cursor.
 
-From the text alone, so that a file that cannot be read at the moment has completion, too. Lines and
-columns count from 0, as the protocol has them.
+From the text alone, so that completion also works in a file that cannot be read at the moment.
+Lines and columns count from 0, as the protocol has them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _KEY = re.compile(r"^(\s*)((?:- )*)\s*([A-Za-z_][\w ]*?)\s*:(?:\s|$)")
 
 @dataclass(frozen=True, slots=True)
 class CursorContext:
-    """`keys` are the keys around the line from the outside in, those of list items among them.
+    """`keys` are the enclosing keys from the outside in, those of list items included.
 
     `before` is the text of the line before the position; `statement` are the keys of the list item
     that the position stands in, the first one first; `new_item`: it stands behind a dash.
@@ -28,7 +28,7 @@ class CursorContext:
 
 
 def word_at(text: str, line: int, column: int) -> tuple[str, int]:
-    """The name at a position and its first column; nothing where there is none."""
+    """The name at a position and its first column; empty if there is none."""
     lines = text.split("\n")
     if not 0 <= line < len(lines):
         return "", 0

@@ -51,7 +51,7 @@ class TitanServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, items, version))
 
     def check(self, uri: str, whole: bool) -> None:
-        """Look at a document: its form, or `whole` with what the engines find."""
+        """Check a document: its form, or with `whole` also its verdict."""
         document = self.document(uri)
         text = document.source
         if re.search(r"(?m)^['\"]?titan['\"]?\s*:", text) is None:
@@ -147,7 +147,7 @@ def _range(span: Span) -> types.Range:
 
 
 def _diagnostic(item: Diagnostic, uri: str) -> types.Diagnostic:
-    """A diagnostic at its place in this document; elsewhere, at its beginning."""
+    """A diagnostic at its span in this document; at the beginning if it points elsewhere."""
     here = unquote(urlparse(uri).path)
     span = item.span if item.span is not None and item.span.path in (here, uri) else None
     start = types.Position(0, 0)

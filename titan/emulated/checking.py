@@ -1,9 +1,9 @@
-"""Each launch before it runs: what the checker decides about all of its interleavings.
+"""Each launch before it runs: the checker's decision about all of its interleavings.
 
-A launch is decided without the contents of memory first. Where that is verified it holds for all
-contents, and the same launch is not decided again; where control depends on contents, the launch is
-decided with those that it finds. The first, the middle and the last cluster of a grid are decided,
-each by itself (`titan/frontends/verify_code.py`).
+A launch is decided without the contents of memory first. A launch verified in this way holds for
+all contents and is not decided again; where control depends on contents, the launch is decided with
+the present ones. The first, the middle and the last cluster of a grid are decided, each by itself
+(`titan/frontends/verify_code.py`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LaunchChecker:
                 warnings.warn(f"the launch of {finding.kernel} is {reason}", stacklevel=2)
 
     def summary(self) -> str:
-        """`3 launches verified, 1 undecided, 2 not checked`; nothing where there was none."""
+        """`3 launches verified, 1 undecided, 2 not checked`; empty if there was none."""
         counts = [
             (self.verdicts[Verdict.VERIFIED], "verified"),
             (self.verdicts[Verdict.REFUTED], "refuted"),

@@ -1,4 +1,4 @@
-"""What a program gets where a launch is wrong, or cannot be run."""
+"""Errors for programs whose launch is wrong or cannot be run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class LaunchFault(LaunchError):
 
 
 def refused(text: str, findings: Sequence[Diagnostic]) -> LaunchError:
-    """The error of a launch that cannot be run, with why."""
+    """The error of a launch that cannot be run, with the reason."""
     shown = render("text", findings).rstrip()
     return LaunchError(f"{text}\n\n{shown}" if shown else text, findings)

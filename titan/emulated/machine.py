@@ -1,4 +1,4 @@
-"""Launches on the emulated device: checked, computed under one or more seeds, memory brought up.
+"""Launches on the emulated device: checked, computed under one or more seeds, memory updated.
 
 `Emulated` is what a Python program uses; the plug-in of Triton and the library for CUDA programs
 stand on the same `LaunchQueue`.
@@ -195,11 +195,11 @@ class Emulated:
         return self._device.arrays
 
     def array(self, values: NDArray[np.generic]) -> DeviceArray:
-        """A copy of an array in global memory; its `values` are brought up to date by launches."""
+        """A copy of an array in global memory; launches update its `values`."""
         return self._device.array(values)
 
     def free(self, array: DeviceArray) -> None:
-        """Give an array back: a kernel that touches it from now on is wrong."""
+        """Free an array: a kernel that touches it from now on is out of bounds."""
         self._device.arrays[:] = [item for item in self.arrays if item is not array]
 
     def module(self, text: str, name: str = "kernel.ptx") -> LoadedModule:
@@ -210,7 +210,7 @@ class Emulated:
         self, module: LoadedModule | str, shape: LaunchShape, arguments: Sequence[Argument],
         entry: str | None = None,
     ) -> Computed:  # fmt: skip
-        """Check one launch as the settings ask, run it, and bring the arrays up to date.
+        """Check one launch as the settings ask, run it, and update the arrays.
 
         Raises LaunchFault where the launch is wrong, LaunchError where it cannot be run.
         """

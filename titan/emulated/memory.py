@@ -1,4 +1,4 @@
-"""Global memory of the emulated device, for programs that bring it in different ways."""
+"""Global memory of the emulated device, for programs that provide it in different ways."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class GlobalMemory(Protocol):
         """Bytes of one allocation."""
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes into one allocation."""
+        """Write bytes to one allocation."""
 
 
 @dataclass(slots=True)
 class HostMemory:
-    """Memory of this process that is global memory for one launch: what its arguments point at."""
+    """Memory of this process as global memory of one launch: what its arguments point at."""
 
     found: dict[int, int] = field(default_factory=dict)  # bytes by address
 
@@ -44,7 +44,7 @@ class HostMemory:
         return ctypes.string_at(address, count)
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes; what does not change is not written, as it may be read-only."""
+        """Write bytes; unchanged ones are left alone, since they may be read-only."""
         if data != ctypes.string_at(address, len(data)):
             ctypes.memmove(address, data, len(data))
 
@@ -99,7 +99,7 @@ class OwnMemory:
         return start is not None and address + count <= start + len(self.blocks[start])
 
     def start_of(self, address: int) -> int | None:
-        """Where the allocation begins that would hold the address."""
+        """The first address of the allocation that holds an address."""
         place = bisect_right(self.starts, address)
         return self.starts[place - 1] if place else None
 

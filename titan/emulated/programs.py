@@ -1,4 +1,4 @@
-"""A program from its start to its end on the emulated device, and what is reported of it.
+"""Runs a whole program on the emulated device, and reports on its launches.
 
 A Python script runs in this process: Triton finds its back end there. A CUDA program runs in a
 process of its own, its library answered by this one (`titan/emulated/cuda/`).
@@ -25,7 +25,7 @@ BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
 
 
 def run_program(program: str, arguments: Sequence[str], settings: EmulationSettings) -> int:
-    """Run a program; gives the exit code of `titan run`. Raises UserError for what is none."""
+    """Run a program; returns the exit code of `titan run`. Raises UserError for other files."""
     path = Path(program)
     if not path.is_file():
         raise UserError(f"{program}: no such file")
@@ -41,7 +41,7 @@ def run_program(program: str, arguments: Sequence[str], settings: EmulationSetti
 
 
 def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSettings) -> int:
-    """The script as `python PATH` runs it; where it ends on a launch, the diagnostic is shown."""
+    """Run the script as `python PATH` does; if a launch ends it, show the diagnostic."""
     recent_queues()
     environment = dict(os.environ)
     os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
@@ -86,7 +86,7 @@ def _cause(error: BaseException | None) -> LaunchError | None:
 
 
 def report(queues: Sequence[LaunchQueue], code: int, fault: LaunchError | None) -> int:
-    """Write what was found to stderr; gives the exit code."""
+    """Write the findings to stderr; returns the exit code."""
     lines = [str(fault)] if fault is not None else []
     launches = sum(queue.launches for queue in queues)
     found = "; ".join(filter(None, (queue.checker.summary() for queue in queues)))

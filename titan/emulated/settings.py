@@ -1,7 +1,7 @@
-"""How programs run on the emulated device: which one, what is checked, which interleavings.
+"""Settings of the emulated device: the model, what is checked, which interleavings are computed.
 
-Every setting has a variable of the environment, so that a plug-in that a framework loads, and the
-programs that `titan run` starts, find it.
+Every setting has an environment variable, so that plug-ins loaded by a framework and programs
+started by `titan run` find it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CheckMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """What a program may ask a device for; sizes in bytes."""
+    """The properties of a device that programs query; sizes in bytes."""
 
     name: str
     architecture: int  # 90: compute capability 9.0

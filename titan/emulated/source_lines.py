@@ -1,4 +1,4 @@
-"""Diagnostics on PTX at the lines that the PTX was compiled from.
+"""Moves diagnostics on PTX to the source lines that the PTX was compiled from.
 
 A mark moves to the line of its `.loc`, where that file can be read: of a chain of inlined calls to
 the innermost place that is the user's, not a library's. The line of the PTX stays as a label.
@@ -46,7 +46,7 @@ class SourceLines:
             self.files.setdefault(path.rpartition("/")[2], path)
 
     def at_source(self, item: Diagnostic) -> Diagnostic:
-        """The diagnostic with what can be moved moved."""
+        """The diagnostic, with every mark that has a source line moved to it."""
         annotations = tuple(self._annotation(note) for note in item.annotations)
         trace = item.trace
         if trace is not None:
@@ -73,7 +73,7 @@ class SourceLines:
         return span.excerpt().strip().rstrip(";").split(" ")[0]
 
     def _moved(self, span: Span) -> Span | None:
-        """The line of the user's source; None where there is none, or it cannot be read."""
+        """The line of the user's source; None if there is none, or it cannot be read."""
         location = self._location(span)
         if location is None:
             return None

@@ -1,1 +1,1 @@
-"""What a user writes and what it becomes: kernels, protocols, their lowering to sync programs."""
+"""What users write and what becomes of it: kernels, protocols, their lowering to sync programs."""

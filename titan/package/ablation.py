@@ -3,7 +3,7 @@
 What a variant leaves out or adds is a question of speed only: each one is a pipeline that was
 decoded, lowered and VERIFIED like the product before anything was emitted. Axes: whether a separate
 warp loads, whether schedules know of registers, which proxy fences stand, how deep rings are.
-Variants are no packages: they have no certificate, and the gate refuses them. The index names them
+Variants are not packages: they have no certificate, and the gate refuses them. The index names them
 all, also those that cannot be built, with what the machine model says of each. Source: seed
 evaluation plan, B2 to B4.
 """

@@ -1,4 +1,4 @@
-"""Judges a certificate of a verdict (`titan verify --certificate`) without an engine and a solver.
+"""Judges a certificate of a verdict (`titan verify --certificate`) without engine or solver.
 
 Every line is derived again by the checker. Where a kernel file of the same name is next to it, the
 certificate must be of a sync program of that file. What it does not refer to (typestate, legality,

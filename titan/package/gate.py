@@ -46,7 +46,7 @@ PACKAGE_FILES = frozenset(
 
 
 class NothingThere(UserError):
-    """A path that names nothing that the gate can judge; bad usage."""
+    """A path to nothing that the gate can judge; bad usage."""
 
 
 @dataclass(frozen=True, slots=True)

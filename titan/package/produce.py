@@ -1,4 +1,4 @@
-"""From a tile file to a package on disk: read, build, emit, write; or why there is none.
+"""From a tile file to a package on disk (read, build, emit, write), or the reason for none.
 
 A pipeline that is verified but that its target cannot spell sends the build to the next shape; so
 does a source that the toolchain of the target, where it is installed, refuses or remarks on, or
@@ -100,7 +100,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class ProductionHooks:
-    """What a caller hears of: `report` takes each step, `judge` verifies the candidates."""
+    """Hooks of a caller: `report` takes each step, `judge` verifies the candidates."""
 
     report: Callable[[str], None] = lambda text: None
     judge: Judge = one_by_one

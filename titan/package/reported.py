@@ -1,4 +1,4 @@
-"""What `titan gate` has judged, as lines, as plain data, and as the checks of reports for CI."""
+"""Judgements of `titan gate` as lines, as plain data, and as checks of reports for CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs that collect results are given: one record a check, whatever command made it.
+"""Results for programs that collect them: one record a check, whatever command made it.
 
 A check is a kernel of `titan verify`, an item of `titan gate`, a test of `titan litmus check`, a
 variant of `titan stress`. The writers for CI systems (`sarif`, `junit`, `github`, `gitlab`) know

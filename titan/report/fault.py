@@ -1,4 +1,4 @@
-"""A replayed fault as a diagnostic: where it is, who is concerned, how it comes about."""
+"""A replayed fault as a diagnostic: where it is, which agents take part, how it comes about."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _notes(replay: Replay, words: Words, sizes: tuple[tuple[str, int], ...]) -> 
 
 
 def _short_of(replay: Replay, words: Words) -> list[str]:
-    """What the named barriers and pools lack that blocked agents stand at."""
+    """What is missing at the named barriers and pools where agents are blocked."""
     machine, notes = replay.machine, []
     named, pools = dict(replay.last.named), dict(replay.last.pools)
     for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):
@@ -132,7 +132,7 @@ def _shown(value: object) -> str:
 
 
 def _waited(replay: Replay) -> list[tuple[str, int]]:
-    """The mbarriers that blocked agents stand at."""
+    """The mbarriers at which agents are blocked."""
     machine = replay.machine
     keys = []
     for number, operation in zip(replay.fault.agents, replay.fault.operations, strict=False):

@@ -32,7 +32,7 @@ class FenceReport:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """The diagnostics of the review; none where there was no review."""
+        """The diagnostics of the review; none if there was no review."""
         return self.review.diagnostics() if self.review is not None else []
 
 
@@ -89,7 +89,7 @@ def _fixed_rows(report: FenceReport) -> list[str]:
 
 
 def as_json(reports: Sequence[FenceReport], errors: Sequence[Diagnostic] = ()) -> str:
-    """The reports for programs; `errors` are what is wrong with files that are no kernels."""
+    """The reports for programs; `errors` are the faults of files that are not kernels."""
     rows = [_row(report) for report in reports]
     found = json.loads(json_render.render(errors))
     content = {"format": FORMAT_VERSION, "files": rows, "errors": found}

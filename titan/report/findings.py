@@ -100,7 +100,7 @@ def _text(finding: Finding, style: ReportStyle) -> str:
 
 
 def narrowing_text(finding: Finding) -> str:
-    """What lowering has added, and what lacks for every number: the end of the first line."""
+    """What lowering has added, and what is missing for every number: the end of the first line."""
     added = f" with {counted(len(finding.added), 'fence')} that lowering adds"
     start = added if finding.added and finding.verdict is Verdict.VERIFIED else ""
     if finding.narrowing is None:

@@ -1,4 +1,4 @@
-"""A replayed counterexample step by step: who, what with which tile and stage, what follows."""
+"""A replayed counterexample step by step: agent, operation with tile and stage, effect."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _pending(replay: Replay, words: Words) -> list[TraceStep]:
 
 
 def worded_step(machine: Interpreter, words: Words, played: Played, number: int) -> TraceStep:
-    """One step of a run in words: who, what, and what follows from it."""
+    """One step of a run in words: the agent, its operation and the effect."""
     step = played.step
     agent = machine.agents[step.agent]
     follows = words.changes(played.before, played.after) if played.after is not None else ""
@@ -81,5 +81,5 @@ def _engine_text(words: Words, flight: Flight, actor: Actor) -> str:
 
 
 def agent_name(agents: tuple[Agent, ...], number: int) -> str:
-    """The name of an agent; the engine where there is no such agent."""
+    """The name of an agent; that of the engine if there is no such agent."""
     return agents[number].name if 0 <= number < len(agents) else "the engine"

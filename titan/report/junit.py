@@ -1,8 +1,8 @@
 """Checks as JUnit XML: a suite for each file, a case for each check.
 
 Refuted is a failure, undecided is skipped with its reason, refused input and disagreeing engines
-are errors. Characters that XML 1.0 has no place for are escaped. Source: the schema of Jenkins'
-xUnit plugin, junit-10.xsd.
+are errors. Characters that XML 1.0 does not allow are escaped. Source: the schema of Jenkins' xUnit
+plugin, junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _counts(checks: Sequence[Check]) -> dict[str, str]:
 
 
 def _kind(check: Check) -> str | None:
-    """The element of a check; what is undecided and fails by that is not a skipped test."""
+    """The element of a check; undecided is not "skipped" where it fails the run."""
     if check.verdict is Verdict.UNDECIDED and not check.is_open:
         return "failure"
     return _ELEMENT.get(check.verdict)

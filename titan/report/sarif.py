@@ -63,7 +63,7 @@ def render(checks: Sequence[Check]) -> str:
 
 
 def _semantic(version: str) -> str:
-    """A version of three numbers, as SARIF wants it."""
+    """A version of three numbers, as SARIF requires."""
     numbers = [part for part in version.split(".") if part.isdigit()][:3]
     return ".".join(numbers + ["0"] * (3 - len(numbers)))
 

@@ -1,4 +1,4 @@
-"""A schedule as SVG, and as one HTML page that needs nothing but itself."""
+"""A schedule as SVG, and as one self-contained HTML page."""
 
 from __future__ import annotations
 

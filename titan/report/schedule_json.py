@@ -1,4 +1,4 @@
-"""A schedule and everything known about it, as JSON."""
+"""A schedule and all that is known of it, as JSON."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Every warp group has its own program: prologue, steady state and epilogue in the order of issue,
 with a wait where an operation needs one (its dependence blocks, or its source runs on another
-group) and an arrival where somebody waits. Loops too short for a steady state run one iteration
-after the other. The skeleton calls the operations as members of a template parameter, so that it
-compiles as written, also as C++; what an operation does is for whoever fills it in.
+group) and an arrival where another group waits. Loops too short for a steady state run one
+iteration after the other. The skeleton calls the operations as members of a template parameter, so
+that it compiles as written, also as C++; what an operation does is left to the user.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def waits_of(loop: Loop, schedule: Schedule, operation: int) -> list[Dependence]
 
 
 def awaited(loop: Loop, schedule: Schedule) -> set[int]:
-    """Operations whose completion somebody waits for."""
+    """Operations whose completion is waited for."""
     every = range(len(loop.operations))
     return {e.source for v in every for e in waits_of(loop, schedule, v)}
 

@@ -32,7 +32,7 @@ class CellAccess:
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One step: `number` counts from 1; `arrives` and `waits` are barriers, by key."""
+    """One step, numbered from 1; `arrives` and `waits` are barriers, by key."""
 
     number: int
     agent: int
@@ -60,7 +60,7 @@ def story_steps(machine: Interpreter, steps: Sequence[Played]) -> list[StoryStep
 
 
 def attempted(replay: Replay, index: int) -> StoryStep | None:
-    """What an agent of the fault is about to do, where it has not done it."""
+    """What an agent of the fault is about to do, if it has not done it."""
     fault = replay.fault
     agent = fault.agents[index] if index < len(fault.agents) else -1
     operation = fault.operations[index] if index < len(fault.operations) else None

@@ -81,7 +81,7 @@ class Timeline:
 
 
 def engine_of(agent: str) -> str:
-    """The lane of what an agent has started."""
+    """The lane of the asynchronous operations that an agent has started."""
     return f"engine of {agent}"
 
 
@@ -232,7 +232,7 @@ def _memory(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]]:
 
 @dataclass(slots=True)
 class SampleRun:
-    """One run of a program without fault, to look at: no proof of anything."""
+    """One run of a program without a fault, as an illustration; it proves nothing."""
 
     machine: Interpreter
     played: list[Played] = field(default_factory=list)
@@ -240,7 +240,7 @@ class SampleRun:
 
 
 def sample_run(program: ir.SyncProgram, trips: int, steps_max: int) -> SampleRun | None:
-    """One interleaving, agents in turn, with `trips` for each open size; None where none starts.
+    """One interleaving, agents in turn, with `trips` for each open size; None if none starts.
 
     It ends at the end of the program, at `steps_max`, or at a fault, which it leaves out.
     """

@@ -1,9 +1,10 @@
-"""Verdicts as one HTML page that needs nothing but itself.
+"""Verdicts as one self-contained HTML page.
 
-A refuted kernel has its counterexample as a timeline: a column for each agent and for what it has
-started, arrows from what completes a phase to what passes on it, phases and contents in a strip,
-the source next to it. A verified kernel has what is covered, the engines with their states, the
-fences with their reasons, and one of its interleavings to look at, which proves nothing.
+A refuted kernel has its counterexample as a timeline: a column for each agent and for its
+asynchronous operations, arrows from what completes a phase to the waits that it releases, phases
+and contents in a strip, the source next to it. A verified kernel has what is covered, the engines
+with their states, the fences with their reasons, and one of its interleavings as an illustration,
+which proves nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def page(findings: Sequence[Finding]) -> str:
 
 
 def fragment(finding: Finding) -> str:
-    """What a notebook shows of a finding: without script, the counterexample as a table."""
+    """A finding for a notebook: without script, the counterexample as a table."""
     shown = "".join(_diagnostic(item) for item in diagnostics_of(finding))
     rows = "".join(_row(label, text) for label, text in scope_rows(finding))
     return (
@@ -140,7 +141,7 @@ def _policies(finding: Finding) -> str:
 
 
 def _fences(finding: Finding) -> str:
-    """Each fence, what it is for and whether anything is wrong without it."""
+    """Each fence, its purpose, and whether the kernel is wrong without it."""
     from titan.verify import fences as flow
     from titan.verify.fence_review import review
     from titan.verify.fence_runs import has_fences
@@ -251,14 +252,14 @@ def _step(timeline: Timeline, number: int, kept: frozenset[int] | None, end: str
 
 
 def _short(text: str) -> str:
-    """The statement of a step; of an operation that it starts, what that touches."""
+    """The statement of a step, with what an operation that it starts touches."""
     statement, _, meaning = text.partition(": ")
     started = meaning.removeprefix("starts operation ")
     return f"{statement}, {started}" if meaning != started else statement
 
 
 def _cell(track: Track, number: int) -> str:
-    """The state of a track after a step; its number stands where it begins."""
+    """The state of a track after a step, numbered where it begins."""
     now = next(item for item in track.segments if item.first <= number <= item.last)
     colour = "none" if now.mark is None else f"k{now.mark % 6}"
     busy = " busy" if now.busy else ""
@@ -269,7 +270,7 @@ def _cell(track: Track, number: int) -> str:
 
 
 def _source(timeline: Timeline, marked: list[Span], path: str) -> str:
-    """The file that most steps stand in."""
+    """The source file of most steps."""
     spans = [step.span for step in timeline.steps if step.span is not None]
     source = next((span.source for span in spans if span.source is not None), None)
     if source is None and Path(path).is_file():

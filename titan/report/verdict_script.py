@@ -1,4 +1,4 @@
-"""Style and script of the pages of verdicts: no request leaves a page, and it says so to browsers.
+"""Style and script of the pages of verdicts: no page makes a request.
 
 The script draws the arrows of a run, and moves through its steps by keys, clicks and buttons.
 """

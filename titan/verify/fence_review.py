@@ -1,4 +1,4 @@
-"""What each fence of a kernel is for, which are wasted, and which pairs of accesses lack one.
+"""The purpose of each fence of a kernel, which are redundant, and which pairs of accesses lack one.
 
 Decided on the proxy-effect graphs of all sizes that were run. A fence is wasted if every pair stays
 justified without it (`TTN306`), and too strong if a form for fewer spaces would do.
@@ -57,7 +57,7 @@ class ReviewedFence:
 
 @dataclass(slots=True)
 class Review:
-    """`reason`: why the runs do not represent all interleavings; empty where they do."""
+    """`reason`: why the runs do not represent all interleavings; empty if they do."""
 
     fences: list[ReviewedFence]
     missing: list[Unjustified]

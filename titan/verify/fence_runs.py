@@ -1,4 +1,4 @@
-"""What the fence commands look at: the programs of a file, and runs of them with their effects."""
+"""Input of the fence commands: the programs of a file, and runs of them with their effects."""
 
 from __future__ import annotations
 

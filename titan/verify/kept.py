@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 def key_of(kernel: Kernel, options: VerifyOptions) -> str | None:
-    """The key of a verdict; None where the text of the kernel is not known."""
+    """The key of a verdict; None if the text of the kernel is not known."""
     span = kernel.span
     if span is None or span.source is None:
         return None

@@ -62,7 +62,7 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Why a verdict covers some numbers of a size for which the kernel asks for any.
+    """Why a verdict covers only some values of a size for which the kernel asks for any.
 
     `because` words the reason; `edit` is what would decide every number.
     """

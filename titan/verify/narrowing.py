@@ -1,7 +1,7 @@
-"""Why a verdict covers some numbers only where the kernel asks for any, and which edit decides all.
+"""Why a verdict covers only some numbers where the kernel asks for any, and which edit decides all.
 
-The reason is that of the first search, the one for every number; what later, bounded searches lack
-follows from it. Decides nothing: it explains a verdict that the engines have reached.
+The reason is that of the first search, the one for every number; the limits of later, bounded
+searches follow from it. Decides nothing: it explains a verdict that the engines have reached.
 """
 
 from __future__ import annotations

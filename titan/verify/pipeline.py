@@ -1,4 +1,4 @@
-"""From a kernel file to verdicts: decode, typestate, lower, engines, comparison of what they say.
+"""From a kernel file to verdicts: decode, typestate, lower, engines, comparison of their answers.
 
 A verdict is VERIFIED only with a scope that an engine has covered; a counterexample counts only
 after it has been replayed by the reference interpreter; engines that contradict each other give a

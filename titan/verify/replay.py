@@ -13,7 +13,7 @@ from titan.sync.program import SyncProgram
 
 
 class ReplayError(InternalError):
-    """The trace is none of this program: a step is not possible, or no fault comes of it."""
+    """Not a trace of this program: a step is impossible, or it ends without a fault."""
 
 
 @dataclass(frozen=True, slots=True)

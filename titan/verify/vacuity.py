@@ -23,7 +23,7 @@ STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not use
 
 
 def written_fences(program: SyncProgram) -> bool:
-    """Whether the text has a fence, so that one may be there for nothing."""
+    """Whether the text has a fence, so that one may be redundant."""
     return any(
         isinstance(operation, ir.Fence) and operation.span is not None
         for role in program.roles
@@ -61,7 +61,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
 def _cross_off(
     program: SyncProgram, sizes: dict[str, int], idle_roles: set[str], unused: set[str]
 ) -> bool:
-    """Take away the roles that execute something and the barriers that are named in one run.
+    """Remove the roles that execute something and the barriers that are named in one run.
 
     False where the run has more steps than are tried.
     """

@@ -1,1 +1,1 @@
-"""CUDA programs on the emulated device: a library in the place of NVIDIA's, and its answers."""
+"""CUDA programs on the emulated device: a library that replaces NVIDIA's, and its server."""

@@ -33,13 +33,13 @@ class FatbinEntry:
     stored: bytes
 
     def text(self) -> str:
-        """The PTX of the entry. Raises UserError where the library to expand it is missing."""
+        """The PTX of the entry. Raises UserError if the library that decompresses it is missing."""
         data = _expanded(self.stored, self.flags, self.size_bytes)
         return data.rstrip(b"\0").decode("utf-8", "replace")
 
 
 def entries(image: bytes) -> Iterator[FatbinEntry]:
-    """The entries of a fatbin. Raises UserError for bytes that are none."""
+    """The entries of a fatbin. Raises UserError if the bytes are not a fatbin."""
     if len(image) < 16 or struct.unpack_from("<I", image)[0] != MAGIC:
         raise UserError("an image that is neither PTX nor a fatbin")
     header, length = struct.unpack_from("<HQ", image, 6)
@@ -58,7 +58,7 @@ def entries(image: bytes) -> Iterator[FatbinEntry]:
 
 
 def ptx_of(image: bytes, architecture: int) -> str:
-    """The newest PTX that a device of an architecture runs. Raises UserError for none."""
+    """The newest PTX that a device of an architecture runs. Raises UserError if there is none."""
     if image[:4] == ELF:
         raise UserError(HOW_TO_BUILD)
     if struct.unpack_from("<I", image.ljust(4, b"\0"))[0] != MAGIC:

@@ -1,4 +1,4 @@
-"""The library that programs are linked with, in the place of libcudart and libcuda.
+"""The library that programs are linked with instead of libcudart and libcuda.
 
 Compiled from the C beside this file when it is first needed, and kept in the user's cache folder
 under the digest of its sources. Needs a C compiler (cc), and the header driver_types.h of the CUDA
@@ -75,7 +75,7 @@ def _headers() -> Path | None:
 
 
 def build_flags(architecture: int) -> tuple[str, ...]:
-    """What nvcc is given so that a program runs here: PTX is kept, our library is linked."""
+    """The flags with which nvcc builds a program for this device: PTX kept, our library linked."""
     folder = library()
     name = f"compute_{architecture}a"
     return (

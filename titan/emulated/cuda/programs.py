@@ -21,7 +21,7 @@ _WITH_KERNELS = b".nv_fatbin"
 def run_executable(
     path: Path, arguments: Sequence[str], settings: EmulationSettings
 ) -> tuple[int, DeviceServer]:
-    """Run a program to its end; gives its exit code, and the device that it had.
+    """Run a program to its end; returns its exit code and its device.
 
     Raises UserError for one that holds a runtime library of its own.
     """
@@ -49,7 +49,7 @@ def run_executable(
 
 
 def _check(path: Path) -> None:
-    """Raises UserError for a program with kernels that is linked with NVIDIA's static runtime."""
+    """Raises UserError for a program with kernels that is linked to NVIDIA's static runtime."""
     content = path.read_bytes()
     if _WITH_KERNELS not in content:
         return

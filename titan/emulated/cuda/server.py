@@ -26,7 +26,7 @@ _HEADER = struct.Struct("<IIQ")
 
 
 class DriverRequest(IntEnum):
-    """What the library asks; the order is that of client.h."""
+    """Requests of the library, in the order of client.h."""
 
     LOAD = 1
     KERNEL = 2
@@ -71,7 +71,7 @@ class _Refused(TitanError):
 
 @dataclass(slots=True)
 class DeviceServer:
-    """The device of one program. `fault`: what ended it. `remarks`: what it asked for in vain."""
+    """The device of one program. `fault`: what ended it. `remarks`: unsupported requests."""
 
     queue: LaunchQueue
     memory: OwnMemory = field(default_factory=OwnMemory)
@@ -238,7 +238,7 @@ def _three(values: Sequence[int]) -> tuple[int, int, int]:
 
 
 def _received(connection: socket.socket, count: int) -> bytes | None:
-    """So many bytes; None where the other end is closed."""
+    """The next `count` bytes; None if the other end is closed."""
     parts: list[bytes] = []
     while count:
         try:

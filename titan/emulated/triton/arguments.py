@@ -24,13 +24,13 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """A NumPy array with the interface that Triton expects of a tensor."""
+    """A NumPy array with the interface of a tensor that Triton expects."""
 
     array: Foreign
 
     @property
     def dtype(self) -> str:
-        """Triton's name of the type. Raises LaunchError for one that it has not."""
+        """Triton's name of the type. Raises LaunchError for types that Triton lacks."""
         name = str(self.array.dtype)
         if name not in _TYPES:
             raise LaunchError(f"a NumPy array of {name}, which no kernel takes")

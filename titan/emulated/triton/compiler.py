@@ -31,7 +31,7 @@ class TitanCompiler(nvidia.CUDABackend):  # type: ignore[misc]
         self.binary_ext = STAGE
 
     def parse_options(self, opts: dict[str, Foreign]) -> Foreign:
-        """NVIDIA's options, with a PTX version that no ptxas has to be asked for."""
+        """NVIDIA's options, with a fixed PTX version so that no ptxas is needed."""
         return super().parse_options({"ptx_version": PTX_VERSION, **opts})
 
     def add_stages(self, stages: dict[str, Foreign], options: Foreign, language: Foreign) -> None:
@@ -41,5 +41,5 @@ class TitanCompiler(nvidia.CUDABackend):  # type: ignore[misc]
         stages[STAGE] = lambda text, metadata: text.encode()
 
     def hash(self) -> str:
-        """Names the cache of what this compiler makes."""
+        """The key of this compiler in Triton's cache."""
         return f"titan-{__version__}-{self.target.arch}"

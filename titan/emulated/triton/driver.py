@@ -1,4 +1,4 @@
-"""The driver of the back end: what Triton asks a device for, answered by the emulated one."""
+"""The driver of the back end: Triton's queries, answered by the emulated device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TitanUtils:
         return loaded, (loaded, name, self.queue), 0, 0, THREADS_MAX
 
     def unload_module(self, module: Foreign) -> None:
-        """Modules are kept by their text, for whoever loads it again."""
+        """Modules stay cached by their text."""
 
     def get_device_properties(self, device: int) -> dict[str, Foreign]:
         """Those that Triton's own driver gives."""
@@ -138,7 +138,7 @@ def _once(
 
 
 def _take_over() -> None:
-    """Put the compiler of this back end in the place of NVIDIA's, and let kernels take arrays.
+    """Replace NVIDIA's compiler by that of this back end, and let kernels take arrays.
 
     Triton has no other way to compile for a target of NVIDIA and not to end with ptxas.
     """

@@ -1,4 +1,4 @@
-"""Values of Triton and of the frameworks behind it: their packages have no types to check."""
+"""Values of Triton and of other frameworks, whose packages have no types to check."""
 
 from __future__ import annotations
 

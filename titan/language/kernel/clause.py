@@ -66,7 +66,7 @@ def read_clause(reader: Reader, node: Node) -> Clause | None:
 
 
 def _verb_of(reader: Reader, node: Mapping) -> MappingEntry | None:
-    """The one entry whose key is the verb: not an option of another verb that is there."""
+    """The one entry whose key is the verb: not an option of another verb that is present."""
     candidates = [entry for entry in node if entry.key.text in VERB_OF]
     if len(candidates) > 1:
         names = {entry.key.text for entry in candidates}
@@ -151,7 +151,7 @@ def _objects(
 
 
 def _place(entry: MappingEntry) -> Span:
-    """The verb and what stands behind it on its line."""
+    """The verb and the rest of its line."""
     key, value = entry.key.span, entry.value.span
     same_line = value.start_line == key.start_line == value.end_line
     return key.to(value) if same_line else key

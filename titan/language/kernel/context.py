@@ -1,4 +1,4 @@
-"""What every statement of one role in one CTA is read with: names, CTA, declared things."""
+"""The context in which statements of one role in one CTA are read: names, CTA, declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PTX, CUTLASS, HIP and Triton call the verbs of the language: hints for unknown verbs.
+"""The verbs of the language as PTX, CUTLASS, HIP and Triton call them: hints for unknown verbs.
 
 Data: each row has the words of others and what to write instead.
 """
@@ -69,6 +69,6 @@ _WRITTEN = {_plain(word): written for words, written in OTHER_WORDS for word in 
 
 
 def named_otherwise(word: str) -> tuple[str, ...]:
-    """The help for a word of others; empty where it is none."""
+    """The hint for a word of other tools; empty if it is none."""
     written = _WRITTEN.get(_plain(word))
     return (f"the language says {written}",) if written is not None else ()

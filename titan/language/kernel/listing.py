@@ -1,7 +1,7 @@
 """Several references in one scalar: `A[t], B[t]`, or as operands `mma(A[t], B[t])`.
 
-Outside of brackets and braces such text is a plain scalar to every reader of YAML. Commas within
-an index or a call separate nothing; no reference has one outside of them.
+Outside of brackets and braces such text is a plain scalar to every reader of YAML. Commas within an
+index or a call separate nothing; references have none outside of them.
 """
 
 from __future__ import annotations

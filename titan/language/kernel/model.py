@@ -1,4 +1,4 @@
-"""A decoded kernel: what the file says for one choice of its sizes. Data only."""
+"""A decoded kernel: the content of the file for one choice of its sizes. Data only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Names in scope, expressions and references of a kernel file, with their faults located.
 
 A name represents an expression: a size for its number, a loop variable or parameter for itself, a
-`let` name for what it abbreviates. Expressions come out with everything folded that is known.
+`let` name for its definition. Expressions are returned with all constants folded.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class KernelTerms:
     def _tail(
         self, text: str, rest: int, span: Span, scope: NameScope, what: str
     ) -> tuple[Expression | None, Expression | None] | None:
-        """What stands behind the index: the CTA and the tile."""
+        """The part after the index: the CTA and the tile."""
         cta = tile = None
         equals = _EQUALS.search(text, rest)
         middle = text[rest : equals.start() if equals else len(text)]

@@ -119,7 +119,7 @@ def _read_parameter(reader: Reader, name: str, what: str, node: Node) -> Paramet
 
 
 def parse_values(text: str) -> tuple[int, ...]:
-    """`4`, `2,3,4`, `2..5` and mixtures; empty where the text is nothing of this or too long."""
+    """`4`, `2,3,4`, `2..5` and mixtures; empty if the text is none of these or too long."""
     values: list[int] = []
     for piece in text.split(","):
         found = _RANGE.fullmatch(piece)

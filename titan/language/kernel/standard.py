@@ -1,4 +1,4 @@
-"""Rewrites what only TITAN reads as YAML: `[A[t], B[t]]` and `{wait: full[s], parity: 0}`.
+"""Rewrites forms that only TITAN reads as YAML: `[A[t], B[t]]` and `{wait: full[s], parity: 0}`.
 
 Statements get their options beside the verb, lists of references become one scalar, and whatever
 else has brackets or commas of its own within brackets or braces is quoted. Nothing else changes:
@@ -35,7 +35,7 @@ class _Edit:
 
 
 def standard_form(text: str, path: str = "<text>") -> tuple[str, list[Diagnostic]]:
-    """The text in YAML that every reader takes, or as it is with what makes it unreadable."""
+    """The text in standard YAML, or unchanged with the faults that make it unreadable."""
     source, errors = load_text(text, path)
     if source is None:
         return text, errors
@@ -74,7 +74,7 @@ class _Rewriter:
         return not isinstance(node, Scalar) and self.written(node)[:1] in ("[", "{")
 
     def faults(self, node: Node) -> list[Scalar]:
-        """The plain scalars of a flow collection that YAML reads otherwise."""
+        """The plain scalars of a flow collection that other YAML readers split or reject."""
         if isinstance(node, Scalar):
             bad = node.plain and any(char in node.text for char in "[]{},")
             return [node] if bad else []
@@ -207,7 +207,7 @@ class _Rewriter:
     # Quoting
 
     def quote(self, node: Node) -> None:
-        """Quote within a flow collection what YAML reads otherwise."""
+        """Quote, within a flow collection, what other YAML readers split or reject."""
         for bad in self.faults(node):
             start, end = self.start(bad.span), self.end(bad.span)
             self.edits.append(_Edit(start, end, in_quotes(self.source.text[start:end])))

@@ -119,7 +119,7 @@ class Statements:
         return [model.When(condition, tuple(made), span=clause.span)]
 
     def _by(self, clause: Clause, made: Made) -> Made:
-        """What one thread or warp does for the agent, or each of its threads, is marked so."""
+        """Marks what one thread or warp does for the agent, or each of its threads."""
         who = self.context.word(clause, "by", "") if clause.get("by") is not None else ""
         if not who:
             return made
@@ -208,7 +208,7 @@ class Statements:
         return []
 
     def _compute(self, clause: Clause, scope: NameScope, depth: int) -> Made:
-        """Nothing that a verdict depends on; kept only for emission."""
+        """Kept for emission only; no verdict depends on it."""
         name = self.reader.identifier(clause.objects[0], "the computation")
         index = self.context.expression(clause, "tile", scope, Constant(0))
         if clause.get("when") is not None:

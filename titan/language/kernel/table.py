@@ -1,7 +1,7 @@
 """The keys, verbs and words of the kernel language, as one table.
 
 The decoder takes the known keys from here, `titan/language/kernel/schema.py` makes the JSON Schema
-of it, and a test holds docs/reference/language.md against it. The table knows no meaning.
+of it, and a test holds docs/reference/language.md against it. The table says nothing of meaning.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TENSOR_DTYPES = (*BITS_OF_DTYPE, *PACKED_DTYPES)
 
 
 class ValueForm(Enum):
-    """What a value looks like."""
+    """The form of a value."""
 
     EXPRESSION = "an integer expression"
     CONSTANT = "an integer expression of sizes"
@@ -70,7 +70,7 @@ LISTED = (ValueForm.REFERENCE, ValueForm.REFERENCES, ValueForm.MEMORY)  # `A[t],
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a mapping: its form, its words where they are few, and what it says."""
+    """One key of a mapping: its form, its words if it has a fixed set, and its description."""
 
     name: str
     form: ValueForm

@@ -1,7 +1,7 @@
-"""Kernel files to begin with: commented, and verified as they represent any number of tiles.
+"""Kernel files to start from: commented, and verified for any number of tiles.
 
 Where the target has bulk copies and mbarriers, roles form a chain: the first fills a ring from
-global memory, each next one reads the ring before it and fills the one behind it, the last only
+global memory, each of the next reads the ring before it and fills the one after it, the last only
 reads. Other targets get a loop without roles, copies ahead of their use by the depth.
 """
 
@@ -26,7 +26,7 @@ target: {target}
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the kernel is to be: `roles` in the order in which data goes through them.
+    """The kernel to write: `roles` in the order in which data passes through them.
 
     `rings[i]` leads from role i to role i + 1.
     """

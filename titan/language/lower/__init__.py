@@ -47,5 +47,5 @@ def lower_with_notes(
 
 
 def _counted(protocol: Protocol, lowered: Lowered) -> Lowered:
-    """With declared queues and those that lowering makes as the counters of the hardware."""
+    """Declared queues and those of lowering are mapped to the counters of the hardware."""
     return replace(lowered, program=with_hardware_counters(lowered.program, protocol.queue_kinds))

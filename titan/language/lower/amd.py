@@ -84,7 +84,7 @@ class _Attempt:
 
 
 def _attempts(protocol: model.Protocol, rewrites: frozenset[str]) -> list[_Attempt]:
-    """What may be tried instead of a refused protocol, in a fixed order."""
+    """Rewrites to try on a refused protocol, in a fixed order."""
     attempts: list[_Attempt] = []
     deepest = max((ring.depth for ring in protocol.rings), default=1)
     if Rewrite.DEPTH in rewrites:

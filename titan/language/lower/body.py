@@ -1,7 +1,7 @@
 """The walk over a role's statements that all targets share.
 
-Control flow carries over one to one; what a ring statement becomes is the target's business. Every
-operation keeps the span of the statement it comes from and a label that says what it is for.
+Control flow carries over one to one; what a ring statement becomes is up to the target. Every
+operation keeps the span of the statement it comes from and a label that states its purpose.
 """
 
 from __future__ import annotations

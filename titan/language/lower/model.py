@@ -1,4 +1,4 @@
-"""What lowering gives back: a sync program with notes, or a refusal with its reasons."""
+"""The result of lowering: a sync program with notes, or a refusal with its reasons."""
 
 from __future__ import annotations
 

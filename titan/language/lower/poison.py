@@ -1,4 +1,4 @@
-"""Poison that the index of a stage does not determine: a flag in shared memory for each stage.
+"""Poison that does not follow from the index of a stage: a flag in shared memory for each stage.
 
 Where the producer decides by a separate number for every iteration (`{any: true, per: t}`: what
 it finds in its data), a consumer cannot compute whether a tile is poisoned. The producer then

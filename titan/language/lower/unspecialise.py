@@ -26,7 +26,7 @@ from titan.sync.expression import (
 
 
 def unspecialise(protocol: model.Protocol) -> model.Protocol | None:
-    """The merged protocol, or None where the roles have another shape."""
+    """The merged protocol, or None if the roles have another shape."""
     if len(protocol.roles) != 2:
         return None
     ordered = sorted(protocol.roles, key=lambda role: not _fills(role))

@@ -1,4 +1,4 @@
-"""Which tile a stage holds where producers may leave it unfilled: conditions seen from the reader.
+"""Which tile a stage holds if producers may leave it unfilled: conditions seen from the reader.
 
 A producer decides by an expression of its own loop variable whether tile i is whole, empty (0
 bytes) or poisoned. The ghost content that a reader means has to be decided from i alone, so the

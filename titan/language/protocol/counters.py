@@ -1,4 +1,4 @@
-"""What of a sync program is the hardware's and not the user's: counters, group barriers, grids.
+"""Facts of a sync program that are the hardware's, not the user's: counters, group barriers, grids.
 
 Two declared queues of one counter are one queue of the hardware: a wait for either counts the
 operations of both. And where a cluster barrier counts work-groups, one wave of each signals and all

@@ -1,4 +1,4 @@
-"""Executions of families: which one touches a given index, which come last before a given one.
+"""Executions of families: which one touches a given index, which are the last before a given one.
 
 An execution is a family with values for its loop variables. `matching` solves an affine index for
 the variables, so that "some execution touches index i" needs no quantifier. `nearest` lists a few

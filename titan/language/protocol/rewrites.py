@@ -1,4 +1,4 @@
-"""What lowering may change of a protocol that a target cannot say as it is, if it is allowed to."""
+"""Changes that lowering may make, if allowed, to protocols that a target cannot express."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Rewrite(StrEnum):
-    """A change that lowering makes only where it is asked for, and notes; in the order of trial.
+    """A change that lowering makes only if asked to, and notes; in the order of trial.
 
     `TRANSPORT`: bulk and asynchronous copies become copies that count in a wait counter.
     `GROUP`: a wait may retire older stages with its own. `DEPTH`: smaller depths are tried.

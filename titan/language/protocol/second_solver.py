@@ -1,4 +1,4 @@
-"""The questions of typestate, asked again of cvc5.
+"""The questions of typestate, put to cvc5 as well.
 
 Decides nothing by itself: it says which answers of z3 another solver, which shares no code with it,
 contradicts. The text asked is the one that is archived.

@@ -151,7 +151,7 @@ class Terms:
         return left > right
 
     def count(self, terms: int) -> None:
-        """So many terms more, made or examined. Raises UnsupportedProtocol beyond TERMS_MAX."""
+        """Count further terms, made or examined. Raises UnsupportedProtocol beyond TERMS_MAX."""
         self.made += terms
         if self.made > TERMS_MAX:
             text = f"the questions of its rules have more than {TERMS_MAX:,} terms"

@@ -59,7 +59,7 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Why a part of the question stays open."""
+    """Why a part of the question remains open."""
 
     reason: str
     span: Span | None = None

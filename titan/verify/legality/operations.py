@@ -1,4 +1,4 @@
-"""Operations that the target has no instruction for: queues, copies and barriers of another one.
+"""Operations without an instruction on the target: queues, copies and barriers of another one.
 
 A warning, since a model may borrow a word whose behaviour fits: a queue of kind `wgmma` for matrix
 instructions that a compiler chooses later, an mbarrier for a flag in memory.

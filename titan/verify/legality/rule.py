@@ -1,4 +1,4 @@
-"""A rule: one small function, the code it reports, and the facts it rests on."""
+"""A rule: one small function, the code that it reports, and the facts that it rests on."""
 
 from __future__ import annotations
 

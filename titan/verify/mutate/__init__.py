@@ -1,1 +1,1 @@
-"""Is every synchronising operation needed, and would its loss be seen? Mutants of sync programs."""
+"""Is every synchronising operation needed, is its loss noticed? Mutants of sync programs."""

@@ -47,7 +47,7 @@ class _Account:
         return MutationBudget(max(self._states // share, 1), seconds)
 
     def spend(self, decision: MutantDecision) -> MutantDecision:
-        """Take off what a search visited; the decision is handed through."""
+        """Subtract what a search visited; returns the decision."""
         self._states -= decision.states
         return decision
 

@@ -1,4 +1,4 @@
-"""What became of each mutant of a verified program, with an argument that can be checked.
+"""The fate of each mutant of a verified program, with an argument that can be checked.
 
 KILLED: an engine refutes it. EQUIVALENT: it is the same program, or differs in an operation that
 does nothing. OVER_SYNCHRONISED: it synchronises less, or in another order, and still verifies, so
@@ -131,7 +131,7 @@ def _judged(
 
 
 def _less_is_enough(mutant: Mutant, redundant: dict[MutationSite, MutantDecision]) -> str | None:
-    """Why a mutant that verifies means no harm, as far as that follows from its kind."""
+    """Why a mutant that verifies is harmless, as far as that follows from its kind."""
     match mutant.change:
         case Change.DELETED:
             return "not needed: verified without it"

@@ -1,4 +1,4 @@
-"""Every mutant of a sync program: one synchronising operation deleted, weakened, shifted, moved.
+"""Every mutant of a sync program: one synchronising operation deleted, weakened, shifted or moved.
 
 What memory is meant to hold (accesses, tiles, phases) stays as it is: that is the
 specification. What is mutated is the synchronisation: waits, arrivals, bytes, commits, fences,
