@@ -69,6 +69,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     capsys.readouterr()
     assert run(["new", "mine"]) == 0
     assert capsys.readouterr().out == text
+    assert run(["new", str(tmp_path / "other.yaml")]) == 0
+    assert "kernel: other" in (tmp_path / "other.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

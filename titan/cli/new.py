@@ -51,7 +51,10 @@ def new(
     output: str | None,
     force: bool,
 ) -> int:
-    """Write a commented kernel file that verifies as written, to be changed from there."""
+    """Write a commented kernel file that verifies as written, to be changed from there.
+
+    NAME is the name of the kernel, or of the file to write where it ends with .yaml.
+    """
     from titan.cli.output import deliver
     from titan.foundation.diagnostics.wording import listed, quoted, suggestion
     from titan.language.kernel.table import RESERVED
@@ -83,6 +86,8 @@ def new(
         )
     (kernel,) = _names(click.get_current_context(), new.params[0], Path(name).stem)
     text = kernel_text(Wishes(kernel, target, depth, roles, rings))
+    if output is None and Path(name).suffix in {".yaml", ".yml"}:
+        output = name
     if output is None:
         write(text)
         return ExitCode.VERIFIED

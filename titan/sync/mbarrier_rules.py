@@ -5,6 +5,7 @@ Sources: PTX "mbarrier" (contents, phase completion, test_wait), "mbarrier.init"
 
 from __future__ import annotations
 
+from titan.foundation.diagnostics.wording import counted
 from titan.sync import program as ir
 from titan.sync.control import ControlFlow
 from titan.sync.expression import evaluate
@@ -164,8 +165,8 @@ class MbarrierRules:
             meant = evaluate(operation.phase, environment)
         if barrier.phase != meant + 1:
             message = (
-                f"the wait for phase {meant} of {key_text(key)} passes while {barrier.phase} "
-                "phases are complete"
+                f"the wait for phase {meant} of {key_text(key)} passes after "
+                f"{counted(barrier.phase, 'completed phase')}"
             )
             context.fail(FaultKind.LAPPED_WAIT, message, key[0])
         draft.barriers[key] = barrier._replace(observed=True)
@@ -200,8 +201,8 @@ class MbarrierRules:
             usable = barrier is not None and barrier.status is not BarrierStatus.ABSENT
             if barrier is not None and usable and barrier.phase > meant + 1:
                 message = (
-                    f"{agent.name} still waits for phase {meant} of {key_text(key)} while "
-                    f"{barrier.phase} phases are complete"
+                    f"{agent.name} still waits for phase {meant} of {key_text(key)} after "
+                    f"{counted(barrier.phase, 'completed phase')}"
                 )
                 ExecutionContext(agent.number, operation).fail(
                     FaultKind.LAPPED_WAIT, message, key[0]

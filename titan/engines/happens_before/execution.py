@@ -27,6 +27,7 @@ from titan.engines.happens_before.tables import (
     QueueTable,
 )
 from titan.engines.happens_before.unfolding import Instance, Touch, keeps_order
+from titan.foundation.diagnostics.wording import counted
 from titan.sync import program as ir
 from titan.sync.fault import Actor, FaultKind, Step
 from titan.sync.reductions import commute
@@ -473,8 +474,8 @@ class OrderedRun(RunState):
         if instance.phase is not None and barrier.phase != instance.phase + 1:
             fail(
                 FaultKind.LAPPED_WAIT,
-                f"the wait for phase {instance.phase} of {barrier.text} passes while "
-                f"{barrier.phase} phases are complete",
+                f"the wait for phase {instance.phase} of {barrier.text} passes after "
+                f"{counted(barrier.phase, 'completed phase')}",
                 agent,
                 instance,
                 barrier.key[0],
@@ -591,7 +592,7 @@ class OrderedRun(RunState):
             fail(
                 FaultKind.LAPPED_WAIT,
                 f"{self.agents[agent].name} still waits for phase {instance.phase} of "
-                f"{barrier.text} while {barrier.phase} phases are complete",
+                f"{barrier.text} after {counted(barrier.phase, 'completed phase')}",
                 agent,
                 instance,
                 barrier.key[0],
