@@ -25,13 +25,19 @@ REQUIRED = (
     "ruamel.yaml",
     "z3-solver",
 )
+# Each with the extra that installs it, and what it is for.
 OPTIONAL = {
-    "cvc5": "second solver",
-    "ortools": "cross-check of schedules",
-    "python-sat": "schedules by SAT",
-    "torch": "differentiable scheduling",
-    "numpy": "what kernels compute: titan stress, titan bench",
-    "cupy-cuda12x": "runs on a GPU",
+    "cvc5": ("check", "second solver"),
+    "ortools": ("sched", "cross-check of schedules"),
+    "python-sat": ("sched", "schedules by SAT"),
+    "torch": ("gauss", "differentiable scheduling"),
+    "numpy": ("run", "what kernels compute: titan run, titan stress, titan bench"),
+    "triton": ("triton", "Triton and Gluon in titan run"),
+    "zstandard": ("cuda", "compressed PTX of CUDA programs in titan run"),
+    "lz4": ("cuda", "compressed PTX of CUDA programs in titan run"),
+    "distributed": ("cluster", "--cluster"),
+    "pygls": ("lsp", "titan lsp"),
+    "cupy-cuda12x": ("gpu", "runs on a GPU"),
 }
 TOOLS = {
     "gcc": "builds the native cores and Spin's verifiers",
@@ -66,8 +72,8 @@ def doctor() -> None:
         ok = ok and found is not None
         _row(name, found or "MISSING")
     click.echo("\noptional packages")
-    for name, purpose in OPTIONAL.items():
-        _row(name, _version(name) or f"not installed ({purpose})")
+    for name, (extra, purpose) in OPTIONAL.items():
+        _row(name, _version(name) or f"not installed ({purpose}; extra `{extra}`)")
     click.echo("\nnative cores")
     for name, purpose in CORES.items():
         state = _core(name)
@@ -85,7 +91,7 @@ def doctor() -> None:
 
 
 def _row(name: str, text: str) -> None:
-    click.echo(f"  {name:<22}{text}")
+    click.echo(f"  {name:<30}{text}")
 
 
 def _version(package: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ def examples(kind: str, folder: str | None) -> int:
     from titan.foundation.resources import root
 
     place = root(kind)
-    files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    files = sorted(path.relative_to(place) for path in shipped(place))
     if folder is None:
         for path in files:
             click.echo(f"{place / path}{_about(place / path)}")
@@ -37,10 +38,19 @@ def examples(kind: str, folder: str | None) -> int:
     return ExitCode.VERIFIED
 
 
+def shipped(folder: Path) -> Iterator[Path]:
+    """The files of a folder without the bytecode that installers put next to Python files."""
+    for path in folder.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
 def _about(path: Path) -> str:
-    """The first line of a file where it is a comment."""
-    if path.suffix != ".yaml":
+    """The first line of a kernel file that begins with a comment, or of a script's docstring."""
+    if path.suffix not in {".yaml", ".py"}:
         return ""
     with path.open(encoding="utf-8") as stream:
         first = stream.readline().strip()
+    if path.suffix == ".py":
+        first = "# " + first.strip('"') if first.startswith('"""') else ""
     return f"  {first}" if first.startswith("#") else ""
