@@ -27,7 +27,7 @@ def litmus(job: Job) -> Iterator[Record]:
 
 def litmus_many(job: Job) -> Iterator[Record]:
     """Several tests in one process. `over` ends each, with its error; `stop` says that the device
-    may be in disorder behind it, so that the rest wants a new process.
+    may be in a bad state afterwards, so that the rest needs a new process.
     """
     for path in job["manifests"]:
         yield {"kind": "begin", "manifest": path}

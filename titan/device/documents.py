@@ -1,6 +1,6 @@
 """Result files of the runner as types of JSON objects: rows and the documents around them.
 
-Pages are drawn from them, so that a run and a file read back look the same.
+Pages are rendered from them, so that a run and a file read back look the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a device did that it must not do, kept so that it can be run again.
+"""Forbidden behaviour seen on a device, kept so that it can be run again.
 
 A finding is a folder, written whole or not at all: `finding.json` (what was seen, seed, launch,
 device), the sources and manifest that were run, and the machine code as it was loaded. Its name

@@ -1,4 +1,4 @@
-"""How good is the machine model, and which rates would fit what was measured?
+"""How accurate is the machine model, and which rates fit the measurements?
 
 The model gives each kernel terms: cycles that one iteration takes at least, for each unit, for the
 ring (latency by depth) and for values carried from one iteration to the next. What an iteration

@@ -153,7 +153,7 @@ class GpuModule:
         call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
 
     def function(self, entry: str, shared_bytes: int) -> GpuFunction:
-        """A kernel by its name, with so many bytes of dynamic shared memory. Raises DeviceError."""
+        """A kernel by its name, with its bytes of dynamic shared memory. Raises DeviceError."""
         handle = ctypes.c_void_p()
         name = entry.encode()
         call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
@@ -181,7 +181,7 @@ class GpuModule:
 
 
 class GpuFunction:
-    """A kernel of a module that may use so many bytes of dynamic shared memory."""
+    """A kernel of a module, with its limit of dynamic shared memory set."""
 
     def __init__(self, handle: ctypes.c_void_p, module: GpuModule, shared_bytes: int) -> None:
         self.handle, self.module, self.shared_bytes = handle, module, shared_bytes

@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs nothing else: no script, no other file, light and dark."""
+"""A run as one self-contained HTML page: no script, no other file, light and dark."""
 
 from __future__ import annotations
 

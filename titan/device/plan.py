@@ -87,7 +87,7 @@ class LaunchPlan:
 
 
 def plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
-    """The launch for `sizes` on a device of so many multiprocessors. Raises Unlaunchable."""
+    """The launch for `sizes` on a device of `processors` multiprocessors. Raises Unlaunchable."""
     try:
         return _plan(manifest, sizes, processors)
     except BadExpression as error:

@@ -90,7 +90,7 @@ def sizes_for(manifest: Manifest, depth: int, longest: int | None = None) -> lis
 
     Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
     kernel has few of these trip counts (some always make the same number of turns), those that it
-    has. `longest`: one launch more, of so many trips, for parities that wrap many times.
+    has. `longest`: one more launch, of that many trips, for parities that wrap many times.
     """
     names = [str(item["name"]) for item in manifest["parameters"]]
     wanted = {1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1}

@@ -32,7 +32,7 @@ def name_map(map_: LaunchTensorMap, maps: Maps) -> bytes:
 
 
 def number_bytes(value: int | float, size_bytes: int, kind: str = "") -> bytes:
-    """A number as a parameter of so many bytes; `kind` "bf16" for a float in two bytes of it."""
+    """A number as a parameter of `size_bytes`; `kind` "bf16" for a float in two bytes."""
     if not isinstance(value, float):
         return (int(value) & ((1 << 8 * size_bytes) - 1)).to_bytes(size_bytes, "little")
     if kind == "bf16":

@@ -1,4 +1,4 @@
-"""Answers of earlier runs, in an sqlite file, each signed with a key of this user.
+"""Results of earlier runs, in an sqlite file, each signed with a key of this user.
 
 A file that cannot be used holds nothing, nor does a row whose signature does not fit: nobody makes
 an answer by writing a row, and none comes with a checkout. What an answer depends on is the

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def within(seconds: int, call: Callable[[], Result]) -> Result | None:
-    """What the call returns, or None where it needs more than so many seconds of processor time.
+    """The result of the call, or None if it needs more than `seconds` of processor time.
 
     Raises what the call raises; InternalError where its process ends in another way.
     """

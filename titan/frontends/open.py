@@ -1,4 +1,4 @@
-"""What kind of file a path names, and who verifies it: kernel files, or code that was compiled.
+"""The kind of file that a path names, and its verifier: kernel files, or compiled code.
 
 The kind is decided here and nowhere else: by the suffix, or by how the text begins.
 """

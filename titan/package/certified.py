@@ -52,7 +52,7 @@ def covered_by(path: str) -> tuple[Covered, str]:
 
 
 def written_for(program: SyncProgram, states_max: int) -> tuple[str | None, str]:
-    """The certificate of a verified program within so many configurations, and what to say of it.
+    """The certificate of a verified program, and a note; within `states_max` configurations.
 
     None where there is none. Raises FaultyError where the search for it comes to a fault.
     """

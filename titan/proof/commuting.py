@@ -269,7 +269,7 @@ class _Others:
         return self.barriers[key]
 
     def _ends(self, key: Key, times: int) -> bool:
-        """Whether U can complete so many phases of the barrier."""
+        """Whether U can complete `times` phases of the barrier."""
         barrier = self._barrier(key)
         needed = barrier.pending + (times - 1) * barrier.expected
         return self.arrivals[key] >= needed and barrier.transaction <= self.completed[key]

@@ -335,7 +335,7 @@ class System:
 
 
 def _fallen(state: State, entry: CheckedClass, falling: dict[int, list[bool]], times: int) -> State:
-    """The state with the class lowered so many times."""
+    """The state with the class lowered by `times` periods."""
     fall = times * entry.claim.period
     positions = list(state.positions)
     for agent, falls in falling.items():

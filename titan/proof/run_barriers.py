@@ -136,7 +136,7 @@ class NamedOrder:
     def arrive(
         self, agent: int, moment: Moment, counted: tuple[int, int], waits: bool
     ) -> dict[int, Clock]:
-        """An arrival for so many of so many threads; what those come to know whom it releases."""
+        """An arrival of some of all threads (`counted`); the clocks of agents that it releases."""
         own, threads = counted
         if self.generation:
             known = moment.knows((self.entry, self.generation))

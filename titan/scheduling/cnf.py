@@ -129,16 +129,17 @@ class Solver(Protocol):
         """Take over the clauses that are new since the last call."""
 
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
-        """Whether the clauses hold under the assumptions; None when the time did not do."""
+        """Whether the clauses hold under the assumptions; None if the time did not suffice."""
 
     def value(self, variable: int) -> bool:
-        """What the last solution gives a variable."""
+        """The value of a variable in the last solution."""
 
 
 def z3_resources(seconds: float) -> int:
-    """What z3 may spend instead of so many seconds, in its own units: the same on every machine.
+    """The limit of z3 for `seconds`, in its own units: the same on every machine.
 
-    Its finite-domain solver takes about so many a second; its own limit of time is by the clock.
+    Its finite-domain solver spends about 500,000 of them a second; its own limit of time is by the
+    clock.
     """
     return min(max(1, int(seconds * 500_000)), 4_000_000_000)
 

@@ -37,7 +37,7 @@ def common_group(loop: Loop) -> Loop:
 
 
 def faster(special: ScheduleRun, common: ScheduleRun, tiles: int) -> ScheduleRun:
-    """What takes fewer cycles for so many iterations; the warp groups of the loop where equal."""
+    """The run with fewer cycles for `tiles` iterations; if equal, that with warp groups."""
     cycles = [
         (tiles - 1) * r.schedule.ii + r.schedule.length(r.loop) if r.schedule else None
         for r in (special, common)

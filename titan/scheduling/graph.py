@@ -84,7 +84,7 @@ class DependenceGraph:
         self.faults: list[str] = []
 
     def operation(self, name: str, traits: Traits | None = None, **units: int) -> None:
-        """An operation that takes so many cycles of each unit: `operation("S", TC=512)`."""
+        """An operation with the cycles that it takes of each unit: `operation("S", TC=512)`."""
         traits = traits or Traits()
         if name in self.operations:
             self.faults.append(f"operation `{name}` is listed twice")

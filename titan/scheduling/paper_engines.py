@@ -60,7 +60,7 @@ class PaperEngine(Protocol):
     def solve(
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
-        """Decide one problem within so many seconds."""
+        """Decide one problem within `seconds` of processor time."""
 
 
 class Z3Engine:
@@ -75,7 +75,7 @@ class Z3Engine:
     def solve(
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
-        """Decide one problem within so many seconds."""
+        """Decide one problem within `seconds` of processor time."""
         import z3
 
         solver = z3.SolverFor("QF_FD")
@@ -127,7 +127,7 @@ class IntegerProgram:
     def solve(
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
-        """Decide one problem within so many seconds."""
+        """Decide one problem within `seconds` of processor time."""
         if self.name not in BY_THE_CLOCK:
             return _answer(self._solve(variables, clauses, sums, seconds))
         return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums, None)))
@@ -183,7 +183,7 @@ class SmtSolver:
     def solve(
         self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
     ) -> Answer:
-        """Decide one problem within so many seconds."""
+        """Decide one problem within `seconds` of processor time."""
         return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums)))
 
     def _solve(self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum]) -> Held:
@@ -214,7 +214,7 @@ class SmtSolver:
 
 
 def _limited(seconds: float, solve: Callable[[], Held]) -> Held:
-    """What the solver finds within so many seconds of processor time, in a process of its own."""
+    """The solver's result within `seconds` of processor time, in a process of its own."""
     return within(max(1, math.ceil(seconds)), solve)
 
 

@@ -91,7 +91,7 @@ def pareto(loop: Loop, options: GaussOptions | None = None) -> list[RegularPoint
 
 
 def widened(loop: Loop, copies: int) -> Loop:
-    """The loop on a machine with so many times the capacity of every unit and pool."""
+    """The loop on a machine with `copies` times the capacity of every unit and pool."""
     machine = loop.machine
     units = {n: replace(u, capacity=u.capacity * copies) for n, u in machine.units.items()}
     pools = tuple(replace(pool, amount=pool.amount * copies) for pool in machine.pools)

@@ -55,7 +55,7 @@ class QueueRules:
     def wait_passes(
         self, draft: Draft, agent: int, operation: ir.QueueWait, environment: Environment
     ) -> bool:
-        """Whether at most so many of the agent's groups are outstanding."""
+        """Whether at most the pending number of the agent's groups is outstanding."""
         queue = draft.queues[(agent, operation.queue)]
         outstanding = self._outstanding(queue, operation.queue, operation.until)
         return outstanding <= evaluate(operation.pending, environment)

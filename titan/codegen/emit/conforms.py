@@ -1,4 +1,4 @@
-"""Whether the target can do what is about to be spelled, and whether its threads do it as declared.
+"""Whether the target has the instructions about to be emitted, by the threads declared.
 
 What an operation completes by, how that is waited for and what it can arrive at are read from the
 target's table (`backends/<target>/completion.yaml`), as legality and lowering read it: an operation

@@ -1,4 +1,4 @@
-"""What emission hands on, and its refusal. Data only."""
+"""The result of emission, and its refusal. Data only."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Names and numbers that may stand in an emitted text, checked once more.
 
-Whoever made the program is not trusted: identifiers are matched here again and get a prefix by what
-they name, so that none is a keyword, a macro or a name of the device header; numbers are checked
-for their range and spelled by this module alone. No other text of a program reaches a file.
+The program is not trusted: identifiers are matched here again and get a prefix by what they name,
+so that none is a keyword, a macro or a name of the device header; numbers are checked for their
+range and spelled by this module alone. No other text of a program reaches a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which registers hold which value, checked on runs: no value is read that is not there.
+"""Which registers hold which value, checked on runs: every value read is present.
 
 Values that never cross an agent live in registers of its threads. Two values may share registers
 ("storage"): accumulators are carried in place, and results take the place of operands that nobody

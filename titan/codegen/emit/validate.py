@@ -1,8 +1,8 @@
 """Whether a program conforms to its data types, before anything is done with it.
 
 Types are not enforced where data is made, and emission walks whatever it is given: texts that are
-no names, numbers beyond 32 bits, trees without end and foreign objects are refused here at once.
-What a name or number means is checked where it is used.
+not names, numbers beyond 32 bits, cyclic trees and foreign objects are refused here at once. What a
+name or number means is checked where it is used.
 """
 
 from __future__ import annotations

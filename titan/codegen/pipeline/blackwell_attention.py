@@ -13,8 +13,8 @@ The first product of a work item overwrites the accumulator: the factor of itera
 multiply zeros, and is handed over unused. That it is a number, not NaN or infinite, is assumed.
 
 Which operation stands where follows from who reads what (`titan/codegen/tile/attention.py`).
-Decides no correctness: what is printed of it is verified like anybody's.
-Source: FlashAttention-4 (roles, order of products, correction); PTX, tcgen05.
+Decides no correctness: what it prints is verified like any kernel file. Source: FlashAttention-4
+(roles, order of products, correction); PTX, tcgen05.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ tile t - 1, which is then filled with tile t + depth - 1. Waves that take turns 
 half of them one phase behind, so that one half computes while the other moves data.
 
 All copies of one iteration are one operation of the sync program, so that thresholds count tiles.
-Decides no correctness: what is printed is verified like anybody's.
-Sources: HARDWARE A9 to A13, A15, A16, A24, A27; mi300_gemm and mi300_pingpong of the library.
+Decides no correctness: what it prints is verified like any kernel file. Sources: HARDWARE A9 to
+A13, A15, A16, A24, A27; mi300_gemm and mi300_pingpong of the library.
 """
 
 from __future__ import annotations

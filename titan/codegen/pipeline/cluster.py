@@ -1,4 +1,4 @@
-"""The pipeline of a tile program on a pair of Hopper CTAs that share what both would load.
+"""The pipeline of a tile program on a pair of Hopper CTAs that share common loads.
 
 The two CTAs of a cluster work on neighbouring items: they differ in the last work coordinate only.
 What does not depend on it is loaded once for both: each CTA loads one half of the rows and

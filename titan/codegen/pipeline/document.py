@@ -2,8 +2,8 @@
 
 Each class is one construct of the kernel language (`docs/reference/language.md`), with its options
 as fields; an empty field is an option that is not written. Indices, phases, bounds and conditions
-are expressions of the language, as text. Nothing here is checked: what is printed
-(`printer.py`) is decoded, lowered and verified like a file that a person wrote.
+are expressions of the language, as text. Nothing here is checked: what is printed (`printer.py`) is
+decoded, lowered and verified like a file written by hand.
 
 Two levels share the classes. With rings a stage is acquired, produced, waited for and released;
 with primitives it is a barrier that is waited for and arrived at, and a copy that completes.

@@ -9,8 +9,8 @@ condition guards them. All roles have the same outer bounds and reach `finalize`
 A unified shape is one loop over time for every role: in step t the stage of iteration t is filled
 and iteration t - P is computed, each behind its guard, P one less than the stages.
 
-Decides no correctness: what is printed of it is verified like anybody's.
-Source: seed formulation, sections 1 and 2; FlashAttention-3 (taking turns at the tensor cores).
+Decides no correctness: what it prints is verified like any kernel file. Source: seed formulation,
+sections 1 and 2; FlashAttention-3 (taking turns at the tensor cores).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What pipeline construction hands on: a verified pipeline, and how it came about. Data only."""
+"""The result of pipeline construction: a verified pipeline, and how it came about. Data only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tile operations take on a target: `backends/<target>/rates.yaml`, read and checked.
+"""The cost of tile operations on a target: `backends/<target>/rates.yaml`, read and checked.
 
 All rates are per cycle of one multiprocessor (compute unit): results of arithmetic, multiply-adds
 of the matrix unit, bytes of transfers. `latency_cycles` comes on top of the cycles that the unit is

@@ -196,7 +196,7 @@ class Clocks:
         return self.over(flight, at, seen)
 
     def complete(self, barrier: BarrierTrack, phases: int, at: Timestamp) -> bool:
-        """Whether so many phases are complete before the timestamp."""
+        """Whether `phases` phases are complete before the timestamp."""
         if phases <= 0 or at.clock[barrier.slot] >= phases:
             return True
         point = barrier.points[phases - 1]

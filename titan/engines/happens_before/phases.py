@@ -108,7 +108,7 @@ class PhaseRules:
     def _learn(
         self, agent: int, track: BarrierTrack, phases: int, scope: ir.Scope, order: ir.Order
     ) -> None:
-        """The agent learns that so many phases are complete."""
+        """The agent learns that `phases` phases are complete."""
         clocks = self._clocks
         if phases <= 0 or (not clocks.weak and clocks.now[agent][track.slot] >= phases):
             return

@@ -248,7 +248,7 @@ def _build(
 
 
 def groups_for(machine: Machine, warps: int) -> tuple[WarpGroup, ...]:
-    """The groups of the machine; where operations take more warps, one group of so many."""
+    """The groups of the machine; one larger group if operations take more warps."""
     wide = [group for group in machine.groups if group.registers_per_thread is not None]
     if not wide or any(group.warps >= warps for group in wide):
         return machine.groups

@@ -1,1 +1,1 @@
-"""What loops stand behind the launches of a kernel? From recordings to a kernel file."""
+"""The loops behind the launches of a kernel: from recordings to a kernel file."""

@@ -1,4 +1,4 @@
-"""What the machine itself saw go wrong in a run: registers, barriers, memory, tensor memory.
+"""Faults that the machine itself saw in a run: registers, barriers, memory, tensor memory.
 
 Each of these happened in the run that was made, so it refutes whatever the interleaving. Faults of
 one kind at one instruction are reported once.

@@ -1,4 +1,4 @@
-"""A launch as it is written down: recorded, from Triton's metadata, or by hand (YAML or JSON).
+"""Launch files: recorded, from Triton's metadata, or written by hand (YAML or JSON).
 
 Reading collects all faults with their places. What the file leaves open is filled in by
 `completed` where it cannot matter or the code says it (block, cluster), and stays unknown

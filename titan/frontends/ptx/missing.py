@@ -1,4 +1,4 @@
-"""What a run asks the user for, where the launch leaves open what it depends on."""
+"""Questions to the user about what a run depends on and the launch leaves open."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Counted resources of a CTA: registers that setmaxnreg moves, columns of tensor memory.
 
 A kernel that uses setmaxnreg is launched with a known number of registers a thread (`.maxnreg`, PTX
-"setmaxnreg"); what a warp gives back goes to the pool of its CTA, and what it takes comes from
-there.
+"setmaxnreg"); a warp gives registers to the pool of its CTA and takes them from there.
 """
 
 from __future__ import annotations

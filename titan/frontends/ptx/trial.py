@@ -1,4 +1,4 @@
-"""One run of one cluster of a launch, judged: what happened in it, and what else may happen.
+"""One run of one cluster of a launch, judged with all its interleavings.
 
 The machine runs the cluster once; the run becomes a sync program; the happens-before engine decides
 all interleavings of it. The verdict holds for the launch only under the conditions of confluence

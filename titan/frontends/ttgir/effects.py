@@ -1,4 +1,4 @@
-"""What each operation of TTGIR does that synchronises: as operations of the sync program.
+"""The synchronisation of each operation of TTGIR, as operations of the sync program.
 
 The threads of a partition are one agent: Triton places the barriers between them when it lowers
 further, from the same order of operations. Sources: the operation definitions of Triton's dialects

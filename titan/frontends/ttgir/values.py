@@ -1,4 +1,4 @@
-"""What values of TTGIR represent: integers, views of memory, and what is not known.
+"""Values of TTGIR: integers, views of memory, and unknown data.
 
 Integers are expressions of kernel arguments, loop variables and counters (`integers.py`); values of
 data are never known. Overflow, and negative dividends of kernel arguments, are assumed away.

@@ -1,4 +1,4 @@
-"""The SIMT machine with numbers: what its instructions leave opaque gets results.
+"""The SIMT machine with numbers: results for what its instructions leave opaque.
 
 Each handler lets the machine do and record what it always does, and then says what the
 asynchronous operations that were issued move when they complete, or writes the registers that the

@@ -104,7 +104,7 @@ def warpgroups(case: Case) -> tuple[Counter[int], int] | None:
 
 
 def registers_at_entry(case: Case, groups: int) -> int | None:
-    """Registers a thread that a CTA of so many warpgroups is launched with."""
+    """Registers a thread with which a CTA of `groups` warpgroups is launched."""
     width, warps = case.limits.number("threads_per_warp"), case.limits.number("warps_per_warpgroup")
     total, most = case.limits.number("registers_total"), case.limits.number("registers_entry_max")
     granule = case.limits.number("register_granule")

@@ -20,8 +20,8 @@ typedef struct {
     uint64_t words[8];
     int word_count;
     void *data; /* where the bytes of the answer go, */
-    size_t room; /* at most so many; */
-    size_t bytes; /* so many came */
+    size_t room; /* at most this many; */
+    size_t bytes; /* the number received */
 } Answer;
 
 /* The error, and the answer where one is asked for. Ends the process where the device does. */

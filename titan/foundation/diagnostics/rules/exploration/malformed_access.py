@@ -2,7 +2,7 @@
 
 ## What it means
 
-An address is not aligned as the instruction wants it, lies in a window that the instruction cannot
+An address is not aligned as the instruction requires, lies in a window that the instruction cannot
 use, or a matrix or instruction descriptor encodes nothing.
 
 ## Why it is a fault

@@ -1,4 +1,4 @@
-"""a value of another kind than the language wants
+"""a value of another type than the language expects
 
 ## What it means
 
