@@ -83,6 +83,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "Build verified CUDA and HIP from tile programs.",
         "titan.codegen.tile.load",
     ),
+    "inspect": CommandEntry(
+        "titan.cli.inspect:inspect", "Count what loops of compiled kernels do.", "titan.inspect"
+    ),
     "litmus": CommandEntry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "run": CommandEntry("titan.cli.run:run", "Run a program without a GPU, launches checked."),
     "cuda-flags": CommandEntry(

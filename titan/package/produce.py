@@ -21,6 +21,10 @@ from titan.codegen.pipeline.build import (
 )
 from titan.codegen.pipeline.model import Built
 from titan.codegen.tile.model import TileProgram
+from titan.inspect.counts import count
+from titan.inspect.listing import BadListing
+from titan.inspect.machine import of_compiled
+from titan.inspect.report import summary as loop_summary
 from titan.package.certified import written_for
 from titan.package.write import write_package
 from titan.target.description import target_of
@@ -39,7 +43,8 @@ class Produced:
 
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
     `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program,
-    `proof` whether the package holds a certificate of its verdict.
+    `proof` whether the package holds a certificate of its verdict, `loops` what the machine code
+    does in its main loop.
     """
 
     built: Built
@@ -49,6 +54,7 @@ class Produced:
     uncompiled: str = ""
     compared: str = ""
     proof: str = ""
+    loops: str = ""
 
 
 class _Trial:
@@ -57,6 +63,7 @@ class _Trial:
     def __init__(self, with_toolchain: bool) -> None:
         self.emitted: Emitted | None = None
         self.figures: Figures | None = None
+        self.compiled: CompiledKernel | None = None
         self.uncompiled = "" if with_toolchain else "not asked for"
         self.compared = ""
 
@@ -67,7 +74,7 @@ class _Trial:
             if self.uncompiled:
                 return None
             compiled = compile_package(self.emitted.files, built.tile.target)
-            self.figures = compiled.figures
+            self.compiled, self.figures = compiled, compiled.figures
         except EmissionRefused as refused:
             return str(refused)
         except CannotCompile as error:
@@ -128,5 +135,19 @@ def produce(
     proof, remark = written_for(built.program, certificate_states)
     write_package(folder, built, trial.emitted, proof)
     return Produced(
-        built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, remark
-    )
+        built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, remark,
+        loop_words(trial.compiled),
+    )  # fmt: skip
+
+
+def loop_words(compiled: CompiledKernel | None) -> str:
+    """What the main loop of the machine code does, and what costs there; or why nobody knows."""
+    if compiled is None:
+        return "no: not compiled"
+    try:
+        kernels = [count(function) for function in of_compiled(compiled)]
+    except (ToolchainMissing, CannotCompile, BadListing) as reason:
+        return f"no: {reason}"
+    words = [loop_summary(kernel.main) for kernel in kernels if kernel.main is not None]
+    findings = [finding for kernel in kernels for finding in kernel.findings]
+    return "; ".join(words + findings) or "no products in loops, no costly fences"

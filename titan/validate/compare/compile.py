@@ -50,7 +50,8 @@ def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> 
         # ptxas takes what nvcc would hand to it; the source is not compiled twice.
         log += run([str(compiler), f"-arch={target}", "-cubin", "-Xptxas", "-v,-warn-spills",
                     str(ptx), "-o", str(cubin)])  # fmt: skip
-    return CompiledKernel(target, text, cuda_figures(log), log)
+        code = cubin.read_bytes() if cubin.is_file() else b""
+    return CompiledKernel(target, text, cuda_figures(log), log, code)
 
 
 def ptx_of(files: dict[str, str], target: str) -> str:

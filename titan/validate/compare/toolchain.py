@@ -60,12 +60,16 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """`text` is the PTX, or the disassembly of the code object; `log` what the compiler wrote."""
+    """`text` is the PTX, or the disassembly of the code object; `log` what the compiler wrote.
+
+    `code` is the cubin of `text`; empty on AMD, whose text is machine code.
+    """
 
     target: str
     text: str
     figures: Figures
     log: str
+    code: bytes = b""
 
 
 def run(command: list[str]) -> str:

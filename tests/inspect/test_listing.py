@@ -1,0 +1,150 @@
+"""Listings, their loops and counts: small texts by hand, and random ones whose loops are known."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from titan.inspect import opcodes
+from titan.inspect.counts import count
+from titan.inspect.listing import BadListing, class_of, read_listing
+from titan.inspect.loops import loops
+
+# A main loop as ptxas lays it out: the wait of a barrier spins out of line, behind the EXIT.
+MAIN_LOOP = """
+	.section	.text.kernel,"ax",@progbits
+.text.kernel:
+        /*0000*/                   IMAD.MOV.U32 R24, RZ, RZ, RZ ;
+.L_x_1:
+        /*0010*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R5+UR7+0x28000], R2 ;
+        /*0020*/              @!P0 BRA `(.L_x_2) ;
+.L_x_3:
+        /*0030*/                   BAR.SYNC.DEFER_BLOCKING R2, 0x100 ;
+        /*0040*/                   HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24 ;
+        /*0050*/                   HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24, gsb0 ;
+        /*0060*/                   BAR.ARV R3, 0x100 ;
+        /*0070*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0080*/                   FADD R24, R24, R24 ;
+        /*0090*/                   MUFU.EX2 R24, R24 ;
+        /*00a0*/                   MEMBAR.ALL.GPU ;
+        /*00b0*/               @P1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR9+0x28020], RZ ;
+        /*00c0*/              @!P2 BRA `(.L_x_1) ;
+        /*00d0*/                   STL [R1], R24 ;
+        /*00e0*/                   EXIT ;
+.L_x_2:
+        /*00f0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R5+UR7+0x28000], R2 ;
+        /*0100*/              @!P0 BRA `(.L_x_2) ;
+        /*0110*/                   BRA `(.L_x_3) ;
+.L_x_4:
+        /*0120*/                   BRA `(.L_x_4);
+        /*0130*/                   NOP;
+"""
+AMD = """
+kernel.co:	file format elf64-amdgpu
+
+Disassembly of section .text:
+
+0000000000001900 <kernel>:
+	s_mov_b32 s0, 0                                            // 000000001900: BE800080
+	v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]// 000000001904: D3CC0000 04022510
+	v_exp_f32_e32 v0, v0                                       // 00000000190C: 7E004100
+	s_cbranch_scc1 65532                               // 000000001910: BF85FFFC <kernel+0x4>
+	s_endpgm                                                   // 000000001914: BF810000
+"""
+
+
+def test_a_main_loop_with_a_wait_out_of_line():
+    (function,) = read_listing(MAIN_LOOP)
+    kernel = count(function)
+    (loop,) = kernel.loops
+    assert kernel.main is loop
+    assert (loop.begin, loop.end, loop.depth) == (0x10, 0x110, 1)
+    assert loop.instructions == 13  # 0x10 to 0xc0, and the jump back; not the inner wait
+    assert loop.tensor_names == {"HGMMA.64x128x16.F32.BF16": 2}
+    assert loop.tensor_cycles == 2 * 64
+    assert loop.per_tensor == 6.5
+    assert loop.issue_share == pytest.approx(13 / 128)
+    assert loop.turn == 3  # the wait and two products
+    assert loop.below_wait == 2
+    assert loop.fences == {"MEMBAR.ALL.GPU": 1}
+    assert kernel.local == 1
+    assert len(kernel.findings) == 2
+
+
+def test_segments_add_up_to_the_loop():
+    (function,) = read_listing(MAIN_LOOP)
+    (loop,) = count(function).loops
+    assert sum(segment.instructions for segment in loop.segments) == loop.instructions
+    assert sum(segment.tensor for segment in loop.segments) == loop.tensor
+
+
+def test_machine_code_for_amd():
+    (function,) = read_listing(AMD)
+    (loop,) = count(function).loops
+    assert loop.instructions == 3
+    assert loop.tensor == 1
+    assert loop.tensor_cycles is None
+    assert loop.by_class == {"control": 1, "special": 1, "tensor": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("UTCHMMA", opcodes.TENSOR), ("UTMALDG.2D", opcodes.COPY), ("UIADD3", opcodes.UNIFORM),
+        ("IMAD.MOV.U32", opcodes.MOVE), ("IMAD.IADD", opcodes.INTEGER), ("F2FP.BF16", "convert"),
+        ("CCTL.IVALL", opcodes.FENCE), ("LDL.LU", opcodes.LOCAL), ("QWERTY", opcodes.OTHER),
+        ("UFADD", opcodes.FLOAT), ("LDTM.16x256b", opcodes.TENSOR_MEMORY),
+    ],
+)  # fmt: skip
+def test_the_longest_prefix_decides(name, kind):
+    assert class_of(name, False) == kind
+
+
+def test_a_text_without_code_is_refused():
+    with pytest.raises(BadListing, match="no machine code"):
+        read_listing("nothing\n")
+
+
+def written(draw: Random, depth: int, lines: list[str], found: list[tuple[int, int]]) -> None:
+    """Straight code, branches that meet again, and loops, as lines; loops by first and last."""
+    for _ in range(draw.randrange(1, 4)):
+        kind = draw.choice(("plain", "branch", "loop")) if depth else "plain"
+        name = f".L_{len(lines)}_{draw.randrange(10**6)}"
+        begin = sum(line.startswith(" ") for line in lines)
+        if kind == "plain":
+            lines.append("FADD R0, R0, R0 ;")
+            lines[-1] = f"   {lines[-1]}"
+        elif kind == "branch":
+            lines.append(f"   @P0 BRA `({name}) ;")
+            written(draw, depth - 1, lines, found)
+            lines.append(f"{name}:")
+            lines.append("   NOP ;")
+        else:
+            lines.append(f"{name}:")
+            written(draw, depth - 1, lines, found)
+            lines.append(f"   @P0 BRA `({name}) ;")
+            found.append((begin, sum(line.startswith(" ") for line in lines) - 1))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_loops_of_random_structured_code(seed):
+    lines: list[str] = []
+    known: list[tuple[int, int]] = []
+    written(Random(seed), 3, lines, known)
+    text, number = ["\t.section\t.text.random,"], 0
+    for line in [*lines, "   EXIT ;"]:
+        coded = line.startswith(" ")
+        text.append(f"  /*{16 * number:04x}*/ {line.strip()}" if coded else line)
+        number += coded
+    (function,) = read_listing("\n".join(text))
+    # Two loops that begin at one instruction are one loop by their back edges.
+    widest: dict[int, int] = {}
+    for begin, end in known:
+        widest[begin] = max(end, widest.get(begin, 0))
+    found = {(loop.members[0], loop.members[-1]) for loop in loops(function)}
+    assert found == set(widest.items())
+    for loop in loops(function):
+        assert list(loop.members) == list(range(loop.members[0], loop.members[-1] + 1))
+        around = [b for b, e in widest.items() if b < loop.head and e >= loop.members[-1]]
+        assert loop.depth == 1 + len(around)

@@ -1,0 +1,77 @@
+"""The machine code of a file or a package as functions: compiled, assembled or read as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from titan.foundation.scratch import scratch
+from titan.inspect.listing import BadListing, MachineFunction, read_listing
+from titan.inspect.tools import assembled, disassembled, ptxas, version_of
+from titan.target.description import target_of
+from titan.validate.compare.compile import ptx_of
+from titan.validate.compare.gcn_compile import compile_hip
+from titan.validate.compare.toolchain import CompiledKernel, Figures
+
+LISTINGS = (".sass", ".s", ".txt")
+Machine = tuple[str, Figures | None, tuple[MachineFunction, ...]]
+
+
+def assembles(path: Path) -> bool:
+    """Whether another ptxas would give other machine code."""
+    return path.suffix == ".ptx" or (path / "kernel.cu").is_file()
+
+
+def read(path: Path, assembler: Path | None = None) -> Machine:
+    """The compiler in words, its figures, and the functions of a package or a file.
+
+    Raises BadListing, ToolchainMissing and CannotCompile.
+    """
+    if path.is_dir():
+        return _package(path, assembler)
+    if path.suffix == ".ptx":
+        return _assembled(path.read_text(encoding="utf-8"), assembler)
+    if path.suffix == ".cubin":
+        return "", None, read_listing(disassembled(path.read_bytes()))
+    if path.suffix in LISTINGS:
+        try:
+            return "", None, read_listing(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            raise BadListing(f"{path} is not a text") from None
+    raise BadListing(f"{path}: neither a package nor .ptx, .cubin or {', '.join(LISTINGS)}")
+
+
+def of_compiled(compiled: CompiledKernel) -> tuple[MachineFunction, ...]:
+    """The functions of a kernel as the toolchain of its target gave it.
+
+    Raises ToolchainMissing, CannotCompile, and BadListing where it holds no machine code.
+    """
+    if target_of(compiled.target).amd:
+        return read_listing(compiled.text)
+    if not compiled.code:
+        raise BadListing("the compiler left no machine code")
+    return read_listing(disassembled(compiled.code))
+
+
+def _package(folder: Path, assembler: Path | None) -> Machine:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        target, source = str(manifest["target"]), Path(str(manifest["source"])).name
+        header = Path(str(manifest["header"])).name
+        files = {name: (folder / name).read_text(encoding="utf-8") for name in (source, header)}
+    except (OSError, ValueError, KeyError) as error:
+        raise BadListing(f"{folder} is not a package: {error}") from None
+    if target_of(target).nvidia:
+        return _assembled(ptx_of(files, target), assembler)
+    with scratch("titan-inspect-") as place:
+        for name, text in files.items():
+            (Path(place) / name).write_text(text, encoding="utf-8")
+        compiled = compile_hip(Path(place) / source, target)
+    return "clang", compiled.figures, read_listing(compiled.text)
+
+
+def _assembled(ptx: str, assembler: Path | None) -> Machine:
+    code, figures = assembled(ptx, assembler)
+    tool = assembler or ptxas()
+    compiler = f"ptxas {version_of(tool)}" if tool is not None else ""
+    return compiler, figures, read_listing(disassembled(code))

@@ -1,0 +1,85 @@
+"""From what a compiler wrote to listings: finds the disassembler and runs it.
+
+nvdisasm comes with the CUDA toolkit, with Triton's wheel and as the wheel nvidia-cuda-nvdisasm; it
+reads code of older compilers, not of newer ones. Nothing is assumed where a tool is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+from titan.foundation.scratch import scratch
+from titan.inspect.listing import BadListing
+from titan.validate.compare.compile import cuda_figures, nvcc
+from titan.validate.compare.toolchain import Figures, ToolchainMissing, run
+
+_IN_WHEELS = ("nvidia/*/bin/nvdisasm", "triton/backends/nvidia/bin/nvdisasm")
+
+
+def nvdisasm() -> Path | None:
+    """nvdisasm of PATH, of CUDA_HOME or CUDA_PATH, or of an installed wheel."""
+    found = shutil.which("nvdisasm")
+    if found is not None:
+        return Path(found)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        candidate = Path(os.environ.get(name, "")) / "bin" / "nvdisasm"
+        if os.environ.get(name) and candidate.is_file():
+            return candidate
+    packages = Path(sysconfig.get_path("purelib"))
+    return next((path for pattern in _IN_WHEELS for path in sorted(packages.glob(pattern))), None)
+
+
+def ptxas() -> Path | None:
+    """ptxas of PATH, or beside nvcc."""
+    found = shutil.which("ptxas")
+    if found is not None:
+        return Path(found)
+    compiler = nvcc()
+    beside = compiler.parent / "ptxas" if compiler is not None else None
+    return beside if beside is not None and beside.is_file() else None
+
+
+def disassembled(cubin: bytes) -> str:
+    """The listing of a cubin. Raises ToolchainMissing and CannotCompile."""
+    tool = nvdisasm()
+    if tool is None:
+        raise ToolchainMissing("nvdisasm is not installed; `pip install nvidia-cuda-nvdisasm`")
+    with scratch("titan-inspect-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        return run([str(tool), str(path)])
+
+
+def assembled(ptx: str, assembler: Path | None = None) -> tuple[bytes, Figures]:
+    """Machine code of a PTX text for the target that it names, with what ptxas reports.
+
+    `assembler`: another ptxas than the installed one. Raises ToolchainMissing, CannotCompile.
+    """
+    tool = assembler or ptxas()
+    if tool is None:
+        raise ToolchainMissing("ptxas is not installed")
+    with scratch("titan-inspect-") as folder:
+        source, made = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(tool), f"-arch={target_of_ptx(ptx)}", "-v", str(source), "-o", str(made)]
+        log = run(command)
+        return made.read_bytes(), cuda_figures(log)
+
+
+def target_of_ptx(ptx: str) -> str:
+    """The target of a PTX module, as `.target` names it. Raises BadListing."""
+    for line in ptx.split("\n"):
+        if line.startswith(".target"):
+            return line.removeprefix(".target").split(",")[0].strip()
+    raise BadListing("the PTX names no target")
+
+
+def version_of(tool: Path) -> str:
+    """The release that a tool of CUDA states, such as `13.0`."""
+    for word in run([str(tool), "--version"]).replace(",", " ").split():
+        if word.startswith("V") and word[1:2].isdigit():
+            return ".".join(word[1:].split(".")[:2])
+    return "unknown"
