@@ -32,6 +32,7 @@ from titan.isa.numbers.device import (
     LaunchShape,
     TiledMap,
 )
+from titan.isa.numbers.native import CoreOptions
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.ptx.parse import parse
 from titan.isa.simt.launch import Allocation, Options
@@ -278,7 +279,7 @@ def recorded_product(kernel: Kernel, folder: Path, seed: int) -> Measured:
     grid = launch.grid if not kernel.name.startswith("gluon") else (launch.ctas, 1, 1)
     ready = replace(launch, grid=grid, memory=memory, allocations=bounds)
     wall, cpu = time.perf_counter(), time.process_time()
-    computed, faults = compute(module, ready, Options(seed=seed), exact=False)
+    computed, faults = compute(module, ready, Options(seed=seed), asked=CoreOptions(exact=False))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     if computed is None or computed.run.outcome.ending is not Ending.FINISHED:
         raise UserError(str(faults if computed is None else computed.run.outcome))

@@ -20,6 +20,7 @@ CORES = {
     "explore": "titan.engines.explore._core",
     "scheduling": "titan.scheduling._core",
     "numbers": "titan.isa.numbers._core",
+    "simt": "titan.isa.simt._core",
 }
 TESTS = (
     "tests/engines/explore/test_search.py",
@@ -29,6 +30,8 @@ TESTS = (
     "tests/agreement/test_proxy_cases.py",
     "tests/scheduling/test_rau.py",
     "tests/isa/numbers/test_instructions.py",
+    "tests/isa/numbers/test_integer_products.py",
+    "tests/isa/simt/test_polls.py",
 )
 SKIPPED = "compiles_without_a_warning or missing_core"  # they say nothing of a running core
 

@@ -19,10 +19,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--backend",
-    type=click.Choice(["gpu", "cpu"]),
+    type=click.Choice(["gpu", "cpu", "emulated"]),
     default="gpu",
     show_default=True,
-    help="Where to run: a GPU through CuPy, or this CPU (tests without proxies, as C11).",
+    help="A GPU through CuPy, this CPU (tests without proxies, as C11), or the emulated device.",
 )
 @click.option(
     "--seconds",
@@ -74,7 +74,7 @@ def run(
     except litmus.NoMachine as error:
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
-    settings = litmus.RunSettings(seconds=seconds, seed=seed, scale=scale)
+    settings = litmus.RunSettings(seconds=seconds, seed=seed, scale=scale, backend=backend)
     outputs = Outputs(result=result, page=page, log=log, findings=findings)
     if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
         return run_folder(paths[0], facts, settings, outputs)

@@ -20,6 +20,11 @@ def litmus(job: Job) -> Iterator[Record]:
 
         yield from batches(source, manifest, job)
         return
+    if job.get("backend") == "emulated":
+        from titan.device.litmus_emulated import batches as emulated_batches
+
+        yield from emulated_batches(source, manifest, job)
+        return
     from titan.device.litmus_gpu import batches as gpu_batches
 
     yield from gpu_batches(source, manifest, job)

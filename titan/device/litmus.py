@@ -60,7 +60,8 @@ class RunSettings:
 
     `most`: placements that are tried. `hang`: seconds beyond its time after which a test is ended.
     `cache`: machine code that was compiled ahead. `together`: tests in one process, which saves its
-    start; what one leaves behind in the device is not seen by the next.
+    start; what one leaves behind in the device is not seen by the next. `backend`: "gpu" or
+    "emulated", for tests in CUDA; those in C11 run on the CPU.
     """
 
     seconds: float = 1.0
@@ -70,11 +71,13 @@ class RunSettings:
     hang: float = HANG_SECONDS
     cache: Path | None = None
     together: int = 1
+    backend: str = "gpu"
 
     def job(self) -> Job:
         """What every job of these settings says."""
         job: Job = {
             "seconds": self.seconds, "seed": self.seed, "scale": self.scale, "most": self.most,
+            "backend": self.backend,
         }  # fmt: skip
         if self.cache is not None:
             job["cache"] = str(self.cache)
@@ -215,6 +218,7 @@ class _Test:
         settings = self.settings
         data = {
             "manifest": self.path.name, "batches": shown[:BATCHES_KEPT],
+            "backend": settings.backend,
             "seed": settings.seed, "scale": settings.scale, "most": settings.most,
             "instances": row.instances, "words": list(row.verdict.names),
             "forbidden": [

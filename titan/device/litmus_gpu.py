@@ -21,20 +21,13 @@ from titan.device.driver import (
     call,
 )
 from titan.device.gpu import CType, GpuModule, encode, library
+from titan.device.litmus_plan import LitmusPlan, NotRun, map_arguments, placements_of
 from titan.device.manifests import KernelParameter, LitmusManifest, SetupStep
-from titan.device.plan import TensorMapArguments
 from titan.device.records import BatchCounts, CompiledRecord, CupyArray, Job
-from titan.foundation.errors import Refusal
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
-DTYPES = {"int32": "i32", "uint32": "u32", "float32": "f32"}
 ALIGNMENT_BYTES = 128
-# Options of a batch: lanes, together, stress warps; what a test does not have stays at its default.
-PLACEMENTS = ((1, 0, 0), (8, 0, 0), (32, 0, 2), (1, 0, 4), (32, 1, 0), (8, 1, 4))
-
-
-class NotRun(Refusal):
-    """The test needs a set-up that has no host code here."""
+PLACEMENTS_MOST = 6
 
 
 def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchCounts]:
@@ -45,7 +38,7 @@ def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchC
     folder for what was compiled; `binaries`: one with what is ready. Raises NotRun and DeviceError.
     """
     seconds, seed = job["seconds"], job["seed"]
-    most = job.get("most", len(PLACEMENTS))
+    most = job.get("most", PLACEMENTS_MOST)
     only = job.get("only")
     missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
     if missing:
@@ -64,12 +57,6 @@ def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchC
         batch["number"], batch["options"] = number, dict(options)
         yield batch
         done += 1
-
-
-def placements_of(manifest: LitmusManifest, most: int) -> list[tuple[tuple[str, int], ...]]:
-    """Options of the first `most` placements, those with more threads first."""
-    choices = sorted(PLACEMENTS, key=lambda choice: -sum(choice))[:most]
-    return list(dict.fromkeys(_options(manifest, *choice) for choice in choices))
 
 
 def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
@@ -98,16 +85,6 @@ def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
         yield {"kind": "compiled", "manifest": name}
 
 
-def _options(
-    manifest: LitmusManifest, lanes: int, together: int, stress: int
-) -> tuple[tuple[str, int], ...]:
-    wanted = {"TITAN_LANES": lanes, "TITAN_TOGETHER": together, "TITAN_STRESS_WARPS": stress}
-    return tuple(
-        (name, min(wanted.get(name, int(limits["default"])), int(limits["max"])))
-        for name, limits in sorted(manifest["options"].items())
-    )
-
-
 class _Test:
     """One compiled test with its memory."""
 
@@ -116,12 +93,7 @@ class _Test:
     ) -> None:  # fmt: skip
         self.cupy = library()
         self.manifest = manifest
-        self.options = options
-        launch = manifest["launch"]
-        self.instances = min(
-            max(1, int(int(launch["instances"]) * job.get("scale", 1.0))),
-            int(launch["instances_max"]),
-        )
+        self.plan = LitmusPlan.of(manifest, options, job.get("scale", 1.0))
         defines = [f"{name}={value}" for name, value in options.items()]
         name = "+".join(["test", *(f"{value}" for _, value in sorted(options.items()))]) + ".cubin"
         ready = Path(job["binaries"]) / name if job.get("binaries") else None
@@ -137,8 +109,7 @@ class _Test:
         views = [step for step in manifest["setup"] if step["step"] == "map again"]
         twice = {step["alias_of"] for step in views}
         for item in manifest["buffers"]:
-            name = item["parameter"]
-            size = int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
+            name, size = item["parameter"], self.plan.buffer_bytes(item)
             if name in twice:
                 self.mapped[name] = _Mapped(size)
                 self.pointers[name] = self.mapped[name].map()
@@ -159,50 +130,22 @@ class _Test:
                 self._tensor_map(step)
 
     def _tensor_map(self, step: SetupStep) -> None:
-        extents = tuple(int(extent) for extent in step["dimensions"])
-        dtype = DTYPES[str(step["type"])]
-        strides, size = [], 4
-        for extent in extents[:-1]:
-            size *= extent
-            strides.append(size)
-        box = tuple(int(side) for side in step["box"])
-        item = TensorMapArguments("map", dtype, extents, tuple(strides), box, str(step["swizzle"]))
         place = step["address"]
-        encoded = encode(item, self.pointers[place["parameter"]] + int(place["offset_bytes"]))
+        base = self.pointers[place["parameter"]] + int(place["offset_bytes"])
+        encoded = encode(map_arguments(step), base)
         target = self.pointers[step["parameter"]] + int(step["offset_bytes"])
         call("cuMemcpyHtoD_v2", target, encoded, len(encoded), what="tensor map")
 
     def batch(self, seed: int, number: int) -> BatchCounts:
         """One round: prepare, run, collect."""
-        launch = self.manifest["launch"]
-        spread = 0 if number % 2 == 0 else int(launch["spread_cycles"]) << (number // 2 % 4)
-        values = {
-            "instances": self.instances,
-            "patience": int(launch["patience"]),
-            "seed": seed,
-            "spread": spread,
-            "stress rounds": int(launch["stress_rounds"]),
-            "scratch words": self._size("scratch") // 4
-            if self.options["TITAN_STRESS_WARPS"]
-            else 0,
-        }
+        values = self.plan.values(seed, number)
         arguments = [self._argument(item, values) for item in self.manifest["parameters"]]
         histogram = self.buffers["histogram"]
         histogram.fill(0)
-        copies = self.options["TITAN_LANES"] * self.options["TITAN_GROUPS"]
-        per_instance = int(launch["ctas_per_instance"])
-        grid = -(-self.instances // copies) * per_instance
-        together = self.options["TITAN_TOGETHER"]
-        warps = self.options["TITAN_GROUPS"] * (1 if together else int(launch["warps_per_group"]))
-        threads = 32 * (warps + self.options["TITAN_STRESS_WARPS"])
         stream = self.cupy.cuda.get_current_stream().ptr
         self.cupy.cuda.Device().synchronize()
         begin = time.monotonic()
-        for name, blocks, size in (
-            ("titan_litmus_prepare", 256, 256),
-            ("titan_litmus_run", grid, threads),
-            ("titan_litmus_collect", 256, 256),
-        ):
+        for name, blocks, size in self.plan.launches():
             self.kernels[name].launch(blocks, size, arguments, stream=stream)
         self.cupy.cuda.Device().synchronize()
         seconds = time.monotonic() - begin
@@ -213,15 +156,9 @@ class _Test:
             "kind": "counts",
             "histogram": [int(count) for count in counts],
             "seed": seed,
-            "spread": spread,
+            "spread": values["spread"],
             "seconds": seconds,
         }
-
-    def _size(self, parameter: str) -> int:
-        for item in self.manifest["buffers"]:
-            if item["parameter"] == parameter:
-                return int(item["bytes"]) + int(item["bytes_per_instance"]) * self.instances
-        return 0
 
     def _argument(self, item: KernelParameter, values: Mapping[str, int]) -> CType:
         if item["name"] in self.pointers:

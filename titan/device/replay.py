@@ -62,6 +62,7 @@ def _litmus_again(
     job: Job = {
         "kind": "litmus", "manifest": str(path), "seconds": seconds, "only": batch["number"],
         "seed": record["seed"], "scale": record["scale"], "most": record["most"],
+        "backend": record["backend"],
     }  # fmt: skip
     if binaries is not None:
         job["binaries"] = str(binaries)

@@ -81,9 +81,9 @@ class LaunchQueue:
 
         self.checker.check(loaded, function, launch, contents)
         whole = contents()
-        first, results = self._computed(loaded, whole, self.settings.seed)
+        first, results = self._computed(loaded, whole, 0)
         for more in range(1, self.settings.schedules):
-            _, others = self._computed(loaded, whole, self.settings.seed + more)
+            _, others = self._computed(loaded, whole, more)
             if others != results:
                 self.differing[function.name] = self.differing.get(function.name, 0) + 1
         for start, data in results.items():
@@ -92,13 +92,14 @@ class LaunchQueue:
         return first
 
     def _computed(
-        self, loaded: LoadedModule, launch: Launch, seed: int
+        self, loaded: LoadedModule, launch: Launch, number: int
     ) -> tuple[Computed, dict[int, bytes]]:
         """One run, and the bytes that it leaves in each allocation. Raises LaunchError."""
+        seed, asked = self.settings.computed_under(number)
         options = Options(seed=seed, steps_max=self.settings.steps_max)
-        computed = _made(loaded, launch, options, None)
+        computed = _made(loaded, launch, options, asked)
         if computed.run.outcome.ending is Ending.FAULT and not computed.run.events:
-            computed = _made(loaded, launch, options, False)  # for its events: what went wrong
+            computed = _made(loaded, launch, options, None)  # for its events: what went wrong
         self.instructions += computed.run.instructions
         name = f"the launch of {launch.entry}"
         under = f" with seed {seed}" if seed else ""
@@ -126,11 +127,13 @@ def recent_queues() -> list[LaunchQueue]:
     return found
 
 
-def _made(loaded: LoadedModule, launch: Launch, options: Options, native: bool | None) -> Computed:
-    """The run of a launch. Raises LaunchError."""
+def _made(
+    loaded: LoadedModule, launch: Launch, options: Options, asked: CoreOptions | None
+) -> Computed:
+    """The run of a launch, on the Python machine where nothing is `asked`. Raises LaunchError."""
     computed, findings = compute(
         loaded.module, launch, options, loaded.source,
-        native=native, asked=CoreOptions(exact=False),
+        native=None if asked is not None else False, asked=asked,
     )  # fmt: skip
     if computed is None:
         raise refused("the launch cannot be run", findings)

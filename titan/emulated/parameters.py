@@ -42,18 +42,25 @@ def number_bytes(value: int | float, size_bytes: int, kind: str = "") -> bytes:
     return struct.pack({2: "<e", 4: "<f"}.get(size_bytes, "<d"), value)
 
 
+def map_over(
+    base: int, dtype: str, extents: tuple[int, ...], stride_bytes: tuple[int, ...],
+    box: tuple[int, ...], swizzle: str,
+) -> LaunchTensorMap:  # fmt: skip
+    """The tensor map over an array at an address; the lists are those of TiledMap."""
+    return LaunchTensorMap(
+        DATA_TYPES[dtype], base, extents, stride_bytes, box, (1,) * len(box), 0, SWIZZLES[swizzle]
+    )
+
+
 def bytes_of(argument: Argument, size_bytes: int, maps: Maps) -> bytes:
     """The bytes of an argument of a launch from Python. Raises LaunchError where it has others."""
     match argument:
         case TiledMap():
-            data = name_map(
-                LaunchTensorMap(
-                    DATA_TYPES[argument.dtype], argument.array.address, argument.extents,
-                    argument.stride_bytes, argument.box, (1,) * len(argument.box), 0,
-                    SWIZZLES[argument.swizzle],
-                ),
-                maps,
+            map_ = map_over(
+                argument.array.address, argument.dtype, argument.extents, argument.stride_bytes,
+                argument.box, argument.swizzle,
             )  # fmt: skip
+            data = name_map(map_, maps)
         case DeviceArray():
             data = struct.pack("<Q", argument.address)
         case _:

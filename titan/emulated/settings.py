@@ -7,12 +7,13 @@ started by `titan run` find it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from titan.foundation.diagnostics.wording import suggestion
 from titan.foundation.errors import UserError
 from titan.frontends.ptx.policies import VALUES
+from titan.isa.numbers.native import CoreOptions
 
 STEPS_MAX = 100_000_000  # warp instructions of one launch
 
@@ -53,6 +54,9 @@ CHECK, DEVICE, SEED, SCHEDULES = "TITAN_CHECK", "TITAN_DEVICE", "TITAN_SEED", "T
 POLICIES = "TITAN_POLICIES"
 # Triton and CUTLASS put their proxy fences behind a barrier: the reading that these rely on.
 SHIPPED = (("fence_rule", "path"),)
+BINARY32_SUMS = CoreOptions(exact=False)
+# Schedules of warps and clusters, and of engines, of the runs of a launch beyond the first.
+ADVERSARIES = (("starve", "late"), ("ahead", "early"), ("mixed", "random"), ("starve", "random"))
 _CHECKS = {
     "1": CheckMode.ALL,
     "0": CheckMode.OFF,
@@ -65,7 +69,8 @@ _CHECKS = {
 class EmulationSettings:
     """`seed` chooses the interleaving that is computed; each launch is computed under `schedules`
     seeds from it on, of which the first gives the results. `policies`: readings of the hardware
-    contract (`titan/frontends/ptx/policies.py`) that are not the default ones.
+    contract (`titan/frontends/ptx/policies.py`) that are not the default ones. `core`: schedule and
+    engines of the first seed, and more; further seeds take the pairs of ADVERSARIES in turn.
     """
 
     check: CheckMode = CheckMode.OFF
@@ -74,11 +79,19 @@ class EmulationSettings:
     schedules: int = 1
     steps_max: int = STEPS_MAX
     policies: tuple[tuple[str, str], ...] = SHIPPED
+    core: CoreOptions = BINARY32_SUMS
 
     @property
     def model(self) -> DeviceModel:
         """The device that is emulated."""
         return DEVICES[self.device]
+
+    def computed_under(self, number: int) -> tuple[int, CoreOptions]:
+        """Seed and schedule of the run of a launch with this number."""
+        if not number:
+            return self.seed, self.core
+        schedule, engines = ADVERSARIES[(number - 1) % len(ADVERSARIES)]
+        return self.seed + number, replace(self.core, schedule=schedule, engines=engines)
 
     def as_environment(self) -> dict[str, str]:
         """The variables that give the same settings."""

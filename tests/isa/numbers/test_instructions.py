@@ -180,7 +180,7 @@ def test_what_is_not_computed_is_said_and_not_made_up():
     out = device.array(np.zeros(32, np.uint32))
     body = """
     ld.param.u64 %d1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
-    mov.u32 %r2, %clock; st.global.u32 [%d1], %r2;
+    mov.u32 %r2, %smid; st.global.u32 [%d1], %r2;
     """
     with pytest.raises(LaunchError, match=r"128 of 128 bytes .* are not known"):
         one(body, ".u64 x", [out], device=device)

@@ -185,3 +185,32 @@ def test_disabled_output_lanes_are_not_made_up():
             continue
         with pytest.raises(LaunchError, match="are not known"):
             product(128, read, count, text=text, last=multiply)
+
+
+@pytest.mark.parametrize("saturates", [False, True], ids=["wraps", "saturates"])
+def test_products_of_integers(saturates):
+    """kind::i8: two products of signed times unsigned bytes, 32 of each row."""
+    random, device = np.random.default_rng(4), EmulatedDevice()
+    x = random.integers(-128, 128, size=(128, 64)).astype(np.int8)
+    y = random.integers(0, 256, size=(COLUMNS, 64)).astype(np.uint8)
+    a, b = device.array(x.view(np.uint8)), device.array(y)
+    out = device.array(np.full((128, 64), -1, np.int32))
+    read, count = READS["32x32b"]
+    registers = ", ".join(f"%r{20 + n}" for n in range(count))
+    stores = "".join(f"st.global.b32 [%d3+{4 * n}], %r{20 + n};\n" for n in range(count))
+    step = "add.s64 %d1, %d1, 2; add.s64 %d2, %d2, 2; setp.eq.s32 %p4, %r7, 0;\n"
+    multiply = "tcgen05.mma.cta_group::1.kind::i8 [%r8], %d1, %d2, %r9, %p4;\n"
+    wait = "tcgen05.wait::ld.sync.aligned;\n"
+    fields = 2 << 4 | 1 << 7 | COLUMNS >> 3 << 17 | 128 >> 4 << 24 | saturates << 3
+    text = KERNEL
+    for name, value in (
+        ("BYTES", str(64 * (128 + COLUMNS))),
+        ("DESCRIPTOR", str(1 << 46 | 4 << 61 | (512 >> 4) << 32 | 1 << 16)),
+        ("INSTRUCTION", str(fields)), ("PRODUCTS", step.join([multiply] * 2)),
+        ("READ", read.replace("REGISTERS", registers) + wait + stores),
+    ):  # fmt: skip
+        text = text.replace(name, value)
+    maps = [TiledMap(array, "u8", (64, n), (64,), (64, n), "64B")
+            for array, n in ((a, 128), (b, COLUMNS))]  # fmt: skip
+    device.launch(text, LaunchShape((1, 1, 1), (128, 1, 1)), [*maps, out])
+    assert np.array_equal(out.values, x.astype(np.int32) @ y.astype(np.int32).T)

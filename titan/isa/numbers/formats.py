@@ -42,6 +42,21 @@ class FloatFormat:
         return top | ((1 << self.fraction_bits) - 2) if self.finite else top - 1
 
 
+@dataclass(frozen=True, slots=True)
+class IntegerFormat:
+    """Integers of so many bits, as operands and results of matrix products."""
+
+    name: str
+    bits: int
+    signed: bool
+
+
+S8, U8, S32 = (
+    IntegerFormat("s8", 8, True),
+    IntegerFormat("u8", 8, False),
+    IntegerFormat("s32", 32, True),
+)
+INTEGERS = {item.name: item for item in (S8, U8, S32)}
 F16 = FloatFormat("f16", 5, 10)
 BF16 = FloatFormat("bf16", 8, 7)
 F32 = FloatFormat("f32", 8, 23)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
+from titan.isa.numbers.functions import clock_bits
 from titan.isa.numbers.matrices import product_of
 from titan.isa.ptx.module import Immediate, Instruction, PtxRegister, Vector
 from titan.isa.simt.decode_async import SHAPES
@@ -38,6 +39,7 @@ class Math(IntEnum):
     SIN = 16
     COS = 17
     TANH = 18
+    CLOCK = 19
     CONVERT = 20
     TO_INTEGER = 21
     FROM_INTEGER = 22
@@ -56,6 +58,8 @@ class Math(IntEnum):
 
 
 FORMATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "tf32", "e2m1", "e2m3", "e3m2", "ue8m0")
+# Formats of matrix products: integers, too.
+_OPERANDS = (*FORMATS, "s8", "u8", "s32")
 _MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3, "rna": 4}
 _INTEGER_MODES = {"rni": 0, "rzi": 1, "rmi": 2, "rpi": 3}
 _SOURCES = {Math.FMA: 3, Math.ADD: 2, Math.SUB: 2, Math.MUL: 2, Math.DIV: 2,
@@ -109,6 +113,9 @@ def form_of(instruction: Instruction, step: DecodedStep) -> Form:
     match step.op:
         case Op.OPAQUE:
             return _scalar(instruction)
+        case Op.MOV:
+            clock = clock_bits(instruction)
+            return NOTHING if clock is None else Form(Math.CLOCK, word=clock[0], bits=clock[1])
         case Op.WGMMA | Op.COLLECTIVE:
             return _matrix(instruction)
         case Op.LOAD_MATRIX | Op.STORE_MATRIX:
@@ -217,9 +224,10 @@ def _matrix(instruction: Instruction) -> Form:
     product = product_of(instruction)
     if product is None or (instruction.opcode == "mma" and "col" not in instruction.modifiers):
         return NOTHING
-    a, b = FORMATS.index(product.a.name), FORMATS.index(product.b.name)
+    a, b = _OPERANDS.index(product.a.name), _OPERANDS.index(product.b.name)
     return Form(
-        Math.MATRIX, FORMATS.index(product.result.name), rows=product.rows,
+        Math.MATRIX, _OPERANDS.index(product.result.name),
+        saturate=int(product.saturates), rows=product.rows,
         columns=product.columns, depth=product.depth, a=a, b=b,
         negate_a=int(product.negate_a), negate_b=int(product.negate_b),
     )  # fmt: skip

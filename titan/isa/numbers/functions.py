@@ -24,7 +24,7 @@ from titan.isa.numbers.formats import (
     encode,
     flushed,
 )
-from titan.isa.ptx.module import Instruction
+from titan.isa.ptx.module import Instruction, Special
 from titan.isa.simt.arithmetic import signed
 
 Function = Callable[..., int]
@@ -33,6 +33,22 @@ _ROUNDINGS = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp", "rna": "rna"}
 _INTEGER_ROUNDINGS: dict[str, Callable[[float], int]] = {
     "rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil,
 }  # fmt: skip
+
+
+# Clocks: the lowest bit and the bits of what a register of the moment shows.
+CLOCKS = {
+    "clock": (0, 32), "clock_hi": (32, 32), "clock64": (0, 64), "globaltimer": (0, 64),
+    "globaltimer_lo": (0, 32), "globaltimer_hi": (32, 32),
+}  # fmt: skip
+
+
+def clock_bits(instruction: Instruction) -> tuple[int, int] | None:
+    """The lowest bit and the number of bits of the clock that a `mov` reads; None for others.
+
+    A clock counts warp instructions: it moves on, and says nothing of a device's time.
+    """
+    source = instruction.operands[-1] if instruction.operands else None
+    return CLOCKS.get(source.name.removeprefix("%")) if isinstance(source, Special) else None
 
 
 def _safe(function: Callable[[float], float], otherwise: float) -> Callable[[float], float]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from titan.isa.numbers.functions import function_of
+from titan.isa.numbers.functions import clock_bits, function_of
 from titan.isa.ptx.module import Instruction
 from titan.isa.simt import accesses
 from titan.isa.simt.execution import SimtExecution
@@ -52,6 +52,8 @@ class NumbersMachine(SimtExecution):
         for place, step in enumerate(self.steps):
             if step.op in computing:
                 self.handlers[place] = self._adapted(computing[step.op])
+            elif step.op is Op.MOV and (clock := clock_bits(instructions[place])) is not None:
+                self.handlers[place] = self._adapted(_clock(*clock))
             narrow = step.op is Op.SETP and code.steps[place].op is Op.OPAQUE  # see _compared
             if narrow or (self.functions[place] is None and step.op is Op.OPAQUE):
                 self.functions[place] = function_of(instructions[place])
@@ -128,6 +130,17 @@ class NumbersMachine(SimtExecution):
         if found == MemorySpace.SHARED:
             return None if cta is None else (cta.shared, at)
         return (self.memory, at) if found == MemorySpace.GLOBAL else None
+
+
+def _clock(low: int, bits: int) -> NumbersHandler:
+    """mov of some bits of a clock, which counts warp instructions."""
+
+    def read(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+        value = machine.count >> low & ((1 << bits) - 1)
+        machine.write(fragment.warp, step.out[0], value, mask)
+        return False
+
+    return read
 
 
 def _compared(code: DecodedCode, instructions: Sequence[Instruction]) -> DecodedCode:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from titan.isa.numbers.formats import F16, F32, FORMATS, TF32, FloatFormat
+from titan.isa.numbers.formats import (
+    F16,
+    F32,
+    FORMATS,
+    INTEGERS,
+    S32,
+    TF32,
+    FloatFormat,
+    IntegerFormat,
+)
 from titan.isa.numbers.sums import multiply, rule_of
 from titan.isa.ptx.module import Immediate, Instruction
 from titan.isa.simt.descriptors import MatrixDescriptor
@@ -29,23 +38,32 @@ UNKNOWN_BITS = -1  # of an element in an array of bits
 LANES = 32
 
 
-def format_of(word: str) -> FloatFormat | None:
+Format = FloatFormat | IntegerFormat
+
+
+def format_of(word: str) -> Format | None:
     """The format of an operand type word."""
-    return TF32 if word == "tf32" else FORMATS.get(word)
+    return TF32 if word == "tf32" else FORMATS.get(word) or INTEGERS.get(word)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """What a matrix instruction multiplies; extents in elements. None of it for other types."""
+    """What a matrix instruction multiplies; extents in elements. `saturates`: sums of integers
+    that leave the range of the result are its limit, else they wrap.
+    """
 
     rows: int
     columns: int
     depth: int
-    a: FloatFormat
-    b: FloatFormat
-    result: FloatFormat
+    a: Format
+    b: Format
+    result: Format
     negate_a: bool = False
     negate_b: bool = False
+    saturates: bool = False
+
+
+_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "f32", *INTEGERS)
 
 
 def product_of(instruction: Instruction) -> MatrixProduct | None:
@@ -59,7 +77,7 @@ def product_of(instruction: Instruction) -> MatrixProduct | None:
     ):
         return None
     after = words[words.index(next(w for w in words if shape.group(0) in w)) + 1 :]
-    types = [word for word in after if word in ("f16", "bf16", "tf32", "e4m3", "e5m2", "f32")]
+    types = [word for word in after if word in _TYPES]
     rows, columns, depth = (int(text) for text in shape.groups())
     if instruction.opcode == "wgmma":
         if len(types) != 3:
@@ -71,10 +89,13 @@ def product_of(instruction: Instruction) -> MatrixProduct | None:
             return None
         types = [types[0], types[1], types[2]]
         signs = [1, 1]
-    result, a, b = FORMATS.get(types[0]), format_of(types[1]), format_of(types[2])
-    if result not in (F16, F32) or a is None or b is None:
+    result, a, b = (format_of(word) for word in types[:3])
+    whole = [isinstance(item, IntegerFormat) for item in (result, a, b)]
+    if result not in (F16, F32, S32) or a is None or b is None or len(set(whole)) > 1:
         return None
-    return MatrixProduct(rows, columns, depth, a, b, result, signs[0] < 0, signs[1] < 0)
+    return MatrixProduct(
+        rows, columns, depth, a, b, result, signs[0] < 0, signs[1] < 0, "satfinite" in words
+    )
 
 
 def compute(product: MatrixProduct, a: Bits, b: Bits, c: Bits) -> Bits:
@@ -86,6 +107,10 @@ def compute(product: MatrixProduct, a: Bits, b: Bits, c: Bits) -> Bits:
 
     a_known, b_known = (a != UNKNOWN_BITS).all(axis=1), (b != UNKNOWN_BITS).all(axis=1)
     known = a_known[:, None] & b_known[None, :] & (c != UNKNOWN_BITS)
+    if isinstance(product.a, IntegerFormat) and isinstance(product.b, IntegerFormat):
+        return np.where(known, _integer_sums(product, a, b, c), UNKNOWN_BITS)
+    assert isinstance(product.a, FloatFormat) and isinstance(product.b, FloatFormat)
+    assert isinstance(product.result, FloatFormat)
     left, right = (_operand(np.where(x == UNKNOWN_BITS, 0, x), form)
                    for x, form in ((a, product.a), (b, product.b)))  # fmt: skip
     if product.negate_a:
@@ -99,12 +124,29 @@ def compute(product: MatrixProduct, a: Bits, b: Bits, c: Bits) -> Bits:
     return np.where(known, found, UNKNOWN_BITS)
 
 
+def _integer_sums(product: MatrixProduct, a: Bits, b: Bits, c: Bits) -> Bits:
+    """Exact sums of integers, cut to 32 bits or to the nearest number of 32 bits."""
+    left, right, before = (
+        _signed(bits, form) for bits, form in ((a, product.a), (b, product.b), (c, product.result))
+    )
+    total: Bits = left @ right.T + before
+    if product.saturates:
+        total = total.clip(-(1 << 31), (1 << 31) - 1)
+    return total & 0xFFFFFFFF
+
+
+def _signed(bits: Bits, form: Format) -> Bits:
+    half = 1 << (form.bits - 1)
+    is_signed = isinstance(form, IntegerFormat) and form.signed
+    return (bits + half) % (2 * half) - half if is_signed else bits
+
+
 def _operand(bits: Bits, form: FloatFormat) -> Bits:
     """tf32 stands in 32 bits, of which the low 13 are dropped."""
     return bits >> 13 if form is TF32 else bits
 
 
-def stored_bits(form: FloatFormat) -> int:
+def stored_bits(form: Format) -> int:
     """Bits of an element in a register or in shared memory."""
     return 32 if form is TF32 else form.bits
 
@@ -193,7 +235,7 @@ def matrix_place(index: int, _: int, element: int) -> tuple[int, int]:
 
 
 def operand(
-    shared: Bytes, descriptor: MatrixDescriptor, extent: int, depth: int, form: FloatFormat, *,
+    shared: Bytes, descriptor: MatrixDescriptor, extent: int, depth: int, form: Format, *,
     mn_major: bool, first: int = 0,
 ) -> Bits:  # fmt: skip
     """An operand of wgmma as (extent, depth), rows from `first` on."""

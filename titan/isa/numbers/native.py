@@ -25,8 +25,9 @@ from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 # Operations on global memory whose order among CTAs can show in what they leave.
 _ORDERED = (Op.ATOMIC, Op.TRY_CANCEL)
 THREADS_MAX = 64
-# Which warp runs: in turn; one starves while others can run; one runs ahead as far as it can.
-SCHEDULES = ("turn", "starve", "ahead")
+# Which warp runs: in turn; one starves while others can run; one runs ahead as far as it can; in
+# turn, and clusters after each other, each for some rounds (of one thread).
+SCHEDULES = ("turn", "starve", "ahead", "mixed")
 # When asynchronous operations complete: after some rounds; at once; only when nothing else can go
 # on, or a warp waits for them; after a random number of rounds.
 ENGINES = ("soon", "early", "late", "random")
@@ -88,12 +89,15 @@ class CoreOptions:
 
     `exact`: sums of tensor cores to the bit. `threads`: None for all processors. `schedule` of
     warps and `engines`: one of `SCHEDULES` and of `ENGINES`; ValueError for any other.
+    `polls_max`: so often a wait on an mbarrier gives false where nothing can complete its phase;
+    then the run hangs.
     """
 
     exact: bool = True
     threads: int | None = None
     schedule: str = "turn"
     engines: str = "soon"
+    polls_max: int = 0
 
 
 class NumbersCore(simt.Native):
@@ -113,6 +117,7 @@ class NumbersCore(simt.Native):
         self.exact = asked.exact
         self.schedule = SCHEDULES.index(asked.schedule)
         self.engines = ENGINES.index(asked.engines)
+        self.polls_max = asked.polls_max
         self.bounds = global_bounds(self.machine)
         self.threads = self._threads(asked.threads)
 
@@ -126,7 +131,7 @@ class NumbersCore(simt.Native):
             step.op in _ORDERED or "reduce" in (item.opcode, *item.modifiers)
             for step, item in zip(self.code.steps, self.instructions, strict=False)
         )
-        if ordered or not self.bounds:
+        if ordered or not self.bounds or SCHEDULES[self.schedule] == "mixed":
             return 1
         count = len(os.sched_getaffinity(0)) if asked is None else asked
         return max(1, min(count, THREADS_MAX))
@@ -173,6 +178,7 @@ class NumbersCore(simt.Native):
         given.allocation_count = len(pieces)
         given.exact, given.threads = self.exact, self.threads
         given.schedule, given.engines = self.schedule, self.engines
+        given.polls_max = self.polls_max
         shared = lib.titan_numbers_new(code, launch, given)
         try:
             ending = Ending(lib.titan_numbers_run(shared))

@@ -171,6 +171,8 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     groups = places(machine, fragment, step, step.args, mask)
     passed: list[int] = [0] * 32
     failing: tuple[ev.BarrierAddress, MBarrier | None, int] | None = None
+    # Of lanes that poll several barriers at once, what was seen last would never be the same.
+    fails_first = machine.options.first_poll_fails and len(groups) == 1
     early_lanes = 0  # for which the phase is complete, and it is not recorded yet
     for lanes, place, (value,) in groups:
         barrier = machine.ctas[place.cta].barriers.get(place.offset)
@@ -188,7 +190,7 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             true = barrier.phase > phase
         first = fragment.polled is None or fragment.polled[:2] != (pc, place)
         peek = (pc, place, barrier.phase)
-        early = first and machine.options.first_poll_fails and fragment.peeked != peek
+        early = first and fails_first and fragment.peeked != peek
         if not true or early:
             if first:
                 asked = phase if true else barrier.phase

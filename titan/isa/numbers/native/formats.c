@@ -3,6 +3,7 @@ typedef struct { int exponent_bits, fraction_bits, finite, bits; } Format;
 static const Format formats[FORMATS] = {
     {5, 10, 0, 16}, {8, 7, 0, 16}, {8, 23, 0, 32}, {11, 52, 0, 64}, {4, 3, 1, 8}, {5, 2, 0, 8},
     {8, 10, 0, 19}, {2, 1, 2, 4}, {2, 3, 2, 6}, {3, 2, 2, 6}, {8, 0, 1, 8},
+    {0, 0, 0, 8}, {0, 0, 0, 8}, {0, 0, 0, 32}, /* integers, of matrix products */
 }; /* finite 1: all ones is NaN, and there is no infinity; 2: neither of them */
 
 INLINE uint64_t bits_of(double number)
@@ -19,6 +20,8 @@ INLINE double decode_number(uint64_t bits, int which)
     if (which == BF16) return (double)to_f32(bits << 16, 0);
     if (which == UE8M0)
         return bits == 255 ? NAN : bits ? power_of_two((int)bits - 127) : ldexp(1.0, -127);
+    if (which == S8) return (double)(int8_t)bits;
+    if (which == U8) return (double)bits;
     Format form = formats[which];
     int bias = (1 << (form.exponent_bits - 1)) - 1, top = (1 << form.exponent_bits) - 1;
     int exponent = (int)(bits >> form.fraction_bits) & top;

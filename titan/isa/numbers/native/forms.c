@@ -218,6 +218,11 @@ static int compute_form(Machine *machine, Fragment *fragment, const titan_step *
     Warp *warp = fragment->warp;
     Value result = {.uniform = 1, .opaque = 0};
     int count = s->arg_count < 3 ? s->arg_count : 3;
+    if (m->function == FORM_CLOCK) { /* warp instructions of the cluster; `word`: bits to drop */
+        uint64_t count = (uint64_t)machine->count >> m->word & mask_of(m->bits);
+        put_number(warp, OUT(s, 0), count, mask, 0);
+        return 1;
+    }
     if (!m->function || m->function >= FORM_MATRIX) return 0;
     for (int i = 0; i < count; i++) result.uniform &= warp->registers[ARG(s, i)].uniform;
     for (uint32_t left = result.uniform ? 1 : mask; left; left &= left - 1) {

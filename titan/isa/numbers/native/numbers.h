@@ -15,7 +15,7 @@ typedef struct { /* global memory; `state` NULL: every byte is known */
 typedef struct {
     const titan_form *forms; /* one for each step */
     titan_allocation *allocations; int32_t allocation_count; /* in the order of their starts */
-    int32_t exact, threads, schedule, engines;
+    int32_t exact, threads, schedule, engines, polls_max;
 } titan_numbers;
 /* END SHARED WITH PYTHON */
 
@@ -23,12 +23,14 @@ enum {
     FORM_NONE, FORM_ADD, FORM_SUB, FORM_MUL, FORM_FMA, FORM_DIV, FORM_MIN, FORM_MAX, FORM_NEG,
     FORM_ABS, FORM_COPYSIGN, FORM_EX2, FORM_LG2, FORM_RCP, FORM_SQRT, FORM_RSQRT, FORM_SIN,
     FORM_COS, FORM_TANH,
+    FORM_CLOCK,
     FORM_CONVERT = 20, FORM_TO_INTEGER, FORM_FROM_INTEGER, FORM_PACK, FORM_UNPACK, FORM_COMPARE,
     FORM_MATRIX = 30, FORM_MOVE_MATRIX, FORM_LOAD_MATRIX, FORM_ATOMIC, FORM_SUM, FORM_REDUX,
     FORM_TENSOR_ACCESS, FORM_TENSOR_MULTIPLY, FORM_TENSOR_COPY
 };
-enum { F16, BF16, F32, F64, E4M3, E5M2, TF32, E2M1, E2M3, E3M2, UE8M0, FORMATS };
-enum { IN_TURN, ONE_STARVES, ONE_AHEAD }; /* schedules of warps */
+enum { F16, BF16, F32, F64, E4M3, E5M2, TF32, E2M1, E2M3, E3M2, UE8M0, S8, U8, S32,
+       FORMATS };
+enum { IN_TURN, ONE_STARVES, ONE_AHEAD, CLUSTERS_MIXED }; /* schedules of warps */
 enum { ENGINES_SOON, ENGINES_EARLY, ENGINES_LATE, ENGINES_RANDOM };
 enum { TO_NEAREST, TO_ZERO, DOWN, UP, TO_AWAY }; /* roundings; the last: nearest, ties away */
 enum { NO_SATURATION, TO_UNIT, TO_FINITE };
@@ -62,6 +64,7 @@ typedef struct {
     pthread_mutex_t lock;
     int32_t next, ended, failed; /* clusters; the first one that failed, or their number */
     int64_t count;
+    uint64_t turns;
     Machine **parked; int32_t parked_count, parked_room;
     Machine *result;
     int64_t *own; /* a flag for each step that is a form */
@@ -75,6 +78,8 @@ struct Numbers { /* of one machine */
     uint32_t stamp;
     int32_t place; /* which cluster of the launch */
     int64_t favourite, chosen; /* warps that a schedule treats in its own way; or -1 */
+    int64_t rounds; /* that are left of its turn */
+    int64_t gave_up; /* how often waits gave false as nothing else could run */
     int stalled;
 };
 typedef struct Operand Operand;
@@ -121,6 +126,10 @@ static void free_cta_numbers(Cta *cta);
 static int quick_step(Machine *machine, Fragment *fragment);
 static int run_chosen(Machine *machine, int64_t total);
 static int run_starved(Machine *machine, int64_t quantum);
+static int turn_is_over(Machine *machine);
+static int64_t quantum_of(const Machine *machine, int64_t quantum);
+static int give_up(Machine *machine);
+static void resume(Machine *machine, Fragment *fragment);
 static int64_t delay_of(Machine *machine, int64_t delay);
 static int run_warp(Machine *machine, Warp *warp, int64_t quantum);
 static uint64_t draw(Machine *machine);

@@ -41,6 +41,16 @@ static void lend_pages(Computation *shared, Machine *machine, int back)
         machine->page_slots = shared->page_slots;
     }
 }
+/* Of mixed clusters: the place among those that were put aside of the one that goes on, or their
+   number for a fresh one. So many are under way at once, and now and then one more, as some may
+   wait for one that has not begun. */
+enum { MIXED = 32, MORE = 64 };
+static int32_t drawn_machine(Computation *shared, int fresh)
+{
+    uint64_t number = mix(mix(shared->launch->seed, ++shared->turns), 0x6D69);
+    int more = fresh && (shared->parked_count < MIXED || !((number >> 32) % MORE));
+    return (int32_t)(number % (uint64_t)(shared->parked_count + more));
+}
 /* The next machine to run: a cluster that has not begun, or one that was put aside. A cluster may
    wait for one that has not begun, so both take turns. */
 static Machine *next_machine(Computation *shared, int *turn)
@@ -49,10 +59,12 @@ static Machine *next_machine(Computation *shared, int *turn)
     int32_t place = -1;
     pthread_mutex_lock(&shared->lock);
     int fresh = shared->next < shared->launch->cta_count && shared->next < shared->failed;
-    if (shared->parked_count && (!fresh || *turn > 0)) {
-        found = shared->parked[0];
-        memmove(shared->parked, shared->parked + 1,
-                (size_t)--shared->parked_count * sizeof *shared->parked);
+    int mixed = shared->given->schedule == CLUSTERS_MIXED;
+    int32_t chosen = mixed && shared->parked_count ? drawn_machine(shared, fresh) : 0;
+    if (shared->parked_count && (mixed ? chosen < shared->parked_count : !fresh || *turn > 0)) {
+        found = shared->parked[chosen];
+        memmove(shared->parked + chosen, shared->parked + chosen + 1,
+                (size_t)(--shared->parked_count - chosen) * sizeof *shared->parked);
         --*turn;
     } else if (fresh) {
         place = shared->next++;

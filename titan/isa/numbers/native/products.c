@@ -247,13 +247,32 @@ static void mark_unknown(Tile *tile, int row, int column)
     if (!tile->unknown) tile->unknown = zeroed((size_t)(16 * tile->columns), 1);
     tile->unknown[row * tile->columns + column] = 1;
 }
+/* Sums of integers: the tile holds their bits. */
+static void multiply_integers(const titan_form *m, Tile *tile, const float *a, const float *b)
+{
+    for (int row = 0; row < 16; row++)
+        for (int column = 0; column < m->columns; column++) {
+            float *place = &tile->values[row * tile->columns + column];
+            int32_t before;
+            memcpy(&before, place, 4);
+            int64_t total = before;
+            for (int k = 0; k < m->depth; k++)
+                total += (int64_t)a[row * m->depth + k] * (int64_t)b[k * tile->columns + column];
+            if (m->saturate && total > INT32_MAX) total = INT32_MAX;
+            if (m->saturate && total < INT32_MIN) total = INT32_MIN;
+            uint32_t after = (uint32_t)total;
+            memcpy(place, &after, 4);
+        }
+}
 /* tile += a of (16, depth), negated where the form says so, times b of depth rows. */
 static void multiply_tile(Machine *machine, const titan_form *m, Tile *tile, float *a,
                           const uint8_t *a_unknown, const float *b, const uint8_t *b_unknown)
 {
     int64_t stride = tile->columns;
     for (int n = 0; (m->negate_a != m->negate_b) && n < 16 * m->depth; n++) a[n] = -a[n];
-    if (!machine->numbers->shared->given->exact) {
+    if (m->format == S32) {
+        multiply_integers(m, tile, a, b);
+    } else if (!machine->numbers->shared->given->exact) {
         machine_level->multiply_rows(tile->values, a, b, stride, m->depth);
         for (int64_t n = 0; m->format == F16 && n < 16 * stride; n++)
             tile->values[n] = (float)decode_number(
@@ -282,6 +301,13 @@ static void place_of_result(int lane, int number, int *row, int *column)
     *row = lane / 4 + 8 * (number >> 1 & 1);
     *column = (number >> 2) << 3 | (lane % 4) << 1 | (number & 1);
 }
+/* An element of a result of 32 bits: a float, NaN being the one of PTX, or an integer. */
+static uint32_t word_of(float value, int which)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return which == S32 ? bits : (uint32_t)of_f32(value, 0);
+}
 static void result_register(const Tile *tile, int which, int32_t number, Value *value, int64_t site)
 {
     value->uniform = 0;
@@ -296,7 +322,7 @@ static void result_register(const Tile *tile, int which, int32_t number, Value *
             if (which == F16)
                 bits |= encode_number((double)tile->values[at], F16, TO_NEAREST, 0) << 16 * e;
             else
-                bits = of_f32(tile->values[at], 0);
+                bits = word_of(tile->values[at], which);
         }
         value->v[lane] = value->opaque >> lane & 1 ? (uint64_t)site : bits;
     }

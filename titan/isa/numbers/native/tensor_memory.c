@@ -124,19 +124,22 @@ static void run_tensor_access(Machine *machine, Operation *o)
 
 /* ------------------------------------------------------------------------------- products */
 
-/* The fields of an instruction descriptor of kinds f16, tf32 and f8f6f4. 0: not computed. */
+/* The fields of an instruction descriptor of kinds f16, tf32, f8f6f4 and i8. 0: not computed. */
 static int described(const titan_step *s, const Machine *machine, uint64_t value, titan_form *m,
                      int *a_major, int *b_major)
 {
-    static const int types[3][8] = {{F16, BF16, -1, -1, -1, -1, -1, -1},
+    static const int types[4][8] = {{F16, BF16, -1, -1, -1, -1, -1, -1},
                                     {-1, -1, TF32, -1, -1, -1, -1, -1},
-                                    {E4M3, E5M2, -1, -1, -1, -1, -1, -1}};
+                                    {E4M3, E5M2, -1, -1, -1, -1, -1, -1},
+                                    {U8, S8, -1, -1, -1, -1, -1, -1}};
     int64_t kind = FLAG(s, 1);
-    if (kind > 2 || FLAG(s, 3) || FLAG(s, 4) || FLAG(s, 5)) return 0;
-    if ((value >> 4 & 3) != 1 || value & 4) return 0; /* results of 32 bits, not sparse */
+    int whole = kind == 3;
+    if (kind > 3 || FLAG(s, 3) || FLAG(s, 4) || FLAG(s, 5)) return 0;
+    if ((value >> 4 & 3) != (whole ? 2u : 1u) || value & 4) return 0; /* of 32 bits, not sparse */
     memset(m, 0, sizeof *m);
     m->function = FORM_MATRIX;
-    m->format = F32;
+    m->format = whole ? S32 : F32;
+    m->saturate = whole && value >> 3 & 1;
     m->a = types[kind][value >> 7 & 7];
     m->b = types[kind][value >> 10 & 7];
     m->negate_a = (int)(value >> 13 & 1);
@@ -250,7 +253,7 @@ static void multiply_block(Machine *machine, Cta *cta, const Transfer *given, ti
         for (int n = 0; n < part.columns; n++) {
             int64_t at = place_of_sum(m, group, d, first + row, column + n);
             if (at < 0) continue;
-            own->tensor[at] = (uint32_t)of_f32(tile->values[row * tile->columns + n], 0);
+            own->tensor[at] = word_of(tile->values[row * tile->columns + n], m->format);
             own->tensor_known[at] =
                 !(tile->unknown && tile->unknown[row * tile->columns + n]);
         }

@@ -252,7 +252,7 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
                     fragment->peeked_place.cta == place.cta &&
                     fragment->peeked_place.offset == place.offset &&
                     fragment->peeked_phase == barrier->phase;
-        int denied = first && machine->launch->first_poll_fails && !again;
+        int denied = first && total == 1 && machine->launch->first_poll_fails && !again;
         if (!holds || denied) {
             if (first)
                 RECORD(EV_POLL, fragment, lanes, place.cta, place.offset, by_parity,

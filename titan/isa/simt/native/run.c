@@ -96,6 +96,7 @@ static int one_round(Machine *machine)
     }
 #if NUMBERS
     ran |= run_chosen(machine, total);
+    quantum = quantum_of(machine, quantum);
 #endif
     for (int half = 0; half < 2; half++) { /* from `first` to the end, then from the start */
         place = 0;
@@ -143,7 +144,11 @@ static int one_round(Machine *machine)
         }
         return 1;
     }
+#if NUMBERS
+    return ran || unstick(machine) || give_up(machine);
+#else
     return ran || unstick(machine);
+#endif
 }
 /* (cta, warp, lanes, instruction, why, barrier cta, offset, number, phase, pending, bytes) */
 static void report_waiter(Machine *machine, const Fragment *fragment)
@@ -224,7 +229,11 @@ int titan_simt_run(Machine *machine)
     machine->site = machine->end_cta = machine->end_warp = -1;
     machine->origin = machine->map_offset = -1;
     if (setjmp(machine->stop)) return machine->ending;
-    while (one_round(machine)) {}
+    while (one_round(machine)) {
+#if NUMBERS
+        if (turn_is_over(machine)) return FINISHED;
+#endif
+    }
     for (int32_t c = 0; c < machine->cluster_count; c++)
         for (int32_t r = 0; r < machine->clusters[c]->cta_count; r++)
             for (int32_t n = 0; n < machine->warps_each; n++) {
