@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from titan.foundation.resources import root
 from titan.litmus.language import ast
 from titan.litmus.language.ast import (
+    PTX_SCOPES,
     Direction,
     LitmusTest,
     Proxy,
@@ -71,7 +72,7 @@ def edited(draw, thread: ast.LitmusThread, places: list[ThreadPlacement]) -> ast
         elif edit == "swap" and at + 1 < len(code):
             code[at], code[at + 1] = code[at + 1], code[at]
         elif edit == "scope" and "scope" in names and code[at].scope is not None:
-            code[at] = replace(code[at], scope=draw(st.sampled_from(list(Scope))))
+            code[at] = replace(code[at], scope=draw(st.sampled_from(PTX_SCOPES)))
         elif edit == "order" and "semantics" in names:
             code[at] = weaker_or_stronger(draw, code[at])
     return replace(thread, instructions=tuple(code))

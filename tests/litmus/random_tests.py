@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from titan.litmus.language import ast
 from titan.litmus.language.ast import (
+    PTX_SCOPES,
     Compare,
     Connective,
     Direction,
@@ -32,7 +33,7 @@ PLACES = (
     ThreadPlacement(0, 1002, 2),
     ThreadPlacement(1, 1003, 3),
 )
-SCOPES = st.sampled_from(list(Scope))
+SCOPES = st.sampled_from(PTX_SCOPES)
 
 
 def options() -> st.SearchStrategy[ModelOptions]:

@@ -64,6 +64,11 @@ CAUGHT_BY = {
     "read_half_covers_writes": "async/gw-bulkstore+read-half",
     "read_half_is_cumulative": "async/gr-bulkload+read-half-other-thread",
     "bulk_reductions_are_weak": "async/bulk-reduce+two",
+    "single_order": "amdgpu/SB+sc.agent@xcds",
+    "races_are_defined": "amdgpu/race+elsewhere",
+    "sync_fenced_barriers": "amdgpu/barrier+both",
+    "wavefront_is_group": "amdgpu/MP+ra.wavefront@group",
+    "barriers_synchronise": "amdgpu/barrier+bare",
 }
 # mutants of what only one reading shows
 READINGS = {"read_half_is_cumulative": ModelOptions(FenceRule.PATH)}

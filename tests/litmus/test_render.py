@@ -25,6 +25,7 @@ from titan.litmus.language.ast import LitmusTest
 from titan.litmus.language.printing import format_instruction
 from titan.litmus.language.suite import find_tests, read_test
 from titan.litmus.language.text import read_litmus
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.render import kernel
 from titan.litmus.render.cells import tensor_maps
 from titan.litmus.render.files import write_all
@@ -64,8 +65,11 @@ needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 def suite() -> dict[Path, Rendering | NotRenderable]:
     found: dict[Path, Rendering | NotRenderable] = {}
     for entry in find_tests((SUITE,)):
+        test = read_test(entry.path)
+        if test.dialect is not Dialect.PTX:
+            continue
         try:
-            found[entry.path] = render(read_test(entry.path))
+            found[entry.path] = render(test)
         except NotRenderable as error:
             found[entry.path] = error
     return found

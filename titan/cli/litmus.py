@@ -1,4 +1,4 @@
-"""`titan litmus`: what the PTX memory model allows of a litmus test; tests as kernels."""
+"""`titan litmus`: what the memory model of PTX or AMDGPU allows; tests as kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from titan.cli.litmus_run import run
 
 @click.group()
 def litmus() -> None:
-    """Decide litmus tests under the PTX memory model with proxies."""
+    """Decide litmus tests under the memory models of PTX (with proxies) and AMDGPU."""
 
 
 @litmus.command(name="list")

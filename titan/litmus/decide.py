@@ -94,7 +94,10 @@ def decide(
         except SolverReturnedUnknownResultError:
             allowed, note = None, "the solver returned unknown"
         if allowed:
-            witness = extract(question, engine.get_model())
+            found = engine.get_model()
+            witness = extract(question, found)
+            raced = question.races_in(found)
+            note = f"a data race on {' and '.join(raced)}" if raced else ""
     seconds = time.process_time() - started
     rechecked = False
     if witness is not None and recheck and not options.mutations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from titan.litmus.decide import STATES_MAX, LitmusDecision
 from titan.litmus.language.ast import FinalMemory, FinalRegister
 from titan.litmus.language.condition import format_condition
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.model.execution import CandidateExecution
 
 State = dict[FinalRegister | FinalMemory, int]
@@ -33,6 +34,8 @@ def format_decision(
         more = " or more" if len(states) == STATES_MAX else ""
         lines += [f"States {len(states)}{more}", *(format_state(state) for state in states)]
     lines.append({True: "Ok", False: "No", None: "Undecided"}[decision.holds])
+    if decision.allowed and decision.note:
+        lines.append(f"Undefined: {decision.note} makes every outcome possible")
     if states is not None and test.filter is None and decision.complete:
         lines += _witnesses(decision, states)
     if not decision.complete:
@@ -41,13 +44,19 @@ def format_decision(
     lines.append(f"Condition {test.quantifier} ({condition})")
     if test.filter is not None:
         lines.append(f"Filter ({format_condition(test.filter)})")
-    lines.append(f"Reading {decision.options}")
+    lines.append(f"Reading {_reading(decision)}")
     if expected is not None:
         agrees = "as expected" if expected == decision.verdict else "UNEXPECTED"
         lines.append(f"Expected {expected}, {agrees}")
     if timings:
         lines.append(f"Time {test.name} {decision.seconds:.3f}")
     return "\n".join(lines) + "\n"
+
+
+def _reading(decision: LitmusDecision) -> str:
+    if decision.test.dialect is Dialect.PTX:
+        return str(decision.options)
+    return f"{decision.test.dialect}: scopes include each other, a data race is undefined"
 
 
 def _witnesses(decision: LitmusDecision, states: list[State]) -> list[str]:
@@ -142,6 +151,8 @@ def as_json(
             "init": decision.options.init.value,
             "tensor": decision.options.tensor.value,
         },
+        "dialect": test.dialect.value,
+        "note": decision.note,
         "complete": decision.complete,
         "solver": decision.solver,
         **({"seconds": round(decision.seconds, 6)} if timings else {}),

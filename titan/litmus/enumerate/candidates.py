@@ -17,6 +17,7 @@ from titan.foundation.verdict import Reason
 from titan.litmus.enumerate.causality import Candidate, Causality, closure, cyclic
 from titan.litmus.enumerate.run import Key, RunEvent, StepKind, ThreadRun
 from titan.litmus.enumerate.schedule import RendezvousSchedule, Scheduler
+from titan.litmus.enumerate.single_order import has_single_order
 from titan.litmus.enumerate.thread_runs import ThreadRuns
 from titan.litmus.language import ast
 from titan.litmus.language.ast import (
@@ -31,6 +32,7 @@ from titan.litmus.language.ast import (
     ThreadPlacement,
     Undefined,
 )
+from titan.litmus.language.condition import mentions_race
 from titan.litmus.model.execution import CandidateExecution
 from titan.litmus.model.options import ModelOptions
 
@@ -64,6 +66,10 @@ class ExplicitOutcome:
             if self._holds(condition, test, dict(zip(names, values, strict=True))):
                 return True
         return False
+
+    def undefined(self, test: LitmusTest) -> bool:
+        """Whether a data race leaves the execution undefined, as AMDGPU has it."""
+        return self.causality.c.amd and any(self._race(x.name) for x in test.locations)
 
     def _holds(self, condition: Condition, test: LitmusTest, final: dict[str, int]) -> bool:
         match condition:
@@ -106,7 +112,8 @@ class ExplicitOutcome:
         for i, j in combinations(mine, 2):
             conflict = StepKind.WRITE in (c.acts[i].kind, c.acts[j].kind) and not c.strong[i][j]
             one_operation = c.issue[i] is not None and c.issue[i] == c.issue[j]
-            ordered = self.causality.cause(i, j) or self.causality.cause(j, i)
+            before = self.causality.reaches if c.amd else self.causality.cause
+            ordered = before(i, j) or before(j, i)
             if conflict and not one_operation and not ordered:
                 return True
         return False
@@ -342,6 +349,9 @@ class Enumeration:
             n for n, a in enumerate(candidate.acts) if a.kind is StepKind.FENCE and a.sem == "sc"
         ]
         pairs = [(a, b) for a, b in combinations(fences, 2) if candidate.strong[a][b]]
+        if candidate.amd:
+            yield set()
+            return
         if self.guide is not None:
             chosen = {(candidate.index[a], candidate.index[b]) for a, b in self.guide.sc}
             yield chosen
@@ -419,7 +429,7 @@ class Enumeration:
                     strong = candidate.strong[read][other] and candidate.strong[other][update]
                     if strong and coherence[other] >> update & 1:
                         return False
-        return True
+        return not candidate.amd or has_single_order(candidate, source, causality.base, coherence)
 
     def _final(self, candidate: Candidate, coherence: list[int]) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {}
@@ -439,11 +449,15 @@ def allowed(
 ) -> bool:
     """Whether some consistent execution reaches the asked outcome."""
     for outcome in Enumeration(test, options, rounds=rounds, budget=budget).outcomes():
-        if test.filter is not None and not outcome.satisfies(test.filter, test):
-            continue
-        if outcome.satisfies(_joined(test), test):
+        if _reached(outcome, test):
             return True
     return False
+
+
+def _reached(outcome: ExplicitOutcome, test: LitmusTest) -> bool:
+    if outcome.satisfies(_joined(test), test):
+        return True
+    return not mentions_race(test.asked) and outcome.undefined(test)
 
 
 def _joined(test: LitmusTest) -> Condition:
@@ -462,4 +476,4 @@ def admits(
 ) -> bool:
     """Whether the witness is a consistent execution that reaches the asked outcome."""
     search = Enumeration(test, options, rounds=rounds, budget=budget, guide=witness)
-    return any(outcome.satisfies(_joined(test), test) for outcome in search.outcomes())
+    return any(_reached(outcome, test) for outcome in search.outcomes())

@@ -15,6 +15,7 @@ from itertools import product
 from titan.litmus.enumerate.run import Key, RunEvent, StepKind
 from titan.litmus.enumerate.schedule import RendezvousSchedule
 from titan.litmus.language.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, TensorRule, WarPolicy
 
 Rows = list[int]
@@ -47,6 +48,7 @@ class Candidate:
         schedule: RendezvousSchedule,
     ) -> None:
         self.test = test
+        self.amd = test.dialect is Dialect.AMDGPU
         self.options = options
         self.acts = acts
         self.size = len(acts)
@@ -133,11 +135,11 @@ class Candidate:
             or act.proxy is not Proxy.GENERIC
         ):
             return []
-        found = [write] if act.sem == "release" else []
+        found = [write] if act.sem in ("release", "sc") else []
         for i, other in enumerate(self.acts):
             if self.in_po(i, write):
                 fence = other.kind is StepKind.FENCE and other.sem in ("release", "acq_rel", "sc")
-                same = other.kind is StepKind.WRITE and other.sem == "release"
+                same = not self.amd and other.kind is StepKind.WRITE and other.sem == "release"
                 if fence or (same and self.address[i] == self.address[write]):
                     found.append(i)
         return found
@@ -148,11 +150,11 @@ class Candidate:
             return []
         if act.proxy is not Proxy.GENERIC:
             return []
-        found = [read] if act.sem == "acquire" else []
+        found = [read] if act.sem in ("acquire", "sc") else []
         for j, other in enumerate(self.acts):
             if self.in_po(read, j):
                 fence = other.kind is StepKind.FENCE and other.sem in ("acquire", "acq_rel", "sc")
-                same = other.kind is StepKind.READ and other.sem == "acquire"
+                same = not self.amd and other.kind is StepKind.READ and other.sem == "acquire"
                 if fence or (same and self.address[j] == self.address[read]):
                     found.append(j)
         return found
@@ -161,7 +163,7 @@ class Candidate:
         for a, b in self.schedule.meets:
             i, j = self.index[a], self.index[b]
             arrive, wait = self.acts[i], self.acts[j]
-            if wait.kind is StepKind.BARRIER:
+            if wait.kind is StepKind.BARRIER and not self.amd:
                 yield i, j
                 continue
             if arrive.kind is StepKind.EXPECT:
@@ -175,7 +177,7 @@ class Candidate:
                 and f.sem in ("release", "acq_rel", "sc")
             ]
             lasts = [j] if wait.sem == "acquire" else []
-            if wait.kind is StepKind.WAIT:
+            if wait.kind is not StepKind.CLUSTER_WAIT:
                 lasts += [
                     k
                     for k, f in enumerate(self.acts)

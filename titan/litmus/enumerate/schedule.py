@@ -110,7 +110,7 @@ class Scheduler:
 
     @staticmethod
     def _resource(act: RunEvent) -> tuple[object, ...]:
-        return (act.place, _barrier(act).instance, act.ident)
+        return (act.place.group, _barrier(act).instance, act.ident)
 
     def schedules(self) -> Iterator[RendezvousSchedule]:
         """Every schedule, one after the other; an empty one where no two threads meet."""

@@ -324,8 +324,11 @@ class ThreadRuns:
         return self._act(machine, StepKind.BARRIER, ident=ident, count=count, needs=taint | more)
 
     def _atomic(self, machine: ThreadState, code: ast.Atomic, old: int) -> None:
-        acquires = code.semantics.value in ("acquire", "acq_rel") and code.destination is not None
-        releases = code.semantics.value in ("release", "acq_rel")
+        acquires = (
+            code.semantics.value in ("acquire", "acq_rel", "sc") and code.destination is not None
+        )
+        releases = code.semantics.value in ("release", "acq_rel", "sc")
+        single = code.semantics.value == "sc"
         read = self._act(
             machine,
             StepKind.READ,
@@ -333,7 +336,7 @@ class ThreadRuns:
             spot=code.location,
             value=old,
             scope=code.scope,
-            sem="acquire" if acquires else "relaxed",
+            sem=("sc" if single else "acquire") if acquires else "relaxed",
             reduction=code.destination is None,
         )
         parts = [self._get(machine, operand) for operand in code.operands]
@@ -353,7 +356,7 @@ class ThreadRuns:
                 spot=code.location,
                 value=new,
                 scope=code.scope,
-                sem="release" if releases else "relaxed",
+                sem=("sc" if single else "release") if releases else "relaxed",
                 needs=taint,
                 step=read.step + 1,
             )

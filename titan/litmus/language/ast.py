@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from titan.foundation.source.span import Span
+from titan.litmus.model.dialect import Dialect
 
 
 class Proxy(StrEnum):
@@ -47,12 +48,20 @@ class Semantics(StrEnum):
 
 
 class Scope(StrEnum):
-    """The set of threads that an operation may interact with directly, smallest first."""
+    """The set of threads that an operation may interact with directly, smallest first.
 
+    AMDGPU spells its scopes wavefront, workgroup (CTA), agent (GPU) and system (SYS) and has no
+    cluster; PTX has no wavefront.
+    """
+
+    WAVEFRONT = "wavefront"
     CTA = "cta"
     CLUSTER = "cluster"
     GPU = "gpu"
     SYS = "sys"
+
+
+PTX_SCOPES = (Scope.CTA, Scope.CLUSTER, Scope.GPU, Scope.SYS)
 
 
 class Space(StrEnum):
@@ -65,11 +74,21 @@ class Space(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ThreadPlacement:
-    """Where a thread runs; `cta` is unique within a `gpu`, CTAs of one `cluster` share an id."""
+    """Where a thread runs; `cta` is unique within a `gpu`, CTAs of one `cluster` share an id.
+
+    For AMDGPU: the agent, the XCD (the CUs behind one L2), the work-group; `wave` is unique within
+    the work-group. PTX tests leave it at 0.
+    """
 
     gpu: int = 0
     cluster: int = 0
     cta: int = 0
+    wave: int = 0
+
+    @property
+    def group(self) -> ThreadPlacement:
+        """The CTA or work-group, whichever wave of it the thread is in."""
+        return ThreadPlacement(self.gpu, self.cluster, self.cta)
 
     def shares(self, scope: Scope, other: ThreadPlacement) -> bool:
         """Whether both placements lie in the same instance of `scope`."""
@@ -79,7 +98,9 @@ class ThreadPlacement:
             return self.gpu == other.gpu
         if scope is Scope.CLUSTER:
             return (self.gpu, self.cluster) == (other.gpu, other.cluster)
-        return (self.gpu, self.cluster, self.cta) == (other.gpu, other.cluster, other.cta)
+        if self.group != other.group:
+            return False
+        return scope is Scope.CTA or self.wave == other.wave
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +529,7 @@ class LitmusTest:
     comment: str = ""
     filter: Condition | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    dialect: Dialect = Dialect.PTX
 
     def location(self, name: str) -> Location:
         """The location of a name. Raises KeyError."""

@@ -211,3 +211,10 @@ def observed_terms(condition: Condition) -> list[FinalRegister | FinalMemory]:
 
     visit(condition)
     return list(found)
+
+
+def mentions_race(condition: Condition) -> bool:
+    """Whether the condition asks for a data race itself, so that one is no reason to stop."""
+    if isinstance(condition, Connective):
+        return any(mentions_race(part) for part in condition.parts)
+    return isinstance(condition, Race)

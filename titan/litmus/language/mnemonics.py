@@ -74,7 +74,7 @@ class InstructionError(UserError):
     """An instruction that cannot be read."""
 
 
-class _Line:
+class InstructionLine:
     """One instruction split into qualifiers and operands, with accessors that explain failures."""
 
     def __init__(self, text: str) -> None:
@@ -84,9 +84,11 @@ class _Line:
         self.operands = [part.strip() for part in _split_operands(rest)] if rest.strip() else []
 
     def has(self, *names: str) -> bool:
+        """Whether one of these qualifiers is there."""
         return any(name in self.qualifiers for name in names)
 
     def scope(self, default: Scope | None = None) -> Scope:
+        """The one scope of PTX. Raises InstructionError."""
         found = [SCOPES[q] for q in self.qualifiers[1:] if q in SCOPES]
         if len(found) == 1:
             return found[0]
@@ -95,6 +97,7 @@ class _Line:
         raise InstructionError(f"`{self.head}` needs exactly one scope of cta, cluster, gpu, sys")
 
     def semantics(self, allowed: tuple[str, ...], default: str | None = None) -> Semantics:
+        """The one order, of those that are allowed. Raises InstructionError."""
         found = [q for q in self.qualifiers[1:] if q in Semantics.__members__.values()]
         if not found and default is not None:
             return Semantics(default)
@@ -103,6 +106,7 @@ class _Line:
         return Semantics(found[0])
 
     def take(self, minimum: int, maximum: int | None = None) -> list[str]:
+        """The operands, so many of them. Raises InstructionError."""
         maximum = minimum if maximum is None else maximum
         if not minimum <= len(self.operands) <= maximum:
             wanted = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
@@ -125,7 +129,8 @@ def _split_operands(text: str) -> list[str]:
     return [*parts, part]
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
+    """A name, perhaps in brackets. Raises InstructionError."""
     inner = text[1:-1].strip() if text.startswith("[") and text.endswith("]") else text
     if not _IDENTIFIER.match(inner):
         raise InstructionError(f"`{text}` is not a name")
@@ -134,8 +139,8 @@ def _name(text: str) -> str:
 
 def _names(text: str) -> tuple[str, ...]:
     if text.startswith("{") and text.endswith("}"):
-        return tuple(_name(part.strip()) for part in text[1:-1].split(","))
-    return (_name(text),)
+        return tuple(name_of(part.strip()) for part in text[1:-1].split(","))
+    return (name_of(text),)
 
 
 def _number(text: str) -> int:
@@ -145,11 +150,14 @@ def _number(text: str) -> int:
         raise InstructionError(f"`{text}` is not a number") from None
 
 
-def _operand(text: str) -> Operand:
-    return _number(text) if re.match(r"-?\d", text) else Register(_name(text))
+def operand_of(text: str) -> Operand:
+    """A number or a register. Raises InstructionError."""
+    return _number(text) if re.match(r"-?\d", text) else Register(name_of(text))
 
 
-def _access_order(line: _Line, allowed: tuple[str, ...]) -> tuple[Semantics, Scope | None]:
+def _access_order(
+    line: InstructionLine, allowed: tuple[str, ...]
+) -> tuple[Semantics, Scope | None]:
     if line.has("volatile", "mmio"):
         return Semantics.RELAXED, Scope.SYS
     semantics = line.semantics(allowed, default="weak")
@@ -160,34 +168,34 @@ def _access_order(line: _Line, allowed: tuple[str, ...]) -> tuple[Semantics, Sco
     return semantics, line.scope()
 
 
-def _load(line: _Line) -> LitmusInstruction:
+def _load(line: InstructionLine) -> LitmusInstruction:
     destination, location = line.take(2)
     if re.match(r"-?\d", location):  # the public tests spell a move of a constant this way
-        return Assign(_name(destination), "mov", (_number(location),))
+        return Assign(name_of(destination), "mov", (_number(location),))
     semantics, scope = _access_order(line, ("weak", "relaxed", "acquire"))
     proxy = _VIEWS[line.qualifiers[0]]
-    return Load(_name(destination), _name(location), semantics, scope, proxy)
+    return Load(name_of(destination), name_of(location), semantics, scope, proxy)
 
 
-def _store(line: _Line) -> LitmusInstruction:
+def _store(line: InstructionLine) -> LitmusInstruction:
     if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
         return _async_store(line)
     location, value = line.take(2)
     semantics, scope = _access_order(line, ("weak", "relaxed", "release"))
-    return Store(_name(location), _operand(value), semantics, scope, _VIEWS[line.qualifiers[0]])
+    return Store(name_of(location), operand_of(value), semantics, scope, _VIEWS[line.qualifiers[0]])
 
 
-def _async_store(line: _Line) -> LitmusInstruction:
+def _async_store(line: InstructionLine) -> LitmusInstruction:
     if not line.has("async") or line.qualifiers[0] != "st":
         raise InstructionError("only st.async completes on an mbarrier")
     if line.semantics(("weak",), "weak") is not Semantics.WEAK or line.has(*SCOPES, "volatile"):
         raise InstructionError("st.async is weak")
     location, value, barrier = line.take(3)
     wide = line.has("b64", "u64", "s64", "f64")
-    return AsyncStore(_name(location), _operand(value), _name(barrier), 8 if wide else 4)
+    return AsyncStore(name_of(location), operand_of(value), name_of(barrier), 8 if wide else 4)
 
 
-def _async_reduction(line: _Line) -> LitmusInstruction:
+def _async_reduction(line: InstructionLine) -> LitmusInstruction:
     found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     relaxed = line.semantics(("relaxed",), "relaxed") is Semantics.RELAXED
     if not line.has("async") or len(found) != 1 or not relaxed:
@@ -197,20 +205,20 @@ def _async_reduction(line: _Line) -> LitmusInstruction:
     location, value, barrier = line.take(3)
     wide = line.has("b64", "u64", "s64")
     size = 8 if wide else 4
-    return AsyncStore(_name(location), _operand(value), _name(barrier), size, found[0])
+    return AsyncStore(name_of(location), operand_of(value), name_of(barrier), size, found[0])
 
 
-def _descriptor_copy(line: _Line) -> LitmusInstruction:
+def _descriptor_copy(line: InstructionLine) -> LitmusInstruction:
     if not line.has("cp_fenceproxy"):
         raise InstructionError(f"`{line.head}` is not modelled")
     line.semantics(("release",), "release")
     destination, source, *rest = line.take(2, 3)
     if rest and _number(rest[0]) != 128:
         raise InstructionError("a tensor map has 128 bytes")
-    return DescriptorCopy(_name(destination), _name(source), line.scope())
+    return DescriptorCopy(name_of(destination), name_of(source), line.scope())
 
 
-def _atomic(line: _Line) -> LitmusInstruction:
+def _atomic(line: InstructionLine) -> LitmusInstruction:
     if line.has("async", "mbarrier", "mbarrier::complete_tx::bytes"):
         return _async_reduction(line)
     found = [q for q in line.qualifiers if q in ATOMIC_OPERATIONS]
@@ -219,21 +227,21 @@ def _atomic(line: _Line) -> LitmusInstruction:
     reduction = line.qualifiers[0] == "red"
     inputs = 2 if found[0] == "cas" else 1
     operands = list(line.take(1 + inputs + (not reduction)))
-    destination = None if reduction else _name(operands.pop(0))
+    destination = None if reduction else name_of(operands.pop(0))
     allowed = ("relaxed", "acquire", "release", "acq_rel")
     semantics = line.semantics(allowed, default="relaxed")
     location, *values = operands
     return Atomic(
         found[0],
-        _name(location),
-        tuple(_operand(value) for value in values),
+        name_of(location),
+        tuple(operand_of(value) for value in values),
         semantics,
         line.scope(Scope.GPU),
         destination,
     )
 
 
-def _fence(line: _Line) -> LitmusInstruction:
+def _fence(line: InstructionLine) -> LitmusInstruction:
     line.take(0, 2)
     if line.has("proxy"):
         return _proxy_fence(line)
@@ -243,7 +251,7 @@ def _fence(line: _Line) -> LitmusInstruction:
     return Fence(semantics, line.scope(), _restriction(line, semantics))
 
 
-def _restriction(line: _Line, semantics: Semantics) -> Space | None:
+def _restriction(line: InstructionLine, semantics: Semantics) -> Space | None:
     """A release is restricted to its own cta's shared memory, an acquire to the cluster's."""
     found = [q for q in line.qualifiers if q.startswith("sync_restrict")]
     if not found:
@@ -259,7 +267,7 @@ def _restriction(line: _Line, semantics: Semantics) -> Space | None:
     return spaces[semantics, found[0]]
 
 
-def _membar(line: _Line) -> LitmusInstruction:
+def _membar(line: InstructionLine) -> LitmusInstruction:
     levels = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
     found = [levels[q] for q in line.qualifiers[1:] if q in levels]
     if len(found) != 1:
@@ -267,7 +275,7 @@ def _membar(line: _Line) -> LitmusInstruction:
     return Fence(Semantics.SC, found[0])
 
 
-def _proxy_fence(line: _Line) -> LitmusInstruction:
+def _proxy_fence(line: InstructionLine) -> LitmusInstruction:
     kind = line.qualifiers[line.qualifiers.index("proxy") + 1 : line.qualifiers.index("proxy") + 2]
     name, _, source = kind[0].partition("::") if kind else ("", "", "")
     if name == "alias":
@@ -292,11 +300,11 @@ def _proxy_fence(line: _Line) -> LitmusInstruction:
         )
     location = None
     if direction is Direction.ACQUIRE:
-        location = _name(line.take(1, 2)[0])
+        location = name_of(line.take(1, 2)[0])
     return ProxyFence(proxy, direction, line.scope(), None, location)
 
 
-def _fence_space(line: _Line) -> Space | None:
+def _fence_space(line: InstructionLine) -> Space | None:
     if line.has("global"):
         return Space.GLOBAL
     if line.has("shared"):
@@ -306,7 +314,7 @@ def _fence_space(line: _Line) -> Space | None:
     return Space.SHARED if line.has("shared::cluster") else None
 
 
-def _barrier(line: _Line) -> LitmusInstruction:
+def _barrier(line: InstructionLine) -> LitmusInstruction:
     if line.has("cluster"):
         line.take(0)
         if line.has("arrive"):
@@ -315,27 +323,27 @@ def _barrier(line: _Line) -> LitmusInstruction:
     if line.has("sync") == line.has("arrive"):
         raise InstructionError(f"`{line.head}` needs one of sync, arrive")
     if line.qualifiers[:2] == ["bar", "cta"]:
-        operands = [_operand(part) for part in line.take(1, 3)]
+        operands = [operand_of(part) for part in line.take(1, 3)]
         if len(operands) == 1:
             return Barrier(operands[0], line.has("sync"))
         if not isinstance(operands[0], int):
             raise InstructionError("the barrier instance must be a number")
         count = operands[2] if len(operands) == 3 else None
         return Barrier(operands[1], line.has("sync"), count, operands[0])
-    operands = [_operand(part) for part in line.take(1, 2)]
+    operands = [operand_of(part) for part in line.take(1, 2)]
     return Barrier(operands[0], line.has("sync"), operands[1] if operands[1:] else None)
 
 
-def _mbarrier(line: _Line) -> LitmusInstruction:
+def _mbarrier(line: InstructionLine) -> LitmusInstruction:
     if line.has("init"):
         location, count = line.take(2)
-        return MbarrierInit(_name(location), _number(count))
+        return MbarrierInit(name_of(location), _number(count))
     if line.has("arrive"):
         location, *rest = line.take(1, 2)
         number = _number(rest[0]) if rest else None
         expects = line.has("expect_tx")
         return MbarrierArrive(
-            _name(location),
+            name_of(location),
             line.semantics(("release", "relaxed"), "release"),
             line.scope(Scope.CTA),
             1 if expects or number is None else number,
@@ -343,26 +351,26 @@ def _mbarrier(line: _Line) -> LitmusInstruction:
         )
     if line.has("expect_tx"):
         location, size = line.take(2)
-        return MbarrierExpect(_name(location), _number(size))
+        return MbarrierExpect(name_of(location), _number(size))
     if line.has("test_wait", "try_wait") and line.has("parity"):
         tests = line.has("test_wait")
         operands = list(line.take(3 if tests else 2))
-        destination = _name(operands.pop(0)) if tests else None
+        destination = name_of(operands.pop(0)) if tests else None
         parity = _number(operands[1])
         if parity not in (0, 1):
             raise InstructionError(f"parity {parity} is neither 0 nor 1")
         semantics = line.semantics(("acquire", "relaxed"), "acquire")
         return MbarrierWait(
-            _name(operands[0]), parity, semantics, line.scope(Scope.CTA), destination
+            name_of(operands[0]), parity, semantics, line.scope(Scope.CTA), destination
         )
     raise InstructionError(f"unknown mbarrier operation `{line.head}`")
 
 
-def _copy_async(line: _Line) -> LitmusInstruction:
+def _copy_async(line: InstructionLine) -> LitmusInstruction:
     if line.has("bulk"):
         return _bulk(line)
     if line.has("mbarrier") and line.has("arrive"):
-        return AsyncCopyArrive(_name(line.take(1)[0]), line.has("noinc"))
+        return AsyncCopyArrive(name_of(line.take(1)[0]), line.has("noinc"))
     if line.has("commit_group"):
         line.take(0)
         return CommitGroup(GroupKind.COPY)
@@ -372,10 +380,10 @@ def _copy_async(line: _Line) -> LitmusInstruction:
     if line.has("wait_group"):
         return WaitGroup(GroupKind.COPY, _number(line.take(1)[0]))
     destination, source = line.take(2)
-    return AsyncCopy(_name(destination), _name(source))
+    return AsyncCopy(name_of(destination), name_of(source))
 
 
-def _bulk(line: _Line) -> LitmusInstruction:
+def _bulk(line: InstructionLine) -> LitmusInstruction:
     if line.has("commit_group"):
         line.take(0)
         return CommitGroup(GroupKind.BULK)
@@ -393,8 +401,8 @@ def _bulk(line: _Line) -> LitmusInstruction:
         raise InstructionError(
             f"`{line.head}` names {len(destinations)} destinations and {len(barriers)} barriers"
         )
-    tensormap = _name(operands.pop(0)) if line.has("tensor") and operands else None
-    source = _name(operands.pop(0)) if operands else None
+    tensormap = name_of(operands.pop(0)) if line.has("tensor") and operands else None
+    source = name_of(operands.pop(0)) if operands else None
     if operands or (source is None and tensormap is None):
         raise InstructionError(f"`{line.head}` has too few or too many operands")
     if reduction is not None and (source is None or tensormap is not None):
@@ -402,7 +410,7 @@ def _bulk(line: _Line) -> LitmusInstruction:
     return BulkCopy(destinations, source, barriers, tensormap, size, reduction)
 
 
-def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
+def _reduction(line: InstructionLine, destinations: tuple[str, ...]) -> str | None:
     found = [q for q in line.qualifiers if q in BULK_REDUCTIONS]
     if not line.has("reduce"):
         if found:
@@ -413,7 +421,7 @@ def _reduction(line: _Line, destinations: tuple[str, ...]) -> str | None:
     return found[0]
 
 
-def _wgmma(line: _Line) -> LitmusInstruction:
+def _wgmma(line: InstructionLine) -> LitmusInstruction:
     if line.has("fence"):
         return NoEffect(line.head)
     if line.has("commit_group"):
@@ -422,40 +430,42 @@ def _wgmma(line: _Line) -> LitmusInstruction:
     if line.has("wait_group"):
         return WaitGroup(GroupKind.WGMMA, _number(line.take(1)[0]))
     destination, location = line.take(2)
-    return MatrixRead(_name(destination), _name(location))
+    return MatrixRead(name_of(destination), name_of(location))
 
 
-def _tcgen05(line: _Line) -> LitmusInstruction:
+def _tcgen05(line: InstructionLine) -> LitmusInstruction:
     if line.qualifiers[1].startswith("fence"):
         return NoEffect(line.head)
     if line.has("commit"):
-        return TensorCommit(_name(line.take(1)[0]))
+        return TensorCommit(name_of(line.take(1)[0]))
     if not line.has("mma"):
         raise InstructionError(f"`{line.head}` is not modelled")
     destination, location = line.take(2)
-    return MatrixRead(_name(destination), _name(location), tensor_memory=True)
+    return MatrixRead(name_of(destination), name_of(location), tensor_memory=True)
 
 
-def _move(line: _Line) -> LitmusInstruction:
+def _move(line: InstructionLine) -> LitmusInstruction:
     destination, value = line.take(2)
-    return Assign(_name(destination), "mov", (_operand(value),))
+    return Assign(name_of(destination), "mov", (operand_of(value),))
 
 
-def _arithmetic(line: _Line) -> LitmusInstruction:
+def _arithmetic(line: InstructionLine) -> LitmusInstruction:
     destination, left, right = line.take(3)
-    return Assign(_name(destination), line.qualifiers[0], (_operand(left), _operand(right)))
+    return Assign(name_of(destination), line.qualifiers[0], (operand_of(left), operand_of(right)))
 
 
-def _branch(line: _Line) -> LitmusInstruction:
+def _branch(line: InstructionLine) -> LitmusInstruction:
     left, right, target = line.take(3)
-    return Branch(_name(target), RELATIONS[line.qualifiers[0][1:]], _operand(left), _operand(right))
+    return Branch(
+        name_of(target), RELATIONS[line.qualifiers[0][1:]], operand_of(left), operand_of(right)
+    )
 
 
-def _goto(line: _Line) -> LitmusInstruction:
-    return Branch(_name(line.take(1)[0]))
+def _goto(line: InstructionLine) -> LitmusInstruction:
+    return Branch(name_of(line.take(1)[0]))
 
 
-_READERS: dict[str, Callable[[_Line], LitmusInstruction]] = {
+_READERS: dict[str, Callable[[InstructionLine], LitmusInstruction]] = {
     **dict.fromkeys(("ld", "suld", "tld", "cold"), _load),
     **dict.fromkeys(("st", "sust"), _store),
     **dict.fromkeys(("atom", "red"), _atomic),
@@ -479,8 +489,8 @@ def read_instruction(text: str) -> LitmusInstruction:
     """The instruction that `text` spells; raises `InstructionError` with the reason."""
     text = text.strip()
     if text.endswith(":"):
-        return Label(_name(text[:-1].strip()))
-    line = _Line(text)
+        return Label(name_of(text[:-1].strip()))
+    line = InstructionLine(text)
     reader = _READERS.get(line.qualifiers[0])
     if reader is None:
         near = get_close_matches(line.qualifiers[0], _READERS, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from titan.litmus.language import ast
+from titan.litmus.language.amdgpu import amdgpu_order, format_amdgpu, format_place
 from titan.litmus.language.ast import (
     Direction,
     LitmusTest,
@@ -14,6 +15,7 @@ from titan.litmus.language.ast import (
 )
 from titan.litmus.language.condition import format_condition
 from titan.litmus.language.mnemonics import RELATIONS
+from titan.litmus.model.dialect import Dialect
 
 _LOADS = {
     Proxy.GENERIC: "ld",
@@ -27,11 +29,11 @@ _NAMES = {relation: name for name, relation in RELATIONS.items()}
 
 def format_litmus(test: LitmusTest) -> str:
     """The text of a `.litmus` file, columns aligned."""
-    lines = [f"PTX {test.name}"]
+    lines = [f"{test.dialect} {test.name}"]
     if test.comment:
         lines.append(f'"{test.comment}"')
     lines.append("{")
-    lines += [f"{_location(location)};" for location in test.locations]
+    lines += [f"{_location(location, test.dialect)};" for location in test.locations]
     for thread in test.threads:
         lines += [f"{thread.name}:{name}={value};" for name, value in thread.registers]
     lines.append("}")
@@ -44,7 +46,10 @@ def format_litmus(test: LitmusTest) -> str:
 
 def _program(test: LitmusTest) -> list[str]:
     columns = [
-        [f"{t.name}@{_place(t.placement)}", *(format_instruction(i) for i in t.instructions)]
+        [
+            f"{t.name}@{_place(t.placement, test.dialect)}",
+            *(format_instruction(i, test.dialect) for i in t.instructions),
+        ]
         for t in test.threads
     ]
     height = max(len(column) for column in columns)
@@ -56,13 +61,17 @@ def _program(test: LitmusTest) -> list[str]:
     ]
 
 
-def _place(place: ThreadPlacement) -> str:
+def _place(place: ThreadPlacement, dialect: Dialect) -> str:
+    if dialect is Dialect.AMDGPU:
+        return format_place(place)
     cluster = f"cluster {place.cluster}," if place.cluster != 1000 + place.cta else ""
     return f"cta {place.cta},{cluster}gpu {place.gpu}"
 
 
-def _location(location: Location) -> str:
-    home = f" @ {_place(location.home)}" if location.home is not None else ""
+def _location(location: Location, dialect: Dialect) -> str:
+    home = f" @ {_place(location.home, dialect)}" if location.home is not None else ""
+    if location.home is not None and dialect is Dialect.AMDGPU:
+        return f"lds {location.name} = {location.initial}{home.replace('wave 0,', '')}"
     if location.alias_of is not None:
         return f"{location.name} @ {location.proxy} aliases {location.alias_of}"
     if location.count is not None:
@@ -71,8 +80,12 @@ def _location(location: Location) -> str:
     return f"{kind}{location.name} = {location.initial}{home}"
 
 
-def format_instruction(instruction: ast.LitmusInstruction) -> str:
+def format_instruction(instruction: ast.LitmusInstruction, dialect: Dialect = Dialect.PTX) -> str:
     """One instruction as the text format spells it."""
+    if dialect is Dialect.AMDGPU:
+        own = format_amdgpu(instruction)
+        if own is not None:
+            return own
     match instruction:
         case ast.Load(destination, location, semantics, scope, proxy):
             return f"{_LOADS[proxy]}{_order(semantics, scope)} {destination}, {location}"
@@ -120,6 +133,12 @@ def format_instruction(instruction: ast.LitmusInstruction) -> str:
 
 def _order(semantics: Semantics, scope: ast.Scope | None) -> str:
     return f".{semantics}" + (f".{scope}" if scope is not None else "")
+
+
+def order_text(semantics: Semantics, scope: ast.Scope | None, dialect: Dialect) -> str:
+    """`release.gpu`, as qualifiers of the dialect spell it."""
+    order = amdgpu_order if dialect is Dialect.AMDGPU else _order
+    return order(semantics, scope)[1:]
 
 
 def _proxy_fence(fence: ast.ProxyFence) -> str:

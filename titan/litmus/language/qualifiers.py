@@ -5,11 +5,11 @@ A qualifier that is not listed is refused: ignoring a misspelled one could chang
 
 from __future__ import annotations
 
-from titan.litmus.language.ast import Scope, Semantics
+from titan.litmus.language.ast import PTX_SCOPES, Semantics
 
 ATOMIC_OPERATIONS = ("add", "sub", "exch", "cas", "min", "max", "and", "or", "xor")
 ARITHMETIC = ("add", "sub", "mul", "and", "or", "xor", "min", "max")
-SCOPES = {scope.value: scope for scope in Scope}
+SCOPES = {scope.value: scope for scope in PTX_SCOPES}
 _SPACES = ("global", "shared", "shared::cta", "shared::cluster")
 _TYPES = tuple(f"{kind}{bits}" for kind in "usbf" for bits in (8, 16, 32, 64, 128))
 _ORDERS = tuple(Semantics)

@@ -1,6 +1,6 @@
 """Reads `.litmus` files: herd's layout for PTX, with scopes, proxies, and mbarriers.
 
-    PTX name
+    PTX name                                    (or `AMDGPU name`, see `amdgpu`)
     "comment"
     { x = 0; y @ generic aliases x; shared s = 0 @ cta 0; mbarrier b = 1 @ cta 0; P0:r1 = 2; }
      P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ;
@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from titan.foundation.diagnostics.wording import nearest
 from titan.foundation.source.span import Source, Span
+from titan.litmus.language import amdgpu
 from titan.litmus.language.ast import (
     Assign,
     AsyncCopyArrive,
@@ -50,6 +51,7 @@ from titan.litmus.language.ast import (
 from titan.litmus.language.condition import ConditionReader, LitmusError
 from titan.litmus.language.limits import check_limits, check_program
 from titan.litmus.language.mnemonics import InstructionError, read_instruction
+from titan.litmus.model.dialect import Dialect
 
 _HEAD = re.compile(r"\s*([A-Za-z0-9_.]+)\s*(?:@\s*(.*))?$")
 _PLACE = re.compile(r"(cta|cluster|gpu)\s*(\d+)")
@@ -57,7 +59,7 @@ _TAIL = re.compile(r"^[ \t]*(scopes\s*:|filter\b|~\s*exists\b|exists\b|forall\b)
 _ALIAS = re.compile(r"(\w+)\s*@\s*(\w+)\s+aliases\s+(\w+)$")
 _REGISTER = re.compile(r"(\w+)\s*:\s*(\w+)\s*=\s*(-?\d+)$")
 _LOCATION = re.compile(
-    r"(?:(global|shared|mbarrier)\s+)?([A-Za-z_]\w*)\s*(?:=\s*(-?\d+))?\s*(?:@\s*(.*))?$"
+    r"(?:(global|shared|mbarrier|lds)\s+)?([A-Za-z_]\w*)\s*(?:=\s*(-?\d+))?\s*(?:@\s*(.*))?$"
 )
 
 
@@ -79,6 +81,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.text = source.text
+        self.dialect = Dialect.PTX
         self.locations: dict[str, Location] = {}
         self.registers: dict[str, list[tuple[str, int]]] = {}
 
@@ -88,8 +91,10 @@ class _Reader:
     def read(self) -> LitmusTest:
         check_limits(self.source)
         header = re.match(r"\s*(\w+)[ \t]+(\S+)[^\n]*\n", self.text)
-        if header is None or header.group(1) != "PTX":
-            raise self.fail("a litmus file starts with `PTX` and the name of the test", 0, 1)
+        if header is None or header.group(1) not in Dialect.__members__:
+            words = " or ".join(f"`{word}`" for word in Dialect)
+            raise self.fail(f"a litmus file starts with {words} and the name of the test", 0, 1)
+        self.dialect = Dialect(header.group(1))
         opening = self.text.find("{", header.end())
         quoted = re.match(r'\s*"(.*?)"', self.text[header.end() :], re.S)
         comment = ""
@@ -130,6 +135,8 @@ class _Reader:
         condition = self._condition(threads, last.end(), len(self.text))
         self._check_declared(threads)
         self._check_clusters(threads)
+        if self.dialect is Dialect.AMDGPU:
+            self._check_lds(threads, self._homed(threads))
         return LitmusTest(
             header.group(2),
             tuple(self._homed(threads)),
@@ -139,6 +146,7 @@ class _Reader:
             comment,
             filtered,
             self.source.span(header.start(1), header.end(2)),
+            self.dialect,
         )
 
     # Initial state ------------------------------------------------------------------------
@@ -178,9 +186,14 @@ class _Reader:
         kind, name, value, place = match.groups()
         if name in self.locations:
             raise LitmusError(f"location `{name}` is declared twice", span)
+        amd = self.dialect is Dialect.AMDGPU
+        if kind in (("shared", "mbarrier") if amd else ("lds",)):
+            raise LitmusError(f"{self.dialect} has no `{kind}`", span)
         home = None
-        if kind in ("shared", "mbarrier"):
-            home = _placement(place) if place else ThreadPlacement(-1, -1, -1)
+        if kind in ("shared", "mbarrier", "lds"):
+            home = ThreadPlacement(-1, -1, -1)
+            if place:
+                home = self._placed(place, 0, span).group
         elif place:
             raise LitmusError("only a shared location or an mbarrier has a place", span)
         number = int(value or 0)
@@ -216,17 +229,18 @@ class _Reader:
         A place that names only a CTA takes the cluster and the device of a thread that runs there.
         """
         result = []
+        amd = self.dialect is Dialect.AMDGPU
         for location in self.locations.values():
             home = location.home
             if home is not None:
                 if home.cta < 0:
-                    home = threads[0].placement
+                    home = threads[0].placement.group
                 same = [
-                    t.placement
+                    t.placement.group
                     for t in threads
                     if (t.placement.cta, t.placement.gpu) == (home.cta, home.gpu)
                 ]
-                if same and home.cluster == 1000 + home.cta:
+                if same and home.cluster == (0 if amd else 1000 + home.cta):
                     home = same[0]
             result.append(replace(location, home=home))
         return result
@@ -278,28 +292,41 @@ class _Reader:
                 if right > left:
                     column.append(self._instruction(left, right))
         threads = []
-        for (left, right), column in zip(heads, columns, strict=True):
-            threads.append(self._thread(left, right, tuple(column)))
+        for number, ((left, right), column) in enumerate(zip(heads, columns, strict=True)):
+            threads.append(self._thread(left, right, number, tuple(column)))
         names = [thread.name for thread in threads]
         if len(set(names)) != len(names):
             raise self.fail("two threads have the same name", *rows[0])
         return threads
 
     def _thread(
-        self, left: int, right: int, instructions: tuple[LitmusInstruction, ...]
+        self, left: int, right: int, number: int, instructions: tuple[LitmusInstruction, ...]
     ) -> LitmusThread:
         match = _HEAD.match(self.text[left:right])
         if match is None:
             raise self.fail("expected the name of a thread", left, right)
         name, place = match.groups()
-        placement = _placement(place or "")
+        placement = self._placed(place or "", number, self.source.span(left, right))
         registers = tuple(self.registers.get(name, ()))
         return LitmusThread(name, placement, instructions, registers)
 
     def _instruction(self, left: int, right: int) -> LitmusInstruction:
         span = self.source.span(left, right)
         try:
-            return replace(read_instruction(self.text[left:right]), span=span)
+            return replace(self._spelled(self.text[left:right]), span=span)
+        except InstructionError as error:
+            raise LitmusError(str(error), span) from None
+
+    def _spelled(self, text: str) -> LitmusInstruction:
+        amd = self.dialect is Dialect.AMDGPU
+        return amdgpu.read_amdgpu(text) if amd else read_instruction(text)
+
+    def _placed(self, text: str, number: int, span: Span) -> ThreadPlacement:
+        """A place as the dialect names it; `number`: of the thread."""
+        if self.dialect is not Dialect.AMDGPU:
+            return _placement(text)
+        try:
+            return amdgpu.read_place(text, number)
         except InstructionError as error:
             raise LitmusError(str(error), span) from None
 
@@ -307,6 +334,8 @@ class _Reader:
 
     def _scopes(self, threads: list[LitmusThread], start: int, end: int) -> list[LitmusThread]:
         names = {thread.name: number for number, thread in enumerate(threads)}
+        if self.dialect is Dialect.AMDGPU:
+            raise self.fail("AMDGPU tests name places in the heads of the columns", start, end)
         counters = {"gpu": -1, "cluster": -1, "cta": -1}
         stack: list[dict[str, int]] = []
         placed: dict[str, ThreadPlacement] = {}
@@ -341,8 +370,18 @@ class _Reader:
         registers = {thread.name: defined_registers(thread) for thread in threads}
         return ConditionReader(self.source, start, end, registers, self.locations).read()
 
+    def _check_lds(self, threads: list[LitmusThread], homed: list[Location]) -> None:
+        """LDS is accessed by its own work-group only."""
+        homes = {location.name: location.home for location in homed}
+        for thread in threads:
+            for instruction in thread.instructions:
+                for name in named_locations(instruction):
+                    if homes[name] not in (None, thread.placement.group):
+                        message = f"`{name}` is in the LDS of another work-group"
+                        raise LitmusError(message, instruction.span)
+
     def _check_clusters(self, threads: list[LitmusThread]) -> None:
-        """A CTA is in one cluster, whichever thread names it."""
+        """A CTA is in one cluster, a work-group on one XCD, whichever thread names it."""
         clusters: dict[tuple[int, int], int] = {}
         places = [(t.placement, None) for t in threads]
         homes = [(loc.home, loc.span) for loc in self._homed(threads) if loc.home is not None]
@@ -350,6 +389,8 @@ class _Reader:
             known = clusters.setdefault((place.gpu, place.cta), place.cluster)
             if known != place.cluster:
                 message = f"cta {place.cta} of gpu {place.gpu} is in two clusters"
+                if self.dialect is Dialect.AMDGPU:
+                    message = f"wg {place.cta} of agent {place.gpu} is on two xcds"
                 raise LitmusError(message, span or self.source.span(0, 3))
 
     def _unknown(self, name: str) -> str:

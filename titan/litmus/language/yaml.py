@@ -25,7 +25,16 @@ from titan.litmus.language.condition import LitmusError
 from titan.litmus.language.text import read_litmus
 
 QUANTIFIERS = {"exists": "exists", "not_exists": "~exists", "forall": "forall"}
-_KEYS = ("litmus", "comment", "locations", "registers", "threads", "filter", *QUANTIFIERS)
+_KEYS = (
+    "litmus",
+    "dialect",
+    "comment",
+    "locations",
+    "registers",
+    "threads",
+    "filter",
+    *QUANTIFIERS,
+)
 
 
 def read_litmus_yaml(path: str, text: str) -> LitmusTest:
@@ -60,7 +69,9 @@ class _Layout:
         return self.spans[line - 1].span if inside else self.root.span
 
     def text(self) -> str:
-        self._line(f"PTX {self._scalar('litmus').text}", self._scalar("litmus"))
+        dialect = self.root.get("dialect")
+        word = dialect.text if isinstance(dialect, Scalar) else "PTX"
+        self._line(f"{word} {self._scalar('litmus').text}", dialect or self._scalar("litmus"))
         comment = self.root.get("comment")
         if isinstance(comment, Scalar):
             self._line('"' + " ".join(comment.text.split()) + '"', comment)

@@ -22,12 +22,13 @@ from titan.litmus.language.ast import (
 )
 from titan.litmus.language.condition import format_condition
 from titan.litmus.language.printing import format_instruction
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.render.barriers import check_barriers, participants, with_numbers
 from titan.litmus.render.layout import lay_out_anywhere
 from titan.litmus.render.manifest import FORMAT
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes, outcomes_of
 from titan.litmus.render.places import LitmusLayout, Seat
-from titan.litmus.render.refusal import NotRenderable
+from titan.litmus.render.refusal import NotRenderable, check_dialect
 from titan.litmus.render.rendering import Rendering
 
 TARGET = "c11"
@@ -69,6 +70,7 @@ _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 def render_c11(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
+    check_dialect(test, Dialect.PTX)
     outcomes = outcomes_of(test, verdict)
     _plain(test)
     test = with_numbers(test)

@@ -14,6 +14,7 @@ from typing import TypedDict
 from titan.foundation.resources import template
 from titan.litmus.language import ast
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.render import tensors
 from titan.litmus.render.barriers import (
     check_barriers,
@@ -42,7 +43,7 @@ from titan.litmus.render.places import (
     LitmusRegion,
     Seat,
 )
-from titan.litmus.render.refusal import NotRenderable
+from titan.litmus.render.refusal import NotRenderable, check_dialect
 from titan.litmus.render.rendering import Rendering
 
 TEMPLATE = "litmus.cu.j2"
@@ -86,6 +87,7 @@ class KernelSegment:
 
 def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     """Source and manifest; raises `NotRenderable` with the reason."""
+    check_dialect(test, Dialect.PTX)
     outcomes = outcomes_of(test, verdict)
     _known(test)
     tensors.check(test)

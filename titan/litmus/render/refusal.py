@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from titan.foundation.source.span import Span
+from titan.litmus.language.ast import LitmusTest
 from titan.litmus.language.condition import LitmusError
+from titan.litmus.model.dialect import Dialect
 
 
 class NotRenderable(LitmusError):
@@ -12,3 +14,9 @@ class NotRenderable(LitmusError):
     def __init__(self, kind: str, message: str, span: Span | None = None) -> None:
         super().__init__(message, span)
         self.kind = kind
+
+
+def check_dialect(test: LitmusTest, dialect: Dialect) -> None:
+    """Raises NotRenderable for a test of another dialect than the language is written from."""
+    if test.dialect is not dialect:
+        raise NotRenderable("dialect", f"a test of {test.dialect}, not of {dialect}", test.span)

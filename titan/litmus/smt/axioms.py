@@ -1,7 +1,7 @@
 """The axioms of a consistent execution, and what makes a candidate one.
 
-One small function for each axiom of the PTX memory consistency model; `mutants` lists what may be
-dropped.
+One small function for each axiom of the PTX memory consistency model and of the AMDGPU source
+model; `dialect` says which model lacks which, `mutants` what may be dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import combinations, permutations
 from pysmt.fnode import FNode
 
 from titan.litmus.smt.model import AxiomaticModel
+from titan.litmus.smt.single_order import single_order
 from titan.litmus.smt.terms import NO, all_of, any_of, both, compare, implied, negation
 
 
@@ -93,6 +94,7 @@ AXIOMS: dict[str, Callable[[AxiomaticModel], Iterator[FNode]]] = {
     "no_thin_air": no_thin_air,
     "causality": causality,
     "mbarriers_follow_causality": mbarriers_follow_causality,
+    "single_order": single_order,
 }
 
 

@@ -253,7 +253,9 @@ class _ThreadBuilder:
             "read",
             position=self._events.position(),
             location=atomic.location,
-            semantics=Semantics.ACQUIRE if acquires and not reduction else Semantics.RELAXED,
+            semantics=_half(atomic, Semantics.ACQUIRE)
+            if acquires and not reduction
+            else Semantics.RELAXED,
             scope=atomic.scope,
             reduction=reduction,
         )
@@ -272,7 +274,7 @@ class _ThreadBuilder:
             "write",
             position=self._events.position(1),
             location=atomic.location,
-            semantics=Semantics.RELEASE if releases else Semantics.RELAXED,
+            semantics=_half(atomic, Semantics.RELEASE) if releases else Semantics.RELAXED,
             scope=atomic.scope,
             value=new,
             depends=state.control | taint,
@@ -307,6 +309,11 @@ class _ThreadBuilder:
             scope=Scope.CLUSTER,
         )
         return self._events.block(state, event) if barrier.waits else state
+
+
+def _half(atomic: ast.Atomic, half: Semantics) -> Semantics:
+    """The order of the read or the write of an atomic: both are seq_cst or neither is."""
+    return Semantics.SC if atomic.semantics is Semantics.SC else half
 
 
 __all__ = ["MBARRIER_USE", "MEMORY", "EventGraph", "EventKind", "LitmusEvent", "build_events"]

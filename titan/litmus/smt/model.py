@@ -19,6 +19,7 @@ from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
 from titan.litmus.language.ast import Fence, MatrixRead, Proxy, Scope, Semantics
+from titan.litmus.model.dialect import Dialect, in_force
 from titan.litmus.model.mutants import MUTANTS
 from titan.litmus.model.options import InitRule, ModelOptions
 from titan.litmus.smt.events import MBARRIER_USE, MEMORY, EventGraph, EventKind, LitmusEvent
@@ -62,8 +63,8 @@ class AxiomaticModel:
         self.proxies = ProxyRules(self)
 
     def on(self, rule: str) -> bool:
-        """Whether a rule is in force (a mutant drops it)."""
-        return rule not in self.options.mutations
+        """Whether a rule is in force: the dialect has it, and no mutant drops it."""
+        return in_force(rule, self.graph.test.dialect) and rule not in self.options.mutations
 
     def weakened(self, name: str) -> bool:
         """Whether a mutant of the model drops or relaxes this rule."""
@@ -82,6 +83,8 @@ class AxiomaticModel:
         return self.graph.address(first) == self.graph.address(second)
 
     def _sc_fences(self) -> list[LitmusEvent]:
+        if not self.on("sync_fence_sc") and self.on("single_order"):
+            return []  # they are members of the single order
         return [e for e in self.graph.of_kind(EventKind.FENCE) if e.semantics is Semantics.SC]
 
     def _coherence_variables(self) -> dict[tuple[int, int], FNode]:
@@ -118,10 +121,16 @@ class AxiomaticModel:
             return False
         return first.strong and second.strong and self._scopes_include(first, second)
 
+    def inclusive(self, first: LitmusEvent, second: LitmusEvent) -> bool:
+        """Whether two operations with scopes are of one thread or include each other."""
+        return first.thread == second.thread or self._scopes_include(first, second)
+
     def _scopes_include(self, first: LitmusEvent, second: LitmusEvent) -> bool:
         if self.weakened("scopes_always_include"):
             return True
         assert first.scope is not None and second.scope is not None
+        if self.weakened("wavefront_is_group") and Scope.WAVEFRONT in (first.scope, second.scope):
+            return first.placement.shares(Scope.CTA, second.placement)
         forward = first.placement.shares(first.scope, second.placement)
         backward = second.placement.shares(second.scope, first.placement)
         if self.weakened("one_scope_suffices"):
@@ -247,6 +256,16 @@ class AxiomaticModel:
         for (a, b), meets in self.rendezvous.meets.items():
             if self.events[b].kind is EventKind.BARRIER:
                 yield self.events[a], self.events[b], meets
+
+    def sync_fenced_barriers(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
+        """A releasing fence before `s_barrier` synchronizes with an acquiring one behind it."""
+        for (a, b), meets in self.rendezvous.meets.items():
+            if self.weakened("barriers_synchronise"):
+                yield self.events[a], self.events[b], meets
+            for first in self._releasers(self.events[a]):
+                for last in self._acquirers(self.events[b]):
+                    if self._reaches(first, last):
+                        yield first, last, all_of((meets, first.guard, last.guard))
 
     def sync_cluster_barriers(self) -> Iterator[tuple[LitmusEvent, LitmusEvent, FNode]]:
         """A releasing `barrier.cluster.arrive`, or a fence before it, synchronizes with a wait."""
@@ -487,6 +506,22 @@ class AxiomaticModel:
             if self.graph.memory(use) == name
         )
 
+    @property
+    def races_are_undefined(self) -> bool:
+        """Whether an execution with a data race says nothing of the outcome."""
+        return self.graph.test.dialect is Dialect.AMDGPU and not self.weakened("races_are_defined")
+
+    def undefined_behaviour(self) -> FNode:
+        """A data race on some location, where the dialect leaves such an execution undefined."""
+        if not self.races_are_undefined:
+            return NO
+        return any_of(self.race(x.name) for x in self.graph.test.locations)
+
+    def _unordered(self, first: LitmusEvent, second: LitmusEvent) -> FNode:
+        """No causality order (PTX), no happens-before (AMDGPU), whichever way."""
+        order = self.base if self.graph.test.dialect is Dialect.AMDGPU else self.cause
+        return both(negation(order(first, second)), negation(order(second, first)))
+
     def race(self, location: str) -> FNode:
         """Two conflicting accesses are neither morally strong nor ordered by causality."""
         name = self.graph.test.memory(location)
@@ -494,14 +529,7 @@ class AxiomaticModel:
             e for e in self.graph.of_kind(*MEMORY) if self.graph.memory(e) == name and e.thread >= 0
         ]
         return any_of(
-            all_of(
-                (
-                    first.guard,
-                    second.guard,
-                    negation(self.cause(first, second)),
-                    negation(self.cause(second, first)),
-                )
-            )
+            all_of((first.guard, second.guard, self._unordered(first, second)))
             for first, second in combinations(mine, 2)
             if EventKind.WRITE in (first.kind, second.kind)
             and not self.morally_strong(first, second)
@@ -517,4 +545,5 @@ SYNCHRONISATIONS: dict[
     "sync_barriers": AxiomaticModel.sync_barriers,
     "sync_cluster_barriers": AxiomaticModel.sync_cluster_barriers,
     "sync_mbarriers": AxiomaticModel.sync_mbarriers,
+    "sync_fenced_barriers": AxiomaticModel.sync_fenced_barriers,
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Int, Symbol
+from pysmt.solvers.solver import Model
 
 from titan.litmus.language.ast import (
     Compare,
@@ -21,7 +22,7 @@ from titan.litmus.language.ast import (
     Term,
     Undefined,
 )
-from titan.litmus.language.condition import observed_terms
+from titan.litmus.language.condition import mentions_race, observed_terms
 from titan.litmus.model.options import ModelOptions
 from titan.litmus.smt.axioms import consistent
 from titan.litmus.smt.events import EventGraph, build_events
@@ -60,13 +61,26 @@ class LitmusQuestion:
         parts = [self.outcome(self.test.asked)]
         if self.test.filter is not None:
             parts.append(self.outcome(self.test.filter))
-        return all_of(parts)
+        if mentions_race(self.test.asked):
+            return all_of(parts)
+        return any_of((all_of(parts), self.model.undefined_behaviour()))
 
     def everything(self) -> list[FNode]:
         """All formulas of the question: constraints of the model, filter, condition."""
         asked = self.asked()  # may add the constraints of final values and of late relations
         late = [part for part in self.model.constraints if not part.is_true()]
         return [*self.constraints, *late, asked]
+
+    def races_in(self, model: Model) -> list[str]:
+        """The locations that race in a solver's model, where that leaves the test undefined."""
+        if not self.model.races_are_undefined:
+            return []
+        races = {x.name: self.model.race(x.name) for x in self.test.locations}
+        return [
+            name
+            for name, race in races.items()
+            if model.get_value(race, model_completion=True).is_true()
+        ]
 
     def _formula(self, condition: Condition) -> FNode:
         match condition:

@@ -71,7 +71,7 @@ class Rendezvous:
         groups: dict[object, list[LitmusEvent]] = defaultdict(list)
         for event in self.graph.of_kind(EventKind.BARRIER):
             assert isinstance(event.instruction, Barrier)
-            groups[(event.placement, event.instruction.instance)].append(event)
+            groups[(event.placement.group, event.instruction.instance)].append(event)
         for members in groups.values():
             counted = [event for event in members if event.count is not None]
             if counted and len(counted) != len(members):

@@ -6,6 +6,8 @@ from pysmt.fnode import FNode
 from pysmt.solvers.solver import Model
 
 from titan.litmus.language.ast import ProxyFence
+from titan.litmus.language.printing import order_text
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.model.execution import CandidateExecution, ExecutionEvent, Key
 from titan.litmus.smt.event import LitmusEvent
 from titan.litmus.smt.model import SYNCHRONISATIONS
@@ -36,7 +38,7 @@ def extract(question: LitmusQuestion, model: Model) -> CandidateExecution:
                     graph.test.threads[event.thread].name if event.thread >= 0 else "",
                     event.position if event.position is not None else 10**6 + event.index,
                     event.kind.value,
-                    _label(event, value),
+                    _label(event, value, graph.test.dialect),
                     event.location,
                     graph.memory(event) if event.location is not None else None,
                     value,
@@ -93,7 +95,7 @@ def _names(events: list[LitmusEvent]) -> dict[int, str]:
     return names
 
 
-def _label(event: LitmusEvent, value: int | None) -> str:
+def _label(event: LitmusEvent, value: int | None, dialect: Dialect) -> str:
     short = {"read": "R", "write": "W", "fence": "F", "barrier": "Bar"}
     text = short.get(event.kind.value, event.kind.value)
     form = event.instruction
@@ -104,7 +106,7 @@ def _label(event: LitmusEvent, value: int | None) -> str:
     if event.location is not None:
         text += f" {event.location}" + (f"={value}" if value is not None else "")
     if event.thread >= 0 and event.semantics.value != "weak":
-        text += f" {event.semantics}" + (f".{event.scope}" if event.scope is not None else "")
+        text += f" {order_text(event.semantics, event.scope, dialect)}"
     elif event.thread >= 0 and event.kind.value in ("read", "write"):
         text += " weak"
     if event.proxy.value != "generic" and event.kind.value in ("read", "write"):
