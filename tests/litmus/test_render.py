@@ -25,7 +25,6 @@ from titan.litmus.language.ast import LitmusTest
 from titan.litmus.language.printing import format_instruction
 from titan.litmus.language.suite import find_tests, read_test
 from titan.litmus.language.text import read_litmus
-from titan.litmus.model.dialect import Dialect
 from titan.litmus.render import kernel
 from titan.litmus.render.cells import tensor_maps
 from titan.litmus.render.files import write_all
@@ -64,12 +63,9 @@ needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 @cache
 def suite() -> dict[Path, Rendering | NotRenderable]:
     found: dict[Path, Rendering | NotRenderable] = {}
-    for entry in find_tests((SUITE,)):
-        test = read_test(entry.path)
-        if test.dialect is not Dialect.PTX:
-            continue
+    for entry in find_tests(sorted(p for p in SUITE.iterdir() if p.name != "amdgpu")):
         try:
-            found[entry.path] = render(test)
+            found[entry.path] = render(read_test(entry.path))
         except NotRenderable as error:
             found[entry.path] = error
     return found
