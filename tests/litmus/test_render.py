@@ -63,7 +63,7 @@ needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 @cache
 def suite() -> dict[Path, Rendering | NotRenderable]:
     found: dict[Path, Rendering | NotRenderable] = {}
-    for entry in find_tests(sorted(p for p in SUITE.iterdir() if p.name != "amdgpu")):
+    for entry in find_tests(sorted(p for p in SUITE.glob("*/") if p.name != "amdgpu")):
         try:
             found[entry.path] = render(read_test(entry.path))
         except NotRenderable as error:
