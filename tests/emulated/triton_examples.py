@@ -162,6 +162,14 @@ def softmax(random: np.random.Generator, wrap=lambda array: array) -> Pair:
     return out, powers / powers.sum(axis=1, keepdims=True)
 
 
+def softmax_in_place(random: np.random.Generator, wrap=lambda array: array) -> Pair:
+    """Three rows of 60 numbers, in blocks of half as many elements as threads: two do the same."""
+    x = random.standard_normal((3, 60)).astype(np.float32)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    softmax_kernel[(3,)](wrap(x), wrap(x), 60, 60, BLOCK=64)
+    return x, powers / powers.sum(axis=1, keepdims=True)
+
+
 def matmul(random: np.random.Generator, wrap=lambda array: array) -> Pair:
     """64 x 48 by 48 x 64 in f16, tiles of 64 x 64 x 32, the last one ragged."""
     a = random.standard_normal((64, 48)).astype(np.float16)
@@ -208,7 +216,14 @@ def persistent_matmul(random: np.random.Generator, wrap=lambda array: array) -> 
     return c, a.astype(np.float32) @ b.astype(np.float32)
 
 
-def attention_backward(random: np.random.Generator, wrap=lambda array: array) -> Pair:
+def attention_backward_32(random: np.random.Generator, wrap=lambda array: array) -> Pair:
+    """The same in blocks of 32 by 32, of which several warps compute the same parts."""
+    return attention_backward(random, wrap, 32)
+
+
+def attention_backward(
+    random: np.random.Generator, wrap=lambda array: array, block: int = 64
+) -> Pair:
     """64 queries and 128 keys of one head of 32; dq, dk and dv one below the other."""
     q, grad, k, v = (
         random.standard_normal((rows, 32)).astype(np.float16) for rows in (64, 64, 128, 128)
@@ -222,9 +237,9 @@ def attention_backward(random: np.random.Generator, wrap=lambda array: array) ->
     changes = weights * (wide[3] @ wide[2].T - deltas[:, None]) * scale
     right = (changes @ wide[1], changes.T @ wide[0], weights.T @ wide[3])
     got = [np.zeros(array.shape, dtype=np.float32) for array in right]
-    attention_backward_kernel[(2,)](
+    attention_backward_kernel[(128 // block,)](
         *map(wrap, (q, k, v, grad, norms, deltas, *got)), 64, float(scale),
-        HEAD=32, ROWS=64, COLUMNS=64,
+        HEAD=32, ROWS=block, COLUMNS=block,
     )  # fmt: skip
     return np.concatenate(got), np.concatenate(right)
 
@@ -232,9 +247,11 @@ def attention_backward(random: np.random.Generator, wrap=lambda array: array) ->
 EXAMPLES = {
     "vector_add": (vector_add, 0.0),
     "softmax": (softmax, 1e-6),
+    "softmax_in_place": (softmax_in_place, 1e-6),
     "layer_norm": (layer_norm, 1e-5),
     "matmul": (matmul, 0.02),
     "attention": (attention, 5e-3),
     "attention_backward": (attention_backward, 2e-2),
+    "attention_backward_32": (attention_backward_32, 2e-2),
     "persistent_matmul": (persistent_matmul, 0.02),
 }

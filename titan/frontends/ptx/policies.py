@@ -19,7 +19,8 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "register_ready": get_args(Permission),
     "load_ready": ("allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
-    "global_writes": ("equal", "refuse"),
+    "equal_writes": ("shown", "assumed", "refuse"),
+    "unused_reads": ("allow", "refuse"),
     "copy_fence": ("required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
 }
@@ -40,8 +41,10 @@ class CodePolicies:
     operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads
     may be moved before its wait; with "use" its first use waits for the load.
     `allocation_write`: what tcgen05.alloc writes to shared memory needs no proxy fence before a
-    copy overwrites it ("ordered"), or is a write as any other ("generic"). `global_writes`:
-    warps that write exactly the same bytes of global memory write the same values.
+    copy overwrites it ("ordered"), or is a write as any other ("generic"). `equal_writes`: writes
+    of several warps to the same bytes do not race where they are shown to write the same values
+    ("shown"), and in global memory without that, too ("assumed"). `unused_reads`: a read whose
+    value is shown to be unused may race.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
     a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
@@ -59,7 +62,8 @@ class CodePolicies:
     register_ready: str = "refuse"
     load_ready: str = "allow"
     allocation_write: str = "ordered"
-    global_writes: str = "equal"
+    equal_writes: str = "shown"
+    unused_reads: str = "allow"
     copy_fence: str = "required"
     wgmma_wait: str = "warpgroup"
 

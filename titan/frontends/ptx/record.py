@@ -153,6 +153,10 @@ class _Recorder:
         self.uses, self.allocations = found.of, found.allocations
         for sequence in found.equal_writes:
             self.remark("equal-writes", run.events[sequence].instruction)
+        for sequence in found.shown_writes:
+            self.remark("shown-writes", run.events[sequence].instruction)
+        for sequence in found.unused_reads:
+            self.remark("unused-reads", run.events[sequence].instruction)
         for instruction in doubtful_peeks(run)[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))

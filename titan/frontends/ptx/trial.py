@@ -9,7 +9,7 @@ names it, whatever the engine says of this one run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.foundation.collector import uncollected
@@ -17,6 +17,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.alike import merged_alike
 from titan.frontends.ptx.breaches import breaches
+from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
@@ -26,8 +27,10 @@ from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Policy, Run
+from titan.isa.simt.traced import traced
 from titan.sync.fault import FaultKind
 
+UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
     Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
@@ -43,6 +46,8 @@ REMARKS = {
     "partial-group": "a commit or wait of some lanes only is left out",
     "partial-fence": "a proxy fence of some lanes only is left out",
     "equal-writes": "warps that write the same bytes of global memory write the same values",
+    "shown-writes": "warps write the same bytes, shown to be the same values",
+    "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
@@ -106,8 +111,27 @@ def judge_together(
 
     What is right where each warp waits for its own part of a wgmma group is right where it waits
     for all of the group. So that is tried first, and only what is not verified so is judged as
-    the policy `wgmma_wait` says.
+    the policy `wgmma_wait` says. Where accesses race, the runs are made again with their values
+    traced, and judged by what is shown of them.
     """
+    judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+    if not any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics):
+        return judged
+    runs = [replace(run, traced=traced(run)) if worth_tracing(run) else run for run in runs]
+    if all(run.traced is None for run in runs):
+        return judged
+    return _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+
+
+def _judged_by_groups(
+    runs: Sequence[Run],
+    where: Sequence[tuple[str, str]],
+    name: str,
+    places: CodePlaces,
+    policies: CodePolicies,
+    registers_per_thread: int | None,
+) -> list[tuple[LaunchRecording, Trial]]:
+    """The same by the policies of the wait for wgmma groups."""
     target = places.module.target[0] if places.module.target else ""
     left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
     judged: list[tuple[LaunchRecording, Trial]] = []

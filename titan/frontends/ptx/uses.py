@@ -1,9 +1,9 @@
 """The accesses of a run as uses of memory: who touches which bytes, how, and with whom it may race.
 
 Readings of the contract are settled here, each under its policy: what tcgen05.alloc writes to
-shared memory is ordered like an engine's write that is over at once; warps that write exactly the
-same bytes of global memory write the same values; and what cp.async writes may be taken to be
-written through the async proxy.
+shared memory is ordered like an engine's write that is over at once; writes that are equal, and
+reads that are unused, do not race; and what cp.async writes may be taken to be written through the
+async proxy.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
 from titan.frontends.ptx.memory import MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Footprint, MemorySpace, tensor_box
+from titan.isa.simt.footprints import tensor_box
 from titan.isa.simt.outcome import Run
 from titan.sync import program as ir
 
@@ -32,19 +33,21 @@ _REDUCING = (
 )
 TENSOR_LANES = 128
 STRONG = "atomic"
-EQUAL = "equal"
 
 
 @dataclass(slots=True)
 class RunUses:
     """`of`: the uses of each event by its sequence. `allocations`: events that tcgen05.alloc made.
 
-    `equal_writes`: events whose writes are taken to equal those of another warp.
+    `equal_writes`: events whose writes are taken to equal those of another warp;
+    `shown_writes`: those that are shown to. `unused_reads`: left out, as their values are unused.
     """
 
     of: dict[int, list[MemoryUse]] = field(default_factory=dict)
     allocations: set[int] = field(default_factory=set)
     equal_writes: list[int] = field(default_factory=list)
+    shown_writes: list[int] = field(default_factory=list)
+    unused_reads: list[int] = field(default_factory=list)
 
 
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
@@ -58,28 +61,13 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
-    if policies.global_writes == "equal":
-        _mark_equal_writes(found)
+    if run.traced is not None and policies.unused_reads == "allow":
+        found.unused_reads = leave_out_unused(found.of, run.traced)
+    if run.traced is not None and policies.equal_writes != "refuse":
+        found.shown_writes = mark_shown(found.of, run.traced)
+    if policies.equal_writes == "assumed":
+        found.equal_writes = mark_assumed(found.of)
     return found
-
-
-def _mark_equal_writes(found: RunUses) -> None:
-    """Writes of several warps to exactly the same bytes of global memory do not race."""
-    writers: dict[Footprint, set[int]] = {}
-    for uses in found.of.values():
-        for use in uses:
-            if use.write and not use.strong and use.footprint.space is MemorySpace.GLOBAL:
-                writers.setdefault(use.footprint, set()).add(use.agent)
-    equal = {footprint for footprint, agents in writers.items() if len(agents) > 1}
-    if not equal:
-        return
-    for sequence, uses in found.of.items():
-        if any(use.footprint in equal and use.write for use in uses):
-            found.equal_writes.append(sequence)
-            found.of[sequence] = [
-                replace(use, strong=EQUAL) if use.footprint in equal and use.write else use
-                for use in uses
-            ]
 
 
 def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryUse]:

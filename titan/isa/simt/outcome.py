@@ -18,7 +18,7 @@ launch if
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,10 @@ from titan.isa.simt.events import BarrierAddress, Event
 from titan.isa.simt.footprints import Footprint
 
 if TYPE_CHECKING:
-    from titan.isa.simt.launch import Launch
+    from titan.isa.ptx.module import Instruction
+    from titan.isa.simt.launch import Launch, Options
+    from titan.isa.simt.layout import MemoryLayout
+    from titan.isa.simt.operations import DecodedCode
 
 
 class Policy(StrEnum):
@@ -115,11 +118,40 @@ class Confluence:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedLaunch:
+    """What a run was made from. `parameters`: offset and bytes of each parameter of the entry."""
+
+    code: DecodedCode
+    layout: MemoryLayout
+    launch: Launch
+    options: Options
+    parameters: tuple[tuple[int, int], ...]
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedAccesses:
+    """What `traced.py` shows of a run, by the sequence numbers of its events.
+
+    `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
+    `unused`: loads whose values decide nothing and are stored nowhere.
+    """
+
+    written: dict[int, int]
+    unused: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a launch. `instructions` counts warp instructions."""
+    """One run of a launch. `instructions` counts warp instructions.
+
+    `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
+    """
 
     launch: Launch
     events: Sequence[Event]
     outcome: Outcome
     confluence: Confluence
     instructions: int
+    prepared: PreparedLaunch | None = field(default=None, compare=False, repr=False)
+    traced: TracedAccesses | None = field(default=None, compare=False, repr=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
@@ -12,7 +14,7 @@ from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import MemoryLayout, lay_out
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.operations import DecodedCode
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.outcome import PreparedLaunch, Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
 
 SHARED_MAX = 1 << 20
@@ -61,10 +63,13 @@ def run(
         return None, findings
     code, layout, places = ready
     if native or (native is None and core() is not None):
-        return Native(code, layout, launch, options).run(places), []
-    machine = SimtExecution(code, layout, launch, options)
-    machine.load_parameters(places)
-    return machine.run(), []
+        found = Native(code, layout, launch, options).run(places)
+    else:
+        machine = SimtExecution(code, layout, launch, options)
+        machine.load_parameters(places)
+        found = machine.run()
+    made = PreparedLaunch(code, layout, launch, options, tuple(places), module.instructions)
+    return replace(found, prepared=made), []
 
 
 Prepared = tuple[DecodedCode, MemoryLayout, list[tuple[int, int]]]

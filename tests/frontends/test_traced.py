@@ -1,0 +1,241 @@
+"""Races that are none: the same value written twice, and values that are read for nothing.
+
+What is shown is tried against numbers: a kernel that is verified leaves the same memory under every
+schedule of the emulated device.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.sampling import part
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.ptx.policies import chosen
+from titan.frontends.verify_code import CodeOptions, verify_code
+from titan.isa.numbers.native import CoreOptions
+from titan.isa.numbers.run import compute
+from titan.isa.ptx.parse import parse_source
+from titan.isa.simt.launch import Launch, LaunchParameter, Options
+from titan.verify.model import Finding
+
+LAUNCH = "{grid: 1, dynamic_shared: 0, parameters: {x: pointer, y: pointer}}"
+KERNEL = """.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y)
+.reqntid 64
+{
+  .reg .pred %p<8>;
+  .reg .b32 %r<32>;
+  .reg .b64 %d<16>;
+  .shared .align 16 .b8 s[512];
+  .local .align 8 .b8 mine[16];
+  ld.param.u64 %d1, [x];
+  ld.param.u64 %d2, [y];
+  mov.u32 %r1, %tid.x;
+  and.b32 %r2, %r1, 31;
+  setp.lt.u32 %p1, %r1, 32;  // the first warp
+  mul.wide.u32 %d3, %r2, 4;
+  add.s64 %d1, %d1, %d3;     // x and y by the lane, the same in both warps
+  add.s64 %d2, %d2, %d3;
+  mov.u32 %r3, s;
+  shl.b32 %r4, %r2, 2;
+  add.u32 %r4, %r3, %r4;     // s by the lane
+  mov.u32 %r10, 0;
+  mov.u32 %r11, 0;
+  mov.u32 %r12, 0;
+BODY
+  ret;
+}
+"""
+BUTTERFLY = "\n".join(
+    f"shfl.sync.bfly.b32 %r11, %r10, {step}, 31, -1; max.f32 %r10, %r10, %r11;"
+    for step in (16, 8, 4, 2, 1)
+)
+CLEAN = {
+    "in place, one of two copies stores": """
+        ld.global.u32 %r10, [%d1]; add.f32 %r10, %r10, %r10; @%p1 st.global.u32 [%d1], %r10;""",
+    "a register is overwritten before it is used": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; @%p1 st.global.u32 [%d1], %r11;
+        mov.u32 %r10, 1; st.shared.u32 [%r4], %r10;""",
+    "both warps compute the same from the same": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; sub.f32 %r10, %r10, %r11;
+        ex2.approx.f32 %r10, %r10; st.shared.u32 [%r4], %r10;""",
+    "both warps reduce the same, every lane stores": f"""
+        ld.global.u32 %r10, [%d1]; {BUTTERFLY} st.shared.u32 [%r3], %r10; bar.sync 0;
+        ld.shared.u32 %r11, [%r3]; @%p1 st.global.u32 [%d2], %r11;""",
+    "the same through shared memory": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.shared.u32 [%r4], %r10; bar.sync 0;
+        ld.shared.u32 %r11, [%r4]; st.shared.u32 [%r4+128], %r11;""",
+}
+RACES = {
+    "in place, both copies store": """
+        ld.global.u32 %r10, [%d1]; add.f32 %r10, %r10, %r10; st.global.u32 [%d1], %r10;""",
+    "the value read is stored elsewhere": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; @!%p1 st.global.u32 [%d2], %r10;
+        """,
+    "the value read is stored in local memory": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; st.local.u32 [mine], %r10;
+        ld.local.u32 %r12, [mine]; @!%p1 st.global.u32 [%d2], %r12;""",
+    "the value read decides which value is stored": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; setp.eq.u32 %p2, %r10, 0;
+        selp.u32 %r12, 1, 2, %p2; @!%p1 st.global.u32 [%d2], %r12;""",
+    "the value read decides whether to store": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; setp.eq.u32 %p2, %r10, 0;
+        @%p2 st.global.u32 [%d2], %r12;""",
+    "the value read decides a branch": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; setp.eq.u32 %p2, %r10, 0;
+        @%p2 bra L; mov.u32 %r12, 1; L: @!%p1 st.global.u32 [%d2], %r12;""",
+    "the value is read behind a branch on data": """
+        ld.global.u32 %r10, [%d2]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L;
+        ld.global.u32 %r11, [%d1]; L: @%p1 st.global.u32 [%d1], %r10;
+        @!%p1 st.shared.u32 [%r4], %r11;""",
+    "the value read goes to an atomic": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; red.global.add.u32 [%d2], %r10;
+        """,
+    "the value read goes to another lane": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11;
+        shfl.sync.down.b32 %r12, %r10, 1, 31, -1; @!%p1 st.global.u32 [%d2], %r12;""",
+    "the value read goes into the carry": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r11; add.cc.u32 %r13, %r10, %r10;
+        addc.u32 %r12, %r11, %r11; @!%p1 st.global.u32 [%d2], %r12;""",
+    "equal but for the carry": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; selp.b32 %r12, %r10, %r11, %p1;
+        add.cc.u32 %r13, %r12, %r12; addc.u32 %r14, %r11, %r11; st.shared.u32 [%r4], %r14;""",
+    "loaded from different places": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; selp.b32 %r12, %r10, %r11, %p1;
+        st.shared.u32 [%r4], %r12;""",
+    "the same bytes, signed and not": """
+        ld.global.s8 %r10, [%d1]; ld.global.u8 %r11, [%d1]; selp.b32 %r12, %r10, %r11, %p1;
+        st.shared.u32 [%r4], %r12;""",
+    "operands in another order": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; selp.b32 %r12, %r10, %r11, %p1;
+        selp.b32 %r13, %r11, %r10, %p1; sub.u32 %r12, %r12, %r13; st.shared.u32 [%r4], %r12;""",
+    "loaded before and after a store": """
+        ld.global.u32 %r10, [%d1]; bar.sync 0; @%p1 st.global.u32 [%d1], %r1; bar.sync 0;
+        ld.global.u32 %r11, [%d1]; selp.b32 %r12, %r10, %r11, %p1; st.shared.u32 [%r4], %r12;""",
+    "a clock": "mov.u32 %r10, %clock; st.shared.u32 [%r4], %r10;",
+    "the lanes of each warp store different values to one place": """
+        ld.global.u32 %r10, [%d1]; st.shared.u32 [%r3], %r10;""",
+    "old values of an atomic, which differ": """
+        atom.global.add.u32 %r10, [%d2], 1; st.shared.u32 [%r4], %r11;
+        mov.u32 %r10, %r1; st.shared.u32 [%r4+128], %r10;""",
+    "different values, stored to global memory": """
+        add.u32 %r10, %r1, 5; st.global.u32 [%d1], %r10;""",
+    "what an atomic leaves": """
+        atom.global.exch.b32 %r10, [%d2], %r1; ld.global.u32 %r11, [%d2]; st.shared.u32 [%r4], %r11;
+        """,
+    "equal values, read by the other warp without a barrier": """
+        ld.global.u32 %r10, [%d1]; st.shared.u32 [%r4], %r10; ld.shared.u32 %r11, [%r4];
+        @%p1 st.global.u32 [%d2], %r11;""",
+    "a store under a guard that data decide": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 st.shared.u32 [%r4], %r10;""",
+}
+
+
+def verified(body: str, **more) -> Finding:
+    described, errors = read_launch_text(LAUNCH, "k.yaml")
+    assert errors == []
+    options = CodeOptions(schedules=2, **more)
+    (finding,) = verify_code(source_of(body), described, options, [], 0.0)
+    return finding
+
+
+def source_of(body: str) -> Source:
+    return Source("k.ptx", KERNEL.replace("BODY", body))
+
+
+@pytest.mark.parametrize("body", CLEAN.values(), ids=CLEAN)
+def test_what_cannot_show_is_no_race(body):
+    finding = verified(body)
+    assert finding.verdict is Verdict.VERIFIED, [item.headline for item in finding.diagnostics]
+    assert any("shown" in note for note in finding.notes)
+
+
+@pytest.mark.parametrize("body", CLEAN.values(), ids=CLEAN)
+def test_both_can_be_forbidden(body):
+    strict = chosen((("equal_writes", "refuse"), ("unused_reads", "refuse")))
+    assert verified(body, policies=strict).verdict is Verdict.REFUTED
+
+
+def test_global_memory_may_be_assumed():
+    body = RACES["different values, stored to global memory"]
+    assumed = chosen((("equal_writes", "assumed"),))
+    assert verified(body, policies=assumed).verdict is Verdict.VERIFIED
+
+
+def test_the_old_value_of_an_atomic_is_no_value_of_all_interleavings():
+    finding = verified("atom.global.add.u32 %r10, [%d2], 1; st.shared.u32 [%r4], %r10;")
+    assert finding.verdict is not Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("body", RACES.values(), ids=RACES)
+def test_what_may_show_stays_a_race(body):
+    finding = verified(body)
+    assert finding.verdict is Verdict.REFUTED
+    assert "TTN201" in [item.code for item in finding.diagnostics]
+
+
+STATEMENTS = (
+    "ld.global.u32 %A, [%d1];", "ld.global.u32 %A, [%d2];", "ld.shared.u32 %A, [%r4];",
+    "st.global.u32 [%d1], %A;", "st.shared.u32 [%r4], %A;", "st.shared.u32 [%r4], %A;",
+    "add.u32 %A, %B, %C;", "sub.u32 %A, %B, %C;", "mad.lo.u32 %A, %B, %C, %B;",
+    "selp.b32 %A, %B, %C, %p1;", "mov.u32 %A, %r1;", "prmt.b32 %A, %B, %C, 0x3210;",
+    "shfl.sync.bfly.b32 %A, %B, 1, 31, -1;", "bar.sync 0;", "bar.sync 0;",
+)  # fmt: skip
+GUARDED = ("ld", "st", "add", "mov")
+X, Y = 0x10000, 0x20000
+SCHEDULES = [(0, "turn"), *((seed, way) for way in ("turn", "starve", "ahead") for seed in (1, 2))]
+
+
+def random_body(random: Random) -> str:
+    lines = []
+    for _ in range(random.randint(4, 12)):
+        line = random.choice(STATEMENTS)
+        for place in "ABC":
+            line = line.replace(f"%{place}", random.choice(("%r10", "%r11", "%r12")))
+        if line.startswith(GUARDED) and random.random() < 0.4:
+            line = random.choice(("@%p1 ", "@!%p1 ")) + line
+        lines.append(line)
+    return "\n".join([*lines, "bar.sync 0;", "ld.shared.u32 %r10, [%r4];",
+                      "@%p1 st.global.u32 [%d2], %r10;"])  # fmt: skip
+
+
+def results(body: str) -> set[bytes]:
+    """What the kernel leaves in memory under some schedules, with random inputs."""
+    module, _ = parse_source(source_of(body))
+    assert module is not None
+    data = Random(7).randbytes(128), Random(8).randbytes(128)
+    found = set()
+    for seed, schedule in SCHEDULES:
+        memory = {X: data[0], Y: data[1]}
+        parameters = tuple(LaunchParameter(struct.pack("<Q", at)) for at in (X, Y))
+        launch = Launch("k", (1, 1, 1), (64, 1, 1), (1, 1, 1), 0, parameters, {}, memory, ())
+        asked = CoreOptions(threads=1, schedule=schedule)
+        done, findings = compute(module, launch, Options(seed=seed), asked=asked)
+        assert done is not None, findings
+        found.add(done.contents(X, 128)[0] + done.contents(Y, 128)[0])
+    return found
+
+
+def test_what_is_verified_leaves_the_same_memory_under_every_schedule():
+    seen: Counter[str] = Counter()
+    for seed in range(part(400)):
+        body = random_body(Random(seed))
+        finding = verified(body)
+        kind = finding.verdict.value
+        if any("shown" in note for note in finding.notes):
+            kind += ", shown"
+        seen[kind] += 1
+        if finding.verdict is Verdict.VERIFIED:
+            assert len(results(body)) == 1, body
+        elif finding.verdict is Verdict.REFUTED and seen[kind] <= 60:
+            seen["differ"] += len(results(body)) > 1
+    assert seen["verified, shown"] >= part(20) and seen["verified"] >= part(20)
+    assert seen["differ"] >= part(20)  # the schedules do show races

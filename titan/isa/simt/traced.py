@@ -1,0 +1,465 @@
+"""Which accesses write the same value, and which loads are used for nothing.
+
+A run has concrete control and opaque data. It is made once more, on the Python machine, with a
+*number* for every opaque value: values get one number if instructions of one form make them of
+values of the same numbers, or are loaded from bytes of one mark (`traced_memory.py`). So two
+stores of one number write the same bytes in every interleaving, as long as what was loaded for them
+is ordered; where it is not, that race is reported by itself.
+
+Beside its number, a value knows the execution of an instruction that it comes from. What decides
+control, an address or an asynchronous operation, or is stored, is *used*, and so is all that it was
+made from. A load that is not used may read anything.
+
+Nothing is shown (values get new numbers, loads count as used) of: atomics, accesses that are not
+weak, carries between instructions, asynchronous operations but wgmma and bulk stores, memory of one
+thread, and what lies behind a branch on opaque data. The trace is refused where an address is
+unknown or the events differ from those of the run that it explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from titan.isa.ptx.module import Address, Instruction, Negated, Operand, Pair, PtxRegister, Vector
+from titan.isa.simt import events as ev
+from titan.isa.simt.accesses import place
+from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.operations import PURE, DecodedStep, Op
+from titan.isa.simt.outcome import Ending, Policy, PreparedLaunch, Run, TracedAccesses
+from titan.isa.simt.state import Fragment, Warp
+from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
+from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
+
+INSTRUCTIONS_MAX = 50_000  # of a run that is made again
+UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.FUNCTION_OPAQUE)
+ADDRESS_MASK = (1 << 64) - 1
+WARPGROUP_WARPS = 4
+SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
+CARRYING = ("addc", "subc", "madc")
+
+_ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
+
+# Every lane's result is made of the operands of all lanes.
+_ACROSS = frozenset({Op.VOTE, Op.MATCH, Op.REDUX, Op.COLLECTIVE})
+# The first two operands may change places, bit for bit.
+_COMMUTING = frozenset(
+    {
+        Op.ADD, Op.MUL_LOW, Op.MUL_HIGH, Op.MUL_WIDE, Op.MAD_LOW, Op.MAD_HIGH, Op.MAD_WIDE, Op.FMA,
+        Op.MIN, Op.MAX, Op.AND, Op.OR, Op.XOR,
+    }
+)  # fmt: skip
+# Operations whose operands go into registers and nowhere else.
+_FLOW = PURE | _ACROSS | {Op.SHUFFLE, Op.LOAD, Op.LOAD_MATRIX, Op.WGMMA}
+_COPIES = (ev.RecordedOperation.BULK_COPY, ev.RecordedOperation.TENSOR_COPY)
+_LOADS = frozenset({Op.LOAD, Op.LOAD_MATRIX})
+_STORES = frozenset({Op.STORE, Op.STORE_MATRIX})
+
+
+def traced(run: Run) -> TracedAccesses | None:
+    """What is shown of the accesses of a finished run; None if nothing is."""
+    made = run.prepared
+    if made is None or run.outcome.ending is not Ending.FINISHED:
+        return None
+    if run.instructions > INSTRUCTIONS_MAX:
+        return None
+    machine = TracingExecution(made)
+    again = machine.run()
+    if machine.unsure or list(again.events) != list(run.events) or again.outcome != run.outcome:
+        return None
+    if any(isinstance(event, ev.Assumption) and event.policy in UNTRACED for event in run.events):
+        return None
+    return TracedAccesses(machine.written, frozenset(machine.unused()))
+
+
+@dataclass(slots=True)
+class _Executed:
+    """The instruction that is being executed. `certain`: no lane's guard is opaque."""
+
+    warp: Warp
+    step: DecodedStep
+    pc: int
+    node: int
+    operands: list[Value]
+    before: list[Value]
+    certain: bool
+    content: dict[int, int] = field(default_factory=dict)  # numbers of operands; see below
+
+
+class TracingExecution(SimtExecution):
+    """A run with numbered values. `written`: by event, the number of what a weak store wrote."""
+
+    def __init__(self, made: PreparedLaunch) -> None:
+        self.numbers = ValueNumbers()
+        self.current: _Executed | None = None
+        super().__init__(made.code, made.layout, made.launch, made.options)
+        self.forms = [self.numbers.of(("form", _form(item))) for item in made.instructions]
+        self.carries = frozenset(
+            number
+            for number, item in enumerate(made.instructions)
+            if item.opcode in CARRYING or "cc" in item.modifiers
+        )
+        self.parameters = TracedBytes(self.parameters.size, self.numbers)
+        self.memory = self.global_memory = TracedSparse(self.numbers)
+        self._fill_memory()
+        self.load_parameters(list(made.parameters))
+        self.written: dict[int, int] = {}
+        self.unsure = False
+        self._nodes = 0
+        self._made_of: dict[int, set[int]] = {}
+        self._used: set[int] = set()
+        self._reads: dict[int, list[int]] = {}
+
+    def start_cluster(self, numbers: tuple[int, ...]) -> None:
+        """As any cluster, with traced shared memory."""
+        super().start_cluster(numbers)
+        for cta in self.clusters[-1].ctas:
+            cta.shared = TracedBytes(cta.shared.size, self.numbers)
+
+    # -------------------------------------------------------------------------- execution
+
+    def step(self, fragment: Fragment) -> bool:
+        """Execute one instruction, and note what it uses and makes."""
+        pc, warp = fragment.pc, fragment.warp
+        step = self.steps[pc]
+        self._nodes += 1
+        guard = warp.registers[step.guard] if step.guard >= 0 else 1
+        # More lanes than these of the fragment may take part; nobody else's guard matters.
+        holds, maybe = self.guarded(warp, step, warp.live) if step.guard >= 0 else (warp.live, 0)
+        now = _Executed(
+            warp,
+            step,
+            pc,
+            self._nodes,
+            [warp.registers[register] for register in step.args if register >= 0],
+            [warp.registers[register] for register in step.out if register >= 0],
+            not maybe,
+        )
+        if holds or maybe:
+            self._note_operands(now, guard)
+        outer, self.current, self.numbers.node = self.current, now, now.node
+        first = len(self.events)
+        try:
+            return super().step(fragment)
+        finally:
+            self._note_accesses(now, self.events[first:])
+            self.current = outer
+            self.numbers.node = outer.node if outer is not None else 0
+
+    def _note_operands(self, now: _Executed, guard: Value) -> None:
+        sources = nodes_of([*now.operands, guard])
+        if now.step.op is Op.WGMMA or not now.certain:
+            sources |= nodes_of(now.before)
+        doubtful = not now.certain or _opaque(now.operands)
+        if doubtful and now.step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
+            self._used |= nodes_of(now.warp.registers)
+        if now.step.op in _FLOW and now.pc not in self.carries:
+            if sources:
+                self._made_of[now.node] = sources
+        else:
+            self._used |= sources
+        if now.step.op in _LOADS:
+            self._used |= nodes_of(now.operands)
+
+    def _note_accesses(self, now: _Executed, events: list[ev.Event]) -> None:
+        if now.step.op is Op.ATOMIC:
+            for event in events:
+                if isinstance(event, ev.AccessEvent):
+                    self.forget(event.footprint)
+        if now.step.op in (Op.BULK_COPY, Op.TENSOR_COPY):
+            for event in events:
+                if isinstance(event, ev.AsynchronousEvent):
+                    self._note_bulk_store(event)
+        if now.step.op not in _LOADS | _STORES:
+            return
+        accesses = [event for event in events if isinstance(event, ev.AccessEvent)]
+        if now.step.op is Op.STORE_MATRIX and accesses:
+            self._store_rows(now, accesses[0].lanes)
+        for event in accesses:
+            if event.semantics is not ev.AccessSemantics.WEAK:
+                self._used.add(now.node)
+                if now.step.op in _STORES:
+                    self.forget(event.footprint)
+            elif now.step.op in _STORES:
+                self.written[event.sequence] = self.content(event.footprint)
+            else:
+                self._reads.setdefault(now.node, []).append(event.sequence)
+                if self.maybe or self._gave_known(now, event.lanes):
+                    self._used.add(now.node)
+
+    def _note_bulk_store(self, event: ev.AsynchronousEvent) -> None:
+        """A copy of shared to global memory: what it writes is what its source holds."""
+        if event.kind not in _COPIES or event.completes or len(event.effects) != 2:
+            return
+        source, target = sorted(event.effects, key=lambda effect: effect.mode)
+        spaces = source.footprint.space, target.footprint.space
+        if source.mode is not ev.Mode.READ or spaces != (MemorySpace.SHARED, MemorySpace.GLOBAL):
+            return
+        if event.clipped and not _boxes_fit(self.launch):
+            return
+        ranges = source.footprint.ranges()
+        first = ranges[0][0]
+        layout = first % SWIZZLE_BYTES, tuple((low - first, high - first) for low, high in ranges)
+        key = "copied", event.tensor_map, layout, self.content(source.footprint)
+        self.written[event.sequence] = self.numbers.of(key)
+
+    @staticmethod
+    def _gave_known(now: _Executed, lanes: int) -> bool:
+        """Whether a load gave a number, whose use is not followed."""
+        values = [now.warp.registers[register] for register in now.step.out if register >= 0]
+        return any(
+            isinstance(lane(value, index), int) for value in values for index in lanes_of(lanes)
+        )
+
+    def _store_rows(self, now: _Executed, mask: int) -> None:
+        """stmatrix: each row is made of the sources of all lanes."""
+        space, offset, size, rows = now.step.flags
+        keys = _keys(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
+        sources = None if keys is None else self.numbers.of(("sources", mask, keys))
+        places: dict[tuple[int, int], list[int]] = {}
+        for index in range(rows):
+            address = lane(now.operands[0], index)
+            if isinstance(address, Opaque):
+                return
+            where = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
+            cta = where[1]
+            if cta is not None and 0 <= where[2] <= cta.shared.size - size:
+                places.setdefault((cta.number, where[2]), []).append(index)
+        for (number_of_cta, at), indices in places.items():
+            known = len(indices) == 1 and sources is not None
+            key = (self.forms[now.pc], "row", indices[0], sources)
+            number = self.numbers.of(key) if known else self.numbers.fresh()
+            self.shared_of(number_of_cta).write(at, size, Traced(now.pc, number, now.node))
+
+    # -------------------------------------------------------------------------- registers
+
+    def write(self, warp: Warp, register: int, value: Value, mask: int, marks: int = 0) -> None:
+        """Write a register; what is opaque gets its number."""
+        if register >= 0 and mask:
+            value = self._numbered(register, value, mask)
+        super().write(warp, register, value, mask, marks)
+
+    def _numbered(self, register: int, value: Value, mask: int) -> Value:
+        now = self.current
+        if isinstance(value, int):
+            return value
+        items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
+        if now is not None and isinstance(value, Opaque) and _alike(now):
+            index = lanes_of(mask)[0]
+            moved = isinstance(value, Traced) and _moves(now, index)
+            if moved or self._key(now, register, items[index], index, mask) is not None:
+                return self._number_of(now, register, items[index], index, mask)
+        for index in lanes_of(mask):
+            items[index] = self._number_of(now, register, items[index], index, mask)
+        found = uniform(items, mask)
+        return items if found is None else found
+
+    def _number_of(
+        self, now: _Executed | None, register: int, value: Scalar, index: int, mask: int
+    ) -> Scalar:
+        """The value of one lane."""
+        if isinstance(value, int):
+            return value
+        if now is None:
+            return Traced(value.site, self.numbers.fresh(), 0)
+        if isinstance(value, Traced) and now.certain and _moves(now, index):
+            return value
+        key = self._key(now, register, value, index, mask)
+        number = self.numbers.fresh() if key is None else self.numbers.of(key)
+        return Traced(value.site, number, now.node)
+
+    def _key(
+        self, now: _Executed, register: int, value: Scalar, index: int, mask: int
+    ) -> object | None:
+        """What the value of a lane is made of; None if that is not followed."""
+        step = now.step
+        if not now.certain or now.pc in self.carries or self.maybe or register not in step.out:
+            return None
+        result = self.forms[now.pc], step.out.index(register)
+        if step.op in PURE:
+            lanes = _keys([v[index] if isinstance(v, list) else v for v in now.operands])
+            if lanes is not None and step.op in _COMMUTING and lanes[0] > lanes[1]:
+                lanes = (lanes[1], lanes[0], *lanes[2:])
+            return None if not lanes else (*result, *lanes)
+        if step.op is Op.LOAD:
+            weak = step.flags[2] == int(ev.AccessSemantics.WEAK)
+            if weak and isinstance(value, Traced):
+                return "ld", step.flags[4:], value.number
+            return None
+        if step.op in _ACROSS:
+            sources = self._of_all(now, mask)
+            return None if sources is None else (result, index, sources)
+        if step.op is Op.LOAD_MATRIX:
+            read = self._rows_read(now, mask)
+            return None if read is None else (result, index, read)
+        if step.op is Op.WGMMA:
+            return self._product(now, result, index, mask)
+        return None
+
+    def _of_all(self, now: _Executed, mask: int) -> int | None:
+        """One number for the operands of all lanes."""
+        if _ALL_LANES not in now.content:
+            keys = _keys(
+                lane(operand, index) for operand in now.operands for index in lanes_of(mask)
+            )
+            now.content[_ALL_LANES] = 0 if keys is None else self.numbers.of(("all", mask, keys))
+        return now.content[_ALL_LANES] or None
+
+    def _rows_read(self, now: _Executed, mask: int) -> int | None:
+        """One number for the rows that ldmatrix reads, in their order."""
+        if _ROWS not in now.content:
+            space, offset, size, rows = now.step.flags
+            found: list[int] = []
+            for index in lanes_of(mask & ((1 << rows) - 1)):
+                address = lane(now.operands[0], index)
+                if isinstance(address, Opaque):
+                    return None
+                where = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
+                if where[1] is None:
+                    return None
+                found += self.shared_of(where[1].number).content(where[2], size)
+            now.content[_ROWS] = self.numbers.of(("rows", mask, tuple(found)))
+        return now.content[_ROWS]
+
+    def _product(
+        self, now: _Executed, result: tuple[object, int], index: int, mask: int
+    ) -> object | None:
+        """wgmma: of its operands in memory, the registers of all lanes, and the accumulator."""
+        if _MATRICES not in now.content:
+            last = self.events[-1]
+            if not isinstance(last, ev.AsynchronousEvent):
+                return None
+            if not last.accumulates:
+                now.before = []
+            reads = tuple(self.content(effect.footprint) for effect in last.effects)
+            now.content[_MATRICES] = self.numbers.of(("operands", reads))
+        if index not in now.content:
+            sums = _keys(lane(value, index) for value in now.before)
+            sources = self._of_all(now, mask)
+            warp = now.warp.index % WARPGROUP_WARPS
+            key = result[0], index, warp, now.content[_MATRICES], sources, sums
+            known = sums is not None and sources is not None
+            now.content[index] = self.numbers.of(key) if known else 0
+        return (result[1], now.content[index]) if now.content[index] else None
+
+    # ----------------------------------------------------------------------------- memory
+
+    def content(self, footprint: Footprint) -> int:
+        """One number for what a footprint holds now."""
+        found: list[int] = []
+        for low, high in footprint.ranges():
+            if footprint.space is MemorySpace.GLOBAL:
+                found += self.global_memory.content(low, high - low)
+            else:
+                found += self.shared_of(footprint.cta).content(low, high - low)
+        return self.numbers.of(("content", tuple(found)))
+
+    def forget(self, footprint: Footprint) -> None:
+        """Another interleaving may leave other values here; if they are known, nothing is shown."""
+        for low, high in footprint.ranges():
+            if footprint.space is MemorySpace.GLOBAL:
+                known = self.global_memory.renew(low, high - low)
+            else:
+                known = self.shared_of(footprint.cta).renew(low, high - low)
+            self.unsure = self.unsure or known
+
+    def shared_of(self, cta: int) -> TracedBytes:
+        """The shared memory of a CTA."""
+        shared = self.ctas[cta].shared
+        assert isinstance(shared, TracedBytes)
+        return shared
+
+    # ------------------------------------------------------------------------------- uses
+
+    def unused(self) -> Iterable[int]:
+        """The weak loads, by their events, of which nothing is used."""
+        waiting, used = list(self._used), set(self._used)
+        while waiting:
+            for source in self._made_of.get(waiting.pop(), ()):
+                if source not in used:
+                    used.add(source)
+                    waiting.append(source)
+        for node, events in self._reads.items():
+            if node not in used:
+                yield from events
+
+
+def nodes_of(values: Iterable[Value]) -> set[int]:
+    """The executions that values come from."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, Traced):
+            found.add(value.node)
+        elif isinstance(value, list):
+            found.update(item.node for item in value if isinstance(item, Traced))
+    return found
+
+
+def _opaque(values: Iterable[Value]) -> bool:
+    return any(
+        isinstance(item, Opaque)
+        for value in values
+        for item in (value if isinstance(value, list) else (value,))
+    )
+
+
+def _keys(values: Iterable[Scalar]) -> tuple[int, ...] | None:
+    """The numbers of values, and what is known as negative ones; None where one is not traced."""
+    found = []
+    for value in values:
+        if isinstance(value, Traced):
+            found.append(value.number)
+        elif isinstance(value, int):
+            found.append(~value)
+        else:
+            return None
+    return tuple(found)
+
+
+def _alike(now: _Executed) -> bool:
+    """Whether all lanes compute the same."""
+    lists = any(isinstance(operand, list) for operand in now.operands)
+    return now.step.op in PURE and now.certain and bool(now.operands) and not lists
+
+
+def _moves(now: _Executed, index: int) -> bool:
+    """Whether the instruction hands a value on as it is."""
+    op = now.step.op
+    if op is Op.SELP:
+        return isinstance(lane(now.operands[2], index), int)
+    return op in (Op.MOV, Op.SHUFFLE)
+
+
+def _form(instruction: Instruction) -> object:
+    """What an instruction computes of its registers, wherever it stands."""
+    return instruction.name, tuple(_shape(operand) for operand in instruction.operands)
+
+
+def _shape(operand: Operand) -> object:
+    """An operand with all registers alike; of an address nothing, since what is there is keyed."""
+    match operand:
+        case PtxRegister():
+            return "register"
+        case Address():
+            return "address"
+        case Vector(items=items):
+            return tuple(_shape(item) for item in items)
+        case Pair(first=first, second=second):
+            return "pair", _shape(first), _shape(second)
+        case Negated(operand=inner):
+            return "not", _shape(inner)
+    return operand
+
+
+def _boxes_fit(launch: Launch) -> bool:
+    """Whether no box is larger than its tensor, so that none is clipped on two sides at once.
+
+    Then what is left of a clipped box says where the box lies.
+    """
+    return all(
+        not map_.pixels
+        and all(box <= size for box, size in zip(map_.box, map_.dimensions, strict=True))
+        for map_ in launch.maps()
+    )
