@@ -12,7 +12,12 @@ from tests.emulated.test_machine import SCALE
 from titan.cli.main import run
 from titan.emulated.cuda.fatbin import LZ4, MAGIC, ZSTD, entries, ptx_of
 from titan.emulated.cuda.library import NAME, library
+from titan.emulated.machine import LaunchQueue
+from titan.emulated.memory import OwnMemory
+from titan.emulated.modules import LoadedModule, load, made_resident
+from titan.emulated.settings import CheckMode, EmulationSettings
 from titan.foundation.errors import UserError
+from titan.isa.numbers.device import LaunchShape
 from titan.validate.compare.compile import nvcc
 
 COMPILER = shutil.which("cc")
@@ -185,3 +190,117 @@ def test_a_program_of_nvcc_runs(tmp_path, capfd):
     assert run(["run", made, "101"]) == 1
     shown = capfd.readouterr()
     assert "TTN218" in shown.err and "main.cu:7:" in shown.err
+
+
+VARIABLES = r"""
+#include <cstdio>
+__device__ int counter = 5;
+__device__ int *where = &counter;
+__constant__ float factors[4] = {1, 2, 3, 4};
+__global__ void count(const int *steps) { if (threadIdx.x == 0) *where += *steps; }
+__global__ void scale(float *x) { x[threadIdx.x] *= factors[threadIdx.x % 4]; }
+int main()
+{
+    int found = 0, *steps;
+    float given[4] = {10, 20, 30, 40}, *x;
+    size_t bytes = 0;
+    cudaMallocManaged(&steps, sizeof *steps);
+    cudaMallocManaged(&x, 64 * sizeof *x);
+    *steps = 3;
+    for (int i = 0; i < 64; i++) x[i] = 1;
+    count<<<1, 32>>>(steps);
+    cudaDeviceSynchronize();
+    *steps = 4;
+    count<<<1, 32>>>(steps);
+    cudaMemcpyFromSymbol(&found, counter, sizeof found);
+    if (found != 12) return 1;
+    cudaGetSymbolSize(&bytes, factors);
+    if (bytes != sizeof given) return 2;
+    scale<<<1, 64>>>(x);
+    cudaMemcpyToSymbol(factors, given + 2, 8, 8);
+    scale<<<1, 64>>>(x);
+    cudaDeviceSynchronize();
+    if (x[0] != 1 || x[1] != 4 || x[2] != 90 || x[63] != 160) return 3;
+    if (cudaMemcpyToSymbol(factors, given, 16, 4) == 0) return 4;
+    cudaGetLastError();
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    cudaStreamCreate(&stream);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    count<<<1, 32, 0, stream>>>(steps);
+    cudaMemsetAsync(x, 0, 8, stream);
+    cudaStreamEndCapture(stream, &graph);
+    cudaMemcpyFromSymbol(&found, counter, sizeof found);
+    if (found != 12 || x[0] != 1) return 5;
+    cudaGraphInstantiate(&ready, graph, 0);
+    for (int i = 0; i < 3; i++) cudaGraphLaunch(ready, stream);
+    cudaStreamSynchronize(stream);
+    cudaMemcpyFromSymbol(&found, counter, sizeof found);
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaFree(x);
+    printf("%d %g\n", found, (double)given[0]);
+    return cudaGetLastError() || found != 24;
+}
+"""
+
+
+@without_cc
+@pytest.mark.heavy
+@pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+def test_variables_managed_memory_and_graphs(tmp_path, capfd):
+    assert run(["cuda-flags"]) == 0
+    flags = capfd.readouterr().out.split()
+    source = tmp_path / "main.cu"
+    source.write_text(VARIABLES)
+    made = str(tmp_path / "main")
+    subprocess.run([str(nvcc()), str(source), *flags, "-o", made], check=True)
+    assert run(["run", made]) == 0
+    shown = capfd.readouterr()
+    assert shown.out == "24 10\n"
+    assert shown.err == "titan: 7 launches computed: 7 verified\n"
+
+
+COUNTER = """.version 8.7
+.target sm_90a
+.address_size 64
+.const .align 4 .b8 steps[8] = {3, 0, 0, 0, 4, 0, 0, 0};
+.global .align 4 .u32 counter = 5;
+.global .align 8 .u64 where = counter;
+.visible .entry count(.param .u64 unused)
+{
+    .reg .b32 %r<4>; .reg .b64 %d<2>;
+    ld.global.u64 %d1, [where];
+    ld.const.u32 %r1, [steps+4];
+    ld.global.u32 %r2, [%d1];
+    add.u32 %r2, %r2, %r1;
+    st.global.u32 [%d1], %r2;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("check", list(CheckMode))
+def test_variables_of_a_module_live_as_long_as_the_program(check):
+    memory = OwnMemory()
+    memory.allocate(100)
+    queue = LaunchQueue.of(EmulationSettings(check=check))
+    first, second = (made_resident(load(COUNTER), memory) for _ in range(2))
+    shape = LaunchShape((1, 1, 1), (1, 1, 1))
+
+    def value(loaded: LoadedModule, name: str) -> int:
+        place = loaded.resident.named[name]
+        return int.from_bytes(memory.read(place.address, place.size_bytes), "little")
+
+    for loaded in (first, first, second):
+        queue.run(loaded, loaded.entry(None), shape, [bytes(8)], {}, memory)
+    assert (value(first, "counter"), value(second, "counter")) == (13, 9)
+    assert value(first, "where") == first.resident.named["counter"].address
+    memory.write(first.resident.named["steps"].address + 4, (100).to_bytes(4, "little"))
+    queue.run(first, first.entry(None), shape, [bytes(8)], {}, memory)
+    assert (value(first, "counter"), value(second, "counter")) == (113, 9)
+    alone = load(COUNTER)
+    assert alone.resident is None
+    queue.run(alone, alone.entry(None), shape, [bytes(8)], {}, memory)
+    assert (value(first, "counter"), value(second, "counter")) == (113, 9)

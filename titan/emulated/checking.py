@@ -55,7 +55,7 @@ class LaunchChecker:
         """
         shape = (
             loaded.digest, function.name, launch.grid, launch.block, launch.cluster,
-            launch.dynamic_shared_bytes,
+            launch.dynamic_shared_bytes, launch.module,
         )  # fmt: skip
         if self.settings.check is CheckMode.OFF or (
             self.settings.check is CheckMode.FIRST and shape in self._seen

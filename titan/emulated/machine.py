@@ -73,6 +73,7 @@ class LaunchQueue:
         launch = Launch(
             function.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
             tuple(LaunchParameter(data) for data in parameters), maps, {}, allocations,
+            None if loaded.resident is None else loaded.resident.memory(memory.read),
         )  # fmt: skip
 
         def contents() -> Launch:

@@ -77,9 +77,11 @@ class OwnMemory:
     starts: list[int] = field(default_factory=list)
     end: int = FIRST_ADDRESS
 
-    def allocate(self, size_bytes: int, data: bytes | None = None) -> int:
+    def allocate(
+        self, size_bytes: int, data: bytes | None = None, alignment: int = ALIGNMENT_BYTES
+    ) -> int:
         """The address of new memory, with these bytes or with FRESH ones."""
-        start = -(-(self.end + 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        start = -(-(self.end + 1) // alignment) * alignment
         self.blocks[start] = bytearray(bytes((FRESH,)) * size_bytes if data is None else data)
         self.starts.append(start)
         self.end = start + size_bytes

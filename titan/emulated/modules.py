@@ -4,29 +4,63 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from titan.emulated.faults import refused
+from titan.emulated.memory import OwnMemory
 from titan.emulated.source_lines import SourceLines
 from titan.foundation.source.span import Source
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.places import CodePlaces
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.launch import ModuleMemory
+from titan.isa.simt.layout import MODULE_BASE, variables_of
 from titan.isa.simt.run import find_entry
 
 KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleVariable:
+    """A variable of a module in memory: its address and bytes."""
+
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentVariables:
+    """The variables of a module that a program has loaded; None where there are none of a kind.
+
+    Constant ones are global memory for the host, and each launch gets their bytes.
+    """
+
+    globals: ModuleVariable | None
+    constants: ModuleVariable | None
+    named: Mapping[str, ModuleVariable]
+
+    def memory(self, read: Callable[[int, int], bytes]) -> ModuleMemory:
+        """What a launch gets of them; `read` gives bytes of global memory."""
+        start = MODULE_BASE if self.globals is None else self.globals.address
+        held = self.constants
+        return ModuleMemory(start, b"" if held is None else read(held.address, held.size_bytes))
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedModule:
-    """A module of PTX; `name` stands in diagnostics, `digest` names its text."""
+    """A module of PTX; `name` stands in diagnostics, `digest` names its text. `resident`: where its
+    variables are; None: they have their initial values in each launch.
+    """
 
     module: Module
     source: Source
     places: CodePlaces
     lines: SourceLines
     digest: str
+    resident: ResidentVariables | None = None
 
     def entry(self, name: str | None) -> Function:
         """The entry of a name, or the only one. Raises LaunchError."""
@@ -38,6 +72,28 @@ class LoadedModule:
     def kernel(self, function: Function) -> CodeKernel:
         """An entry as the front ends take it."""
         return CodeKernel(self.module, self.source, function)
+
+
+def made_resident(loaded: LoadedModule, memory: OwnMemory) -> LoadedModule:
+    """The module with memory for its variables, which lives as long as that of the program."""
+    sizes = variables_of(loaded.module, 0)
+    blocks = [
+        ModuleVariable(memory.allocate(len(data), data), len(data)) if data else None
+        for data in (sizes.globals, sizes.constants)
+    ]
+    starts = {
+        space: 0 if block is None else block.address
+        for space, block in zip((MemorySpace.GLOBAL, MemorySpace.CONSTANT), blocks, strict=True)
+    }
+    found = variables_of(loaded.module, starts[MemorySpace.GLOBAL])
+    for block, data in zip(blocks, (found.globals, found.constants), strict=True):
+        if block is not None:
+            memory.write(block.address, data)
+    named = {
+        name: ModuleVariable(starts[space] + offset, size)
+        for name, (space, offset, size) in found.places.items()
+    }
+    return replace(loaded, resident=ResidentVariables(blocks[0], blocks[1], named))
 
 
 _LOADED: OrderedDict[tuple[str, str], LoadedModule] = OrderedDict()

@@ -14,8 +14,8 @@ from enum import IntEnum
 
 from titan.emulated.cuda.fatbin import ptx_of
 from titan.emulated.machine import LaunchQueue
-from titan.emulated.memory import OwnMemory
-from titan.emulated.modules import LoadedModule, load
+from titan.emulated.memory import ALIGNMENT_BYTES, OwnMemory
+from titan.emulated.modules import LoadedModule, load, made_resident
 from titan.emulated.parameters import Maps, name_map
 from titan.foundation.errors import TitanError, UserError
 from titan.isa.numbers.device import LaunchError, LaunchShape
@@ -42,6 +42,7 @@ class DriverRequest(IntEnum):
     FUNCTION = 12
     NAME = 13
     UNSUPPORTED = 14
+    VARIABLE = 15
 
 
 class DriverStatus(IntEnum):
@@ -113,6 +114,7 @@ class DeviceServer:
             DriverRequest.SET: self._set,
             DriverRequest.ATTRIBUTE: self._attribute, DriverRequest.TENSOR_MAP: self._tensor_map,
             DriverRequest.NAME: self._name, DriverRequest.UNSUPPORTED: self._unsupported,
+            DriverRequest.VARIABLE: self._variable,
         }  # fmt: skip
         found = answers.get(operation)
         if found is None:
@@ -123,13 +125,25 @@ class DeviceServer:
 
     def _load(self, words: Sequence[int], data: bytes) -> Answer:
         text = ptx_of(data, self.queue.settings.model.architecture)
-        self.modules.append(load(text, f"module{len(self.modules)}.ptx"))
+        loaded = load(text, f"module{len(self.modules)}.ptx")
+        self.modules.append(made_resident(loaded, self.memory))
         return (len(self.modules),), b""
 
-    def _kernel(self, words: Sequence[int], data: bytes) -> Answer:
-        if not 1 <= words[0] <= len(self.modules):
+    def _module(self, number: int) -> LoadedModule:
+        if not 1 <= number <= len(self.modules):
             raise _Refused(DriverStatus.INVALID_IMAGE)
-        loaded, name = self.modules[words[0] - 1], data.decode("utf-8", "replace")
+        return self.modules[number - 1]
+
+    def _variable(self, words: Sequence[int], data: bytes) -> Answer:
+        resident = self._module(words[0]).resident
+        name = data.decode("utf-8", "replace")
+        if resident is None or name not in resident.named:
+            raise _Refused(DriverStatus.NOT_FOUND)
+        found = resident.named[name]
+        return (found.address, found.size_bytes), b""
+
+    def _kernel(self, words: Sequence[int], data: bytes) -> Answer:
+        loaded, name = self._module(words[0]), data.decode("utf-8", "replace")
         for function in loaded.module.entries():
             if function.name == name and not function.declared:
                 self.kernels.append((loaded, function))
@@ -164,7 +178,8 @@ class DeviceServer:
         if held + words[0] > self.queue.settings.model.memory_bytes:
             raise _Refused(DriverStatus.OUT_OF_MEMORY)
         try:
-            return (self.memory.allocate(words[0]),), b""
+            alignment = max((ALIGNMENT_BYTES, *words[1:]))
+            return (self.memory.allocate(words[0], None, alignment),), b""
         except MemoryError:
             raise _Refused(DriverStatus.OUT_OF_MEMORY) from None
 

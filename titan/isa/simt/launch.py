@@ -62,6 +62,16 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleMemory:
+    """Where the variables of a module are while it is loaded: the address of its global ones, whose
+    bytes are global memory of the launch, and the bytes of its constant ones.
+    """
+
+    start: int
+    constants: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One launch of one entry.
 
@@ -69,6 +79,7 @@ class Launch:
     128 bytes in memory. `memory` is what is known of global memory at the start, by address.
     `allocations`, if any are given, bound what may be touched (memory of tensor maps is added);
     without any, global memory has no bounds. `entry` None: the only one of the module.
+    `module` None: the variables of the module have their initial values.
     """
 
     entry: str | None
@@ -80,6 +91,7 @@ class Launch:
     tensor_maps: Mapping[bytes, LaunchTensorMap] = field(default_factory=dict)
     memory: Mapping[int, bytes | memoryview] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
+    module: ModuleMemory | None = None
 
     @property
     def threads(self) -> int:

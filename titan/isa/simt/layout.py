@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from titan.isa.ptx.module import Function, Module, StateSpace, Variable
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.launch import ModuleMemory
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
@@ -74,12 +75,13 @@ def _align(value: int, alignment: int) -> int:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, start: int = MODULE_BASE) -> None:
+        self.start = start
         self.places: dict[tuple[str, str], tuple[MemorySpace, int]] = {}
         self.next = {
             MemorySpace.SHARED: RESERVED_BYTES,
             MemorySpace.CONSTANT: 0,
-            MemorySpace.GLOBAL: MODULE_BASE,
+            MemorySpace.GLOBAL: start,
             MemorySpace.LOCAL: 0,
         }
         self.dynamic: list[tuple[str, Variable]] = []
@@ -106,12 +108,46 @@ class _Builder:
                 )
         return bytes(data)
 
+    def module_variables(self, module: Module) -> None:
+        for variable in module.variables:
+            self.place("", variable, SPACES[variable.space])
 
-def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> MemoryLayout:
-    """Places everything that the entry and the functions that it may call can name."""
-    build = _Builder()
-    for variable in module.variables:
-        build.place("", variable, SPACES[variable.space])
+
+@dataclass(frozen=True, slots=True)
+class ModuleVariables:
+    """Variables of a module: (space, offset, bytes) by name; the initial bytes of both spaces."""
+
+    places: dict[str, tuple[MemorySpace, int, int]]
+    globals: bytes
+    constants: bytes
+
+
+def variables_of(module: Module, start: int) -> ModuleVariables:
+    """Global and constant variables of a module whose global ones begin at an address."""
+    build = _Builder(start)
+    build.module_variables(module)
+    first = {MemorySpace.GLOBAL: start, MemorySpace.CONSTANT: 0}
+    data = {space: bytearray(build.next[space] - at) for space, at in first.items()}
+    places = {}
+    for space, at, size, variable in build.initial:
+        offset, initial = at - first[space], build.bytes_of(variable)
+        data[space][offset : offset + len(initial)] = initial
+        places[variable.name] = (space, offset, size)
+    return ModuleVariables(
+        places, bytes(data[MemorySpace.GLOBAL]), bytes(data[MemorySpace.CONSTANT])
+    )
+
+
+def lay_out(
+    module: Module, entry: Function, dynamic_bytes: int, held: ModuleMemory | None = None
+) -> MemoryLayout:
+    """Places everything that the entry and the functions that it may call can name. `held`: the
+    variables of the module, which are elsewhere then.
+    """
+    build = _Builder(MODULE_BASE if held is None else held.start)
+    build.module_variables(module)
+    if held is not None:
+        build.initial.clear()
     for function in module.functions:
         if function.entry and function is not entry:
             continue
@@ -132,13 +168,16 @@ def lay_out(module: Module, entry: Function, dynamic_bytes: int) -> MemoryLayout
     for owner, variable in build.dynamic:
         build.places[(owner, variable.name)] = (MemorySpace.SHARED, dynamic_start)
     initial = [(s, at, size, build.bytes_of(v)) for s, at, size, v in build.initial]
+    constants = {at: data for s, at, _, data in initial if s is MemorySpace.CONSTANT}
+    if held is not None:
+        constants[0] = held.constants
     last = entry.parameters[-1] if entry.parameters else None
     return MemoryLayout(
         places=build.places,
         shared_bytes=dynamic_start + dynamic_bytes,
         static_shared_bytes=static_end - RESERVED_BYTES,
         dynamic_start=dynamic_start,
-        constants={at: data for s, at, _, data in initial if s is MemorySpace.CONSTANT},
+        constants=constants,
         constant_bytes=build.next[MemorySpace.CONSTANT],
         module_globals=tuple((at, n, d) for s, at, n, d in initial if s is MemorySpace.GLOBAL),
         local_bytes=build.next[MemorySpace.LOCAL],

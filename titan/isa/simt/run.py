@@ -87,7 +87,7 @@ def prepare(
     findings = _check(module, launch, options)
     if findings:
         return None, findings
-    layout = lay_out(module, entry, launch.dynamic_shared_bytes)
+    layout = lay_out(module, entry, launch.dynamic_shared_bytes, launch.module)
     findings = [
         diagnostic("TTN009", f"{size} bytes of {what} memory", whole_file(module.path))
         for what, size, limit in (

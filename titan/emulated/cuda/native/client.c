@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -130,6 +131,22 @@ Kernel *find_kernel(uint64_t module, const char *name)
     found->count = (int)(answer.bytes / sizeof *found->sizes);
     return found;
 }
+int find_variable(uint64_t module, const char *name, void **address, size_t *bytes)
+{
+    Answer answer = {.room = 0};
+    int error = ASK(OP_VARIABLE, name, strlen(name), &answer, module);
+    if (error) return error;
+    if (address) *address = (void *)(uintptr_t)answer.words[0];
+    if (bytes) *bytes = answer.words[1];
+    return 0;
+}
+const uint32_t *cluster_of(const LaunchAttribute *attributes, uint32_t count)
+{
+    const uint32_t *found = NULL;
+    for (uint32_t n = 0; n < count; n++)
+        if (attributes[n].id == 4) found = attributes[n].value.cluster;
+    return found;
+}
 int launch(const Kernel *kernel, const uint32_t *grid, const uint32_t *block, size_t shared,
            const uint32_t *cluster, void **arguments)
 {
@@ -144,9 +161,84 @@ int launch(const Kernel *kernel, const uint32_t *grid, const uint32_t *block, si
         at += kernel->sizes[n];
     }
     if (!cluster) cluster = alone;
-    int error = ASK(OP_LAUNCH, packed, bytes, NULL, kernel->number, grid[0], grid[1], grid[2],
-                    block[0], block[1], block[2], shared, cluster[0], cluster[1], cluster[2]);
+    const uint64_t words[] = {kernel->number, grid[0], grid[1], grid[2], block[0], block[1],
+                              block[2], shared, cluster[0], cluster[1], cluster[2]};
+    int error = 0;
+    if (is_recording()) record(OP_LAUNCH, words, 11, packed, bytes, NULL, NULL);
+    else error = launch_packed(words, packed, bytes);
     free(packed);
+    return error;
+}
+
+/* ----------------------------------------------------------------------- managed memory */
+
+#define PAGE_BYTES 4096
+
+typedef struct Block {
+    char *start;
+    size_t bytes;
+    struct Block *next;
+} Block;
+static Block *blocks; /* that host and device share */
+
+int is_managed(const void *address)
+{
+    const char *at = address;
+    for (const Block *block = blocks; block; block = block->next)
+        if (at >= block->start && at < block->start + block->bytes) return 1;
+    return 0;
+}
+int allocate(void **address, size_t bytes)
+{
+    Answer answer = {.room = 0};
+    int error = ASK(OP_ALLOCATE, NULL, 0, &answer, bytes);
+    *address = error ? NULL : (void *)(uintptr_t)answer.words[0];
+    return error;
+}
+/* At the same address in both; the host's pages are made where the device says. */
+int allocate_managed(void **address, size_t bytes)
+{
+    Answer answer = {.room = 0};
+    int error = ASK(OP_ALLOCATE, NULL, 0, &answer, bytes, PAGE_BYTES);
+    *address = NULL;
+    if (error) return error;
+    void *start = (void *)(uintptr_t)answer.words[0];
+    Block *made = malloc(sizeof *made);
+    void *found = mmap(start, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (!made || found != start) {
+        if (found != MAP_FAILED) munmap(found, bytes ? bytes : 1);
+        free(made);
+        ASK(OP_FREE, NULL, 0, NULL, (uint64_t)(uintptr_t)start);
+        return OUT_OF_MEMORY;
+    }
+    *made = (Block){start, bytes, blocks};
+    blocks = made;
+    *address = start;
+    return 0;
+}
+int free_memory(void *address)
+{
+    for (Block **at = &blocks; *at; at = &(*at)->next) {
+        Block *block = *at;
+        if (block->start != address) continue;
+        *at = block->next;
+        munmap(block->start, block->bytes ? block->bytes : 1);
+        free(block);
+        break;
+    }
+    return ASK(OP_FREE, NULL, 0, NULL, (uint64_t)(uintptr_t)address);
+}
+int launch_packed(const uint64_t *words, const void *packed, size_t bytes)
+{
+    int error = 0;
+    for (const Block *block = blocks; block && !error; block = block->next)
+        error = ASK(OP_WRITE, block->start, block->bytes, NULL, (uint64_t)(uintptr_t)block->start);
+    if (!error) error = ask(OP_LAUNCH, words, 11, packed, bytes, NULL);
+    for (const Block *block = blocks; block && !error; block = block->next) {
+        Answer answer = {.data = block->start, .room = block->bytes};
+        error = ASK(OP_READ, NULL, 0, &answer, (uint64_t)(uintptr_t)block->start, block->bytes);
+    }
     return error;
 }
 
@@ -156,11 +248,15 @@ int launch(const Kernel *kernel, const uint32_t *grid, const uint32_t *block, si
 int on_device(const void *address)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
-    return at >= 0x700000000ull && at < 0x400000000000ull;
+    return at >= 0x700000000ull && at < 0x400000000000ull && !is_managed(address);
 }
 int copy_memory(void *to, const void *from, size_t bytes)
 {
     if (!bytes) return 0;
+    if (is_recording()) {
+        record(OP_COPY, NULL, 0, NULL, bytes, to, from);
+        return 0;
+    }
     uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     if (on_device(to) && on_device(from)) return ASK(OP_COPY, NULL, 0, NULL, target, source, bytes);
     if (on_device(to)) return ASK(OP_WRITE, from, bytes, NULL, target);
@@ -173,7 +269,15 @@ int copy_memory(void *to, const void *from, size_t bytes)
 }
 int set_memory(void *at, uint64_t value, size_t count, int width)
 {
-    return ASK(OP_SET, NULL, 0, NULL, (uint64_t)(uintptr_t)at, value, count, (uint64_t)width);
+    const uint64_t words[] = {(uint64_t)(uintptr_t)at, value, count, (uint64_t)width};
+    if (is_recording()) {
+        record(OP_SET, words, 4, NULL, 0, NULL, NULL);
+        return 0;
+    }
+    if (!is_managed(at)) return ask(OP_SET, words, 4, NULL, 0, NULL);
+    for (size_t n = 0; n < count; n++)
+        memcpy((char *)at + n * (size_t)width, &value, (size_t)width);
+    return 0;
 }
 
 /* A function of these libraries by its name, that of the newest version first. */

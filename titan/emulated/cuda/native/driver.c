@@ -8,14 +8,7 @@
 typedef struct {
     uint32_t grid[3], block[3], shared;
     void *stream;
-    struct {
-        int id;
-        char pad[4];
-        union {
-            char pad[64];
-            uint32_t cluster[3];
-        } value;
-    } *attributes;
+    LaunchAttribute *attributes;
     uint32_t count;
 } Configuration;
 
@@ -135,6 +128,13 @@ API int cuModuleGetFunction(void **function, void *module, const char *name)
     *function = find_kernel((uint64_t)(uintptr_t)module, name);
     return *function ? 0 : NOT_FOUND;
 }
+API int cuModuleGetGlobal_v2(uint64_t *address, size_t *bytes, void *module, const char *name)
+{
+    void *found = NULL;
+    int error = find_variable((uint64_t)(uintptr_t)module, name, &found, bytes);
+    if (address) *address = (uint64_t)(uintptr_t)found;
+    return error;
+}
 API int cuFuncSetAttribute(void *function, int number, int value)
 {
     (void)function, (void)number, (void)value;
@@ -151,23 +151,29 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
 }
 API int cuLaunchKernelEx(const Configuration *given, void *function, void **arguments, void **extra)
 {
-    const uint32_t *cluster = NULL;
     if (extra) return UNSUPPORTED;
-    for (uint32_t n = 0; n < given->count; n++)
-        if (given->attributes[n].id == 4) cluster = given->attributes[n].value.cluster;
-    return launch(function, given->grid, given->block, given->shared, cluster, arguments);
+    return launch(function, given->grid, given->block, given->shared,
+                  cluster_of(given->attributes, given->count), arguments);
 }
 
 /* -------------------------------------------------------------------------------- memory */
 
 API int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
-    Answer answer = {.room = 0};
-    int error = ASK(OP_ALLOCATE, NULL, 0, &answer, bytes);
-    *address = error ? 0 : answer.words[0];
+    void *made;
+    int error = allocate(&made, bytes);
+    *address = (uint64_t)(uintptr_t)made;
     return error;
 }
-API int cuMemFree_v2(uint64_t address) { return ASK(OP_FREE, NULL, 0, NULL, address); }
+API int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags)
+{
+    void *made;
+    (void)flags;
+    int error = allocate_managed(&made, bytes);
+    *address = (uint64_t)(uintptr_t)made;
+    return error;
+}
+API int cuMemFree_v2(uint64_t address) { return free_memory((void *)(uintptr_t)address); }
 API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
     return on_device((void *)(uintptr_t)to) ? copy_memory((void *)(uintptr_t)to, from, bytes)

@@ -12,11 +12,6 @@
 typedef struct {
     uint32_t x, y, z;
 } Extent;
-typedef struct {
-    uint64_t module;
-    int loaded, error;
-    const void *image;
-} Image;
 typedef struct Function {
     const void *host;
     char *name;
@@ -27,7 +22,7 @@ typedef struct Function {
 
 static Function *functions;
 static __thread int last;
-static int kept(int error)
+int kept(int error)
 {
     if (error) last = error;
     return error;
@@ -56,23 +51,22 @@ API void __cudaRegisterFunction(void **handle, const char *host, char *device, c
     *made = (Function){host, strdup(name), (Image *)handle, NULL, functions};
     functions = made;
 }
-API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
-                           size_t bytes, int constant, int global)
+int module_of(Image *image, uint64_t *module)
 {
-    (void)handle, (void)host, (void)device, (void)external, (void)bytes, (void)constant;
-    (void)global, (void)name;
+    if (!image->loaded) {
+        image->error = load_image(image->image, &image->module);
+        image->loaded = 1;
+    }
+    *module = image->module;
+    return image->error;
 }
 static Kernel *kernel_of(const void *host)
 {
     for (Function *found = functions; found; found = found->next) {
         if (found->host != host) continue;
-        Image *image = found->image;
-        if (!image->loaded) {
-            image->error = load_image(image->image, &image->module);
-            image->loaded = 1;
-        }
-        if (!image->error && !found->kernel)
-            found->kernel = find_kernel(image->module, found->name);
+        uint64_t module;
+        if (!module_of(found->image, &module) && !found->kernel)
+            found->kernel = find_kernel(module, found->name);
         return found->kernel;
     }
     return NULL;
@@ -130,39 +124,30 @@ API int cudaLaunchCooperativeKernel(const void *host, Extent grid, Extent block,
     return cudaLaunchKernel(host, grid, block, arguments, shared, stream);
 }
 typedef struct {
-    int id;
-    char pad[4];
-    union {
-        char pad[64];
-        uint32_t cluster[3];
-    } value;
-} Attribute;
-typedef struct {
     Extent grid, block;
     size_t shared;
     void *stream;
-    Attribute *attributes;
+    LaunchAttribute *attributes;
     uint32_t count;
 } Configuration;
 API int cudaLaunchKernelExC(const Configuration *given, const void *host, void **arguments)
 {
-    const uint32_t *cluster = NULL;
     Kernel *kernel = kernel_of(host);
     if (!kernel) return kept(98);
-    for (uint32_t n = 0; n < given->count; n++)
-        if (given->attributes[n].id == 4) cluster = given->attributes[n].value.cluster;
-    return kept(
-        launch(kernel, &given->grid.x, &given->block.x, given->shared, cluster, arguments));
+    return kept(launch(kernel, &given->grid.x, &given->block.x, given->shared,
+                       cluster_of(given->attributes, given->count), arguments));
 }
 
 /* -------------------------------------------------------------------------------- memory */
 
 API int cudaMalloc(void **address, size_t bytes)
 {
-    Answer answer = {.room = 0};
-    int error = ASK(OP_ALLOCATE, NULL, 0, &answer, bytes);
-    *address = error ? NULL : (void *)(uintptr_t)answer.words[0];
-    return kept(error);
+    return kept(allocate(address, bytes));
+}
+API int cudaMallocManaged(void **address, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return kept(allocate_managed(address, bytes));
 }
 API int cudaMallocAsync(void **address, size_t bytes, void *stream)
 {
@@ -172,7 +157,7 @@ API int cudaMallocAsync(void **address, size_t bytes, void *stream)
 API int cudaFree(void *address)
 {
     if (!address) return 0;
-    return kept(ASK(OP_FREE, NULL, 0, NULL, (uint64_t)(uintptr_t)address));
+    return kept(free_memory(address));
 }
 API int cudaFreeAsync(void *address, void *stream)
 {
@@ -197,13 +182,30 @@ API int cudaFreeHost(void *address)
 API int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
 {
     int into = kind == 1 || kind == 3, out = kind == 2 || kind == 3; /* of the device */
-    if ((into && !on_device(to)) || (out && !on_device(from))) return kept(INVALID_VALUE);
+    if (into && !on_device(to) && !is_managed(to)) return kept(INVALID_VALUE);
+    if (out && !on_device(from) && !is_managed(from)) return kept(INVALID_VALUE);
     return kept(copy_memory(to, from, bytes));
 }
 API int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
 {
     (void)stream;
     return cudaMemcpy(to, from, bytes, kind);
+}
+API int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                     size_t height, int kind)
+{
+    for (size_t row = 0; row < height; row++) {
+        int error = cudaMemcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch,
+                               width, kind);
+        if (error) return error;
+    }
+    return 0;
+}
+API int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                          size_t width, size_t height, int kind, void *stream)
+{
+    (void)stream;
+    return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
 }
 API int cudaMemset(void *at, int value, size_t bytes)
 {
@@ -284,12 +286,9 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, const
 API int cudaOccupancyMaxActiveClusters(int *count, const void *host, const Configuration *given)
 {
     int processors, ctas = 1, error = attribute(&processors, 16);
+    const uint32_t *size = cluster_of(given->attributes, given->count);
     (void)host;
-    for (uint32_t n = 0; n < given->count; n++)
-        if (given->attributes[n].id == 4) {
-            const uint32_t *size = given->attributes[n].value.cluster;
-            ctas = (int)(size[0] * size[1] * size[2]);
-        }
+    if (size) ctas = (int)(size[0] * size[1] * size[2]);
     *count = processors / (ctas ? ctas : 1);
     return kept(error);
 }
@@ -340,6 +339,21 @@ API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
     (void)flags;
     return handle(stream);
 }
+API int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+    (void)flags, (void)priority;
+    return handle(stream);
+}
+API int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return 0;
+}
+API int cudaStreamQuery(void *stream)
+{
+    (void)stream;
+    return 0;
+}
 API int cudaStreamDestroy(void *stream)
 {
     free(stream);
@@ -355,10 +369,11 @@ API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
     (void)stream, (void)event, (void)flags;
     return 0;
 }
-API int cudaStreamIsCapturing(void *stream, int *status)
+API int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data)
 {
     (void)stream;
-    *status = 0;
+    if (is_recording()) return kept(UNSUPPORTED);
+    function(data);
     return 0;
 }
 API int cudaEventCreate(void **event) { return handle(event); }
@@ -376,6 +391,11 @@ API int cudaEventRecord(void *event, void *stream)
 {
     (void)stream;
     return clock_gettime(CLOCK_MONOTONIC, event) ? kept(INVALID_VALUE) : 0;
+}
+API int cudaEventQuery(void *event)
+{
+    (void)event;
+    return 0;
 }
 API int cudaEventSynchronize(void *event)
 {
