@@ -28,6 +28,7 @@ from titan.target.completion import (
     parse_completion,
 )
 from titan.target.description import target_of
+from titan.target.limits import limits
 from titan.verify.legality.check import examine
 
 PTXAS, LLVM_MC = shutil.which("ptxas"), shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
@@ -140,6 +141,8 @@ def test_every_row_has_a_source_a_trial_and_a_known_counter(target: str):
     for operation in table.operations:
         assert set(operation.by) <= {MBARRIER, *table.counters}
     assert set(table.counters) <= set(QUEUE_KINDS)
+    known = limits(target).table("operations")
+    assert not known or set(table.counters) <= set(known), "TTN427 would warn of them"
     for kind, counter in table.counters.items():
         assert counter.commits is QUEUE_KINDS[kind][0]
 

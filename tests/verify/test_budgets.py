@@ -173,6 +173,19 @@ def test_a_verdict_for_some_numbers_names_reason_and_edit_first(
     assert strict.verdict is Verdict.UNDECIDED and "is required" in render([strict], "text")
 
 
+def test_an_end_that_is_not_decided_names_the_cluster_barrier_that_decides_it():
+    """Credits of a receiver: a barrier at the end, as the edit says, and any number is verified."""
+    text = (ROOT / "tests" / "cases" / "attacks" / "credits.yaml").read_text(encoding="utf-8")
+    finding = finding_of(text)
+    assert finding.narrowing is not None and finding.narrowing.reason is Reason.PUBLICATION
+    assert "synchronise at a cluster barrier last" in finding.narrowing.edit
+    edited = text.replace("roles:", "named_barriers: {all_of: {scope: cluster}}\nroles:")
+    sender, receiver = edited.split("  receiver:\n")
+    ends = "    - sync: all_of\n"
+    edited = f"{sender}{ends}  receiver:\n{receiver.rstrip()}\n{ends}"
+    assert finding_of(edited).narrowing is None
+
+
 def test_what_is_decided_for_every_number_is_not_narrowed():
     assert finding_of(PRODUCT).narrowing is None
     assert finding_of(ORDERS["sync"].replace("LIMIT", "9")).narrowing is None

@@ -166,6 +166,7 @@ def test_an_unobserved_phase_names_the_count_and_who_arrives():
     item = diagnosed(UNOBSERVED)
     assert item.code == "TTN216"
     assert any(note.startswith("given counts 2 arrivals a phase (line 4)") for note in item.notes)
+    assert any("; in phase 0 arrived " in note and "; in phase 1 " in note for note in item.notes)
 
 
 ASIDE = """\
@@ -222,3 +223,40 @@ def test_parts_have_their_names():
     text = REWRITTEN.replace("B: {bytes: 4096}", "B: {parts: 2, bytes: 8192}")
     text = text.replace("B = 0", "B[0, 1] = 0").replace("B = 1", "B[0, 1] = 1")
     assert diagnosed(text).headline.startswith("B part 1 holds tile 1")
+
+
+def test_places_are_named_once():
+    """A headline in the words of the file is not put into words again: stage 1 is not cell 1."""
+    text = """\
+buffers: {X: {space: global, stages: 2, parts: 2, bytes: 1024}, S: {bytes: 1024}}
+barriers: {go: {count: 1, kind: flag}, full: 1}
+roles: {one: {warps: 1}, two: {warps: 1}}
+program:
+  one:
+    - {store: "X[1, 0] = 0"}
+    - fence: async
+    - arrive: go
+    - {store: "X[1, 0] = 1"}
+  two:
+    - {wait: go, phase: 0}
+    - {arrive: full, bytes: 1024}
+    - {bulk_load: S = 0, from: ["X[1, 0] = 0"], completes: full}
+    - {wait: full, phase: 0}
+"""
+    assert diagnosed(text).headline == "X[1] part 0 holds tile 1 where tile 0 is expected (two)"
+
+
+def test_a_flag_that_runs_ahead_is_told_from_an_mbarrier():
+    text = """\
+buffers: {X: {space: global, bytes: 64, initial: 0}}
+barriers: {f: {count: 1, kind: flag}}
+roles: {here: {warps: 1}, there: {warps: 1, outside: true}}
+program:
+  here: [{store: X = 1}, {arrive: f}, {arrive: f}]
+  there: [{wait: f, phase: 1}, {load: X = 1}]
+"""
+    for changed, rule in ((text, "TTN212"), (text.replace("phase: 1", "phase: 0"), "TTN216")):
+        item = diagnosed(changed)
+        assert item.code == rule and any("f is a flag" in note for note in item.notes)
+    mbarrier = text.replace(", kind: flag", "").replace(", outside: true", "")
+    assert not any("is a flag" in note for note in diagnosed(mbarrier).notes)

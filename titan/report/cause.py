@@ -40,7 +40,7 @@ _NO_ORDER_OF_COMMITS = (
 
 @dataclass(slots=True)
 class Cause:
-    """A rule, a headline, and what is marked and noted besides the place of the fault."""
+    """A rule, a headline in the words of the file, and what is marked and noted besides."""
 
     code: str
     headline: str
@@ -51,7 +51,7 @@ class Cause:
 def cause_of(replay: Replay, words: Words, story: list[StoryStep]) -> Cause:
     """The cause of a replayed fault."""
     fault = replay.fault
-    cause = Cause(fault.kind.value, fault.message)
+    cause = Cause(fault.kind.value, words.named(fault.message, fault.object_name))
     if fault.kind is FaultKind.MISSING_FENCE and _stale(replay, words, story, cause):
         return cause
     if fault.kind in _FENCES:
@@ -64,11 +64,27 @@ def cause_of(replay: Replay, words: Words, story: list[StoryStep]) -> Cause:
         _bytes(replay, words, story, cause)
     elif fault.kind in (FaultKind.UNOBSERVED_PHASE, FaultKind.OVER_ARRIVAL):
         _arrivals(replay, words, story, cause)
+        _flag(replay, words, cause)
+    elif fault.kind is FaultKind.LAPPED_WAIT:
+        _flag(replay, words, cause)
     elif fault.kind in (FaultKind.OVERWRITE_IN_FLIGHT, FaultKind.READ_BEFORE_ARRIVAL):
         _pipe(replay, cause)
     elif fault.kind is FaultKind.LEAK_AT_EXIT and fault.object_name in _commits(replay):
         cause.notes.append(_NO_ORDER_OF_COMMITS)
     return cause
+
+
+def _flag(replay: Replay, words: Words, cause: Cause) -> None:
+    """A counter in memory that runs ahead of who polls it: in the model it has phases."""
+    program = replay.machine.program
+    homes = {role.cta for role in program.roles}
+    counters = {item.name for item in program.barriers if item.cta not in homes}
+    for key in _concerned(replay)[:1]:
+        if key[0] in counters:
+            cause.notes.append(
+                f"{words.key(key)} is a flag, modelled with phases like an mbarrier: if the code "
+                "polls a counter that may run ahead (`>=`), declare a flag for each slot (`stages`)"
+            )
 
 
 def _pipe(replay: Replay, cause: Cause) -> None:
@@ -274,15 +290,26 @@ def _concerned(replay: Replay) -> list[Key]:
     return list(dict.fromkeys(keys))
 
 
-def _of_phase(replay: Replay, story: list[StoryStep], key: Key) -> list[StoryStep]:
-    """The steps since the last phase of a barrier was completed."""
-    begin = 0
-    for number, played in enumerate(replay.steps, 1):
+def _who(replay: Replay, steps: list[StoryStep], key: Key, phase: int) -> str:
+    """Who arrives at a barrier in some steps, of one phase."""
+    who = [
+        f"{agent_name(replay.machine.agents, step.agent)}{_line(step.operation.span)}"
+        for step in steps
+        if key in step.arrives and isinstance(step.operation, ir.Arrive | ir.QueueArrive)
+    ]
+    return f"; in phase {phase} arrived {', '.join(who)}" if who else ""
+
+
+def _by_phase(replay: Replay, story: list[StoryStep], key: Key) -> list[list[StoryStep]]:
+    """The steps by phases of a barrier: each but the last ends with the one that completes it."""
+    phases: list[list[StoryStep]] = [[]]
+    for step, played in zip(story, replay.steps, strict=True):
+        phases[-1].append(step)
         if played.after is not None:
             before, after = dict(played.before.barriers), dict(played.after.barriers)
             if key in before and before[key].phase != after[key].phase:
-                begin = number
-    return story[begin:]
+                phases.append([])
+    return phases
 
 
 def _sums(
@@ -291,7 +318,7 @@ def _sums(
     """Bytes expected, and bytes that copies have brought, of the phase under way, by step."""
     expected: list[tuple[StoryStep, int]] = []
     brought: list[tuple[StoryStep, int]] = []
-    for step in _of_phase(replay, story, key):
+    for step in _by_phase(replay, story, key)[-1]:
         if key not in step.arrives:
             continue
         change = _change(replay.steps[step.number - 1], key)
@@ -318,13 +345,11 @@ def _arrivals(replay: Replay, words: Words, story: list[StoryStep], cause: Cause
         barrier = state.get(key)
         if barrier is None or key[0] not in counts:
             continue
-        who = [
-            f"{agent_name(replay.machine.agents, step.agent)}{_line(step.operation.span)}"
-            for step in _of_phase(replay, story, key)
-            if key in step.arrives and isinstance(step.operation, ir.Arrive | ir.QueueArrive)
-        ]
         declared = counts[key[0]].span
-        arrived = f"; in phase {barrier.phase} arrived {', '.join(who)}" if who else ""
+        *earlier, current = _by_phase(replay, story, key)
+        arrived = _who(replay, current, key, barrier.phase)
+        if replay.fault.kind is FaultKind.UNOBSERVED_PHASE and earlier:
+            arrived = _who(replay, earlier[-1], key, barrier.phase - 1) + arrived
         cause.notes.append(
             f"{words.key(key)} counts {counted(barrier.expected, 'arrival')} a phase"
             f"{_line(declared)}{arrived}"

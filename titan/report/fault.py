@@ -42,7 +42,7 @@ def diagnose(
     place = primary.span if primary else machine.program.span
     found = diagnostic(
         cause.code,
-        _headline(replay, words.named(cause.headline, fault.object_name)),
+        _headline(replay, cause.headline),
         place,
         primary.label if primary else "",
         others=tuple(annotations[1:]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from titan.foundation.verdict import Reason, Verdict
+from titan.sync.exits import ends_on_meeting
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of, to_text
 from titan.sync.program import SyncProgram
 from titan.sync.relays import relays
@@ -41,14 +42,14 @@ def narrowing_of(program: SyncProgram, reports: Sequence[EngineReport]) -> Narro
         (item for item in reports if item.verdict is Verdict.VERIFIED and _any(item)), None
     )
     if every is not None:
-        return _unpublished(program, names)
+        return _unpublished(program, names, decided=True)
     first = next((item for item in reports if item.reason is not None), None)
     if first is None or first.reason is None:
         because = "the chosen engine decides given sizes only"
         edit = "let the explorer decide (`--engine auto`)"
         return Narrowing(names, Reason.NOT_APPLICABLE, because, edit)
     if first.reason is Reason.PUBLICATION:
-        return _unpublished(program, names)
+        return _unpublished(program, names, decided=False)
     edit = _EDITS.get(first.reason) or _edit(program, first)
     return Narrowing(names, first.reason, first.remark, edit)
 
@@ -57,12 +58,19 @@ def _any(report: EngineReport) -> bool:
     return all(values is None for _, values in report.sizes)
 
 
-def _unpublished(program: SyncProgram, names: tuple[str, ...]) -> Narrowing:
-    """Every interleaving is in order for every number, but not what becomes visible."""
+def _unpublished(program: SyncProgram, names: tuple[str, ...], *, decided: bool) -> Narrowing:
+    """Every interleaving is in order for every number, but not what becomes visible.
+
+    `decided`: what accesses see is decided as well, but perhaps not what CTAs see at their ends.
+    """
     if asks_for_tensor_fences(program):
         because = "whether operands are fenced when overwritten is decided for given sizes only"
         return Narrowing(names, Reason.PUBLICATION, because, "take `tensor: order`")
     weak = weak_operation(program)
+    if decided and not ends_on_meeting(program):
+        because = "what is left to do in another CTA when that ends is decided for given sizes only"
+        edit = "let all agents of the cluster synchronise at a cluster barrier last"
+        return Narrowing(names, Reason.PUBLICATION, because, edit)
     if weak is None:
         assert relays(program)
         because = "what engines make visible beyond their own work is decided for given sizes only"

@@ -392,3 +392,42 @@ def test_an_override_below_the_minimum_is_refused():
     family, errors = decode_text(SIZES, overrides={"d": (-1, 3)})
     assert family is None
     assert [item.headline for item in errors] == ["`d` is at least 0, not -1"]
+
+
+LEAVES = """
+titan: 1
+kernel: leaves
+target: sm_90a
+ctas: 2
+barriers: {b: 1}
+named_barriers: {cluster: {scope: cluster}}
+roles: {one: {warps: 1}, two: {warpgroups: 1, cta: 0}}
+program:
+  one:
+    - sync: cluster
+  two:
+    - BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "threads"),
+    [
+        ("arrive: b", 64),  # ends by itself and never comes: exited threads count as arrived
+        ("{wait: b, phase: 0}", 192),
+        ("sync: cluster", 192),
+        ("if: 0 < 1\n      then: [{arrive: cluster}, {wait: cluster}]", 192),
+    ],
+)
+def test_a_cluster_barrier_counts_who_has_not_ended(body: str, threads: int):
+    family, errors = decode_text(LEAVES.replace("BODY", body))
+    assert family is not None, errors
+    program = family.kernels[0].program
+    assert program is not None
+    counts = {
+        operation.threads
+        for role in program.roles
+        for operation in ir.walk(role.body)
+        if isinstance(operation, ir.BarrierSync | ir.BarrierArrive)
+    }
+    assert counts == {Constant(threads)}

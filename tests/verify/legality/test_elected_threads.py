@@ -9,6 +9,7 @@ which the agent as a unit goes wrong are left out: they are for the engines.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -33,7 +34,7 @@ kernel: elected
 target: sm_90a
 sizes: {p: {any: true}, r: {any: true}}
 buffers: {x: {parts: 2, bytes: 4096}, y: {parts: 2, bytes: 4096}}
-barriers: {full: {count: 1, stages: 8}, go: 1}
+barriers: {full: {count: 1, stages: 8}, met: {count: 1, stages: 2}, go: 1}
 named_barriers: {block: {threads: 128}}
 queues: {out: bulk}
 roles: {group: {warpgroups: 1}, peer: {warps: 1}}
@@ -142,7 +143,10 @@ def program(body: Body, split: bool) -> ir.SyncProgram:
     return ir.SyncProgram(
         "elected", "sm_90a", (*roles, ir.Role("peer", peer)),
         parameters=(ir.Parameter("p"), ir.Parameter("r")),
-        barriers=(ir.Barrier("full", 1, 8), ir.Barrier("go", count)),
+        barriers=(
+            ir.Barrier("full", 1, 8), ir.Barrier("met", 2 if split else 1, 2),
+            ir.Barrier("go", count),
+        ),
         named_barriers=(ir.NamedBarrier("block"),),
         buffers=tuple(ir.Buffer(name, parts=2, initial=0) for name in BUFFERS),
         queues=(ir.Queue("out"),),
@@ -176,6 +180,38 @@ def test_the_rule_says_what_two_threads_show():
     assert min(seen[True, True], seen[False, False]) > 20, seen
     # Told, though no run shows it: arms that hide each other, a second fault behind the first.
     assert seen[False, True] <= seen[True, True] // 10, seen
+
+
+def meetings(most: int) -> Iterator[Body]:
+    """Every way to arrive and wait at two stages, arrivals waited for before the next there."""
+    steps = [(arrives, stage) for arrives in (True, False) for stage in (0, 1)]
+    for chosen in (way for length in range(most + 1) for way in product(steps, repeat=length)):
+        made: Body = []
+        arrivals, missed = [0, 0], set[int]()
+        for arrives, stage in chosen:
+            if arrives and stage not in missed:
+                made.append(ir.Arrive(at("met", stage)))
+                arrivals[stage] += 1
+                missed.add(stage)
+            elif not arrives and arrivals[stage]:
+                phase = e(arrivals[stage] - 1)
+                made.append(ir.Wait(at("met", stage), phase, phase if len(made) % 2 else None))
+                missed.discard(stage)
+        if len(made) == len(chosen):
+            yield made
+
+
+def test_threads_meet_where_they_wait_for_their_own_arrival():
+    """All that is arrived and waited for around a store by all, and a copy by one behind it."""
+    seen: Counter[Verdict] = Counter()
+    copy = ir.Asynchronous((read("x", proxy=ASYNC),), queue="out", by=THREAD)
+    for way in meetings(4):
+        for place in range(len(way) + 1):
+            body = [*way[:place], access(write("x")), FENCE, *way[place:], copy]
+            found = analyse(program(body, split=True), {"p": 0, "r": 0}).verdict
+            assert flagged(body) is (found is Verdict.REFUTED), body
+            seen[found] += 1
+    assert min(seen[Verdict.REFUTED], seen[Verdict.VERIFIED]) > 50, seen
 
 
 def in_one_warp(body: Body) -> tuple[bool, list[str]]:

@@ -100,6 +100,7 @@ class Declared:
     kind_of: dict[str, str] = field(default_factory=dict)
     barrier_bases: dict[str, int] = field(default_factory=dict)
     cluster_threads: int = 0  # that a cluster barrier waits for
+    cluster_of_groups: bool = False  # one wave of each work-group arrives there
 
     def placement(self) -> Placement:
         """What was declared of places and kinds."""
@@ -158,7 +159,8 @@ class Declarations:
     def _cluster_threads(self) -> int:
         """The threads whose arrivals complete a cluster barrier: the hardware counts them."""
         target = target_of(self.target)
-        if target.cluster_barrier_counts_groups:
+        self.declared.cluster_of_groups = target.cluster_barrier_counts_groups
+        if self.declared.cluster_of_groups:
             return self.ctas * target.threads_per_warp
         return sum(
             role.agents * role.threads * (self.ctas if role.cta is None else 1)

@@ -27,7 +27,13 @@ from titan.language.kernel.declarations import (
 from titan.language.kernel.model import Allowance, Family, Kernel, RoleShape
 from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.sizes import Overrides, Sizes, read_sizes, scope_of
-from titan.language.kernel.statements import Statements, TooMany, groups_of, to_block
+from titan.language.kernel.statements import (
+    Statements,
+    TooMany,
+    ends_unmet,
+    groups_of,
+    to_block,
+)
 from titan.language.kernel.table import SECTIONS, TARGETS, TOP_LEVEL, VERSION
 from titan.language.protocol import model
 from titan.language.protocol.counters import with_hardware_counters
@@ -223,6 +229,8 @@ class _Decoder:
         programs = self.reader.names(node, "`program`") if node is not None else None
         if programs is None:
             return []
+        if not declared.cluster_of_groups:
+            declared.cluster_threads -= _threads_that_leave(declared, programs, ctas)
         for name in programs:
             if name not in declared.roles:
                 known = declared.of_kind("role")
@@ -291,6 +299,20 @@ class _Decoder:
                 headline = f"{names} share a storage but not a memory"
                 assert buffer.span is not None
                 self.reader.error("TTN017", headline, buffer.span)
+
+
+def _threads_that_leave(declared: Declared, programs: Fields, ctas: int) -> int:
+    """Threads for which no cluster barrier waits: of roles that end by themselves and never come.
+
+    Exited threads count as arrived (PTX, barrier.cluster). A role that another agent may hold up
+    is counted, and so is every role where the hardware counts work-groups.
+    """
+    names = [name for name, item in declared.named.items() if item.scope is ir.Scope.CLUSTER]
+    return sum(
+        head.agents * head.threads * (ctas if head.cta is None else 1)
+        for head in declared.roles.values()
+        if not head.outside and programs.has(head.name) and ends_unmet(programs[head.name], names)
+    )
 
 
 class Things:

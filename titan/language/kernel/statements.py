@@ -7,7 +7,7 @@ A role is always read as a protocol body; a kernel without rings is then a plain
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from titan.foundation.diagnostics.wording import quoted
@@ -25,6 +25,8 @@ from titan.sync.expression import Constant, Expression, Name
 
 RING = "ring"
 _RANGE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s+in\s+(.+?)\s*\.\.\s*(.+?)\s*")
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+_WAITING_VERBS = ("wait", "sync", "acquire", "take", "read", "finalize")  # for other agents
 Made = list[model.Statement]
 
 
@@ -374,18 +376,33 @@ class Statements:
 
 def groups_of(node: Node) -> frozenset[str]:
     """The names that `issue ... as` gives anywhere in the program of a role."""
-    groups: set[str] = set()
+    return frozenset(value for key, value in _texts(node) if key == "as" and value)
+
+
+def ends_unmet(node: Node, barriers: Iterable[str]) -> bool:
+    """Whether a role ends by itself and comes to none of `barriers`, as far as its text shows.
+
+    True is sure: nothing in it waits for another agent, and no text of it names a barrier.
+    """
+    words = {word for pair in _texts(node) for text in pair for word in _WORDS.findall(text)}
+    return not words & {*barriers, *_WAITING_VERBS}
+
+
+def _texts(node: Node) -> Iterator[tuple[str, str]]:
+    """Every text of a program: keys with the text of their value, if it is one, and items."""
     waiting = [node]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Sequence):
             waiting += item.items
-        elif not isinstance(item, Scalar):
+        elif isinstance(item, Scalar):
+            yield "", item.text
+        else:
             for entry in item:
-                if entry.key.text == "as" and isinstance(entry.value, Scalar):
-                    groups.add(entry.value.text)
-                waiting.append(entry.value)
-    return frozenset(groups)
+                value = entry.value
+                yield entry.key.text, value.text if isinstance(value, Scalar) else ""
+                if not isinstance(value, Scalar):
+                    waiting.append(value)
 
 
 def to_block(body: model.Body) -> ir.Block:

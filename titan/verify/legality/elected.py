@@ -13,9 +13,10 @@ before one continues.
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
 no memory): judged where the file says `by: thread` or `by: all` of one of its operations, otherwise
-assumed, and a note of the verdict says where. Buffers are distinguished by name. Where a condition
-decides, both arms are followed, and what was done under a condition is not held against what is
-done under its opposite, as long as its variables keep their values.
+assumed, and a note of the verdict says where. At an mbarrier threads meet where all of them arrive
+and then wait for that very arrival (`rendezvous.py`). Buffers are distinguished by name. Where a
+condition decides, both arms are followed, and what was done under a condition is not held against
+what is done under its opposite, as long as its variables keep their values.
 
 Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mma and tcgen05.commit
 (issued by one thread), mbarrier.arrive (publishes what its thread did), elect.sync, bar.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
+from functools import cached_property
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
@@ -59,6 +61,7 @@ from titan.sync.program import (
     walk,
 )
 from titan.verify.legality.case import Case, plain
+from titan.verify.legality.rendezvous import meetings
 from titan.verify.legality.rule import rule
 
 _SOURCE = "PTX, cp.async.bulk: issued, committed and waited for by one thread; bar.sync"
@@ -104,10 +107,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class DataflowState:
-    """What holds at one place of the text: facts, and by barrier what arrivals of all covered."""
+    """What holds at one place of the text: facts, and by arrival (its `id`) what it covered."""
 
     facts: frozenset[Fact] = frozenset()
-    arrived: tuple[tuple[str, frozenset[Fact]], ...] = ()
+    arrived: tuple[tuple[int, frozenset[Fact]], ...] = ()
 
     def without(self, gone: Iterable[Fact]) -> DataflowState:
         """The state after the facts have ended."""
@@ -224,7 +227,7 @@ class _Walk:
                 if fact.what in ("store", "load") and fact.name in self.used:
                     self.report("arrival", fact.name, operation, fact)
             met = frozenset(fact for fact in met if fact.what in _OWN)
-        reported = dict(at.arrived) | {name: met}
+        reported = dict(at.arrived) | {id(operation): met}
         return replace(at, arrived=tuple(sorted(reported.items(), key=lambda item: item[0])))
 
     def wait(
@@ -238,10 +241,16 @@ class _Walk:
             for buffer in sorted(self.brought.get(name, frozenset())):
                 at = self.add(at, "filled", buffer, operation, under)
             return at
-        reported = dict(at.arrived).get(name)
-        if reported is None or operation.order is Order.RELAXED:
-            return at
-        return at.without(reported)
+        if operation.order is not Order.RELAXED:
+            for arrival, met in at.arrived:
+                if met and (id(operation), arrival) in self.meetings:
+                    at = at.without(met)
+        return at
+
+    @cached_property
+    def meetings(self) -> frozenset[tuple[int, int]]:
+        """Waits that pass only when an arrival of all threads is counted, with that arrival."""
+        return meetings(self.case.program, self.role)
 
     def uses(self, operation: Operation, barrier: str, at: DataflowState) -> None:
         """The others use a barrier that the elected thread has initialised."""
