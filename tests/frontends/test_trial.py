@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.frontends.story import FINISHED, FULL, Story, epilogue, ring
+from titan.foundation.source.location import SourceLocation
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.trial import Trial, judge_run
-from titan.isa.ptx.module import Instruction, Module, SourceLocation
+from titan.isa.ptx.module import Instruction, Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Steering, Waiter
 

@@ -162,7 +162,7 @@ class VerifyGiven(TypedDict):
     help="Write a certificate that `titan check` re-derives; for several kernels, a folder.",
 )
 def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
-    """Verify kernels: files, folders of them, and compiled code (PTX, Triton's TTGIR)."""
+    """Verify kernels: files, folders of them, and compiled code (PTX, AMD assembly, TTGIR)."""
     from titan.foundation.verdict import worst
 
     options = _options(given)
@@ -211,7 +211,7 @@ def _style(given: VerifyGiven) -> ReportStyle:
 def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) -> Opened:
     """The files by kind, without excluded ones. Raises click.UsageError."""
     from titan.foundation.diagnostics.wording import quoted
-    from titan.frontends.open import open_files
+    from titan.frontends.open import is_assembly, open_files
 
     opened = open_files(paths)
     found = opened.found
@@ -226,7 +226,10 @@ def _opened(paths: tuple[str, ...], options: VerifyOptions, given: VerifyGiven) 
     if not found.kernels and not opened.code and not opened.ttgir:
         raise click.UsageError("no kernel file is among the given paths")
     if given["certificate"] is not None and (
-        opened.ttgir or (opened.code and found.kernels) or len(opened.code) > 1
+        any(map(is_assembly, opened.code))
+        or opened.ttgir
+        or (opened.code and found.kernels)
+        or len(opened.code) > 1
     ):
         raise click.UsageError("--certificate is for kernel files, or for one file of PTX")
     if found.kernels or opened.ttgir:
@@ -372,12 +375,12 @@ def code_policies(texts: tuple[str, ...]) -> CodePolicies:
 
 def _code(paths: list[str], options: CodeOptions, given: VerifyGiven) -> Iterator[Finding]:
     """The findings on files of compiled code, in order."""
-    from titan.frontends.verify_code import findings_on, verify_code_file
+    from titan.frontends.gcn.any_code import findings_on, verify_any_code
 
     if given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1):
         for path in paths:
             current().show(f"verifying {path}")
-            yield from verify_code_file(path, options)
+            yield from verify_any_code(path, options)
         return
     work = [(path, options) for path in paths]
     for number, found in enumerate(spread(findings_on, work, given["jobs"], given["cluster"]), 1):

@@ -15,9 +15,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, TraceStep
+from titan.foundation.source.location import SourceLocation
 from titan.foundation.source.span import Source, Span
 from titan.frontends.ptx.places import CodePlaces
-from titan.isa.ptx.module import SourceLocation
 
 _FILE = re.compile(r'(?m)^\s*\.file\s+\d+\s+"([^"\n]+)"')
 _ASSEMBLY = re.compile(r"(?m)^\s*// (begin|end) inline asm")

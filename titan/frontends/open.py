@@ -16,13 +16,14 @@ from titan.verify.files import FILES_MAX, Found, find_kernels
 
 PTX_SUFFIXES = (".ptx",)
 TTGIR_SUFFIXES = (".ttgir",)
+ASSEMBLY_SUFFIXES = (".s", ".amdgcn")
 _HEAD_BYTES = 65_536
 _VERSION = re.compile(rb"(?m)^\s*\.version\s+[0-9]+\.[0-9]+")
 
 
 @dataclass(slots=True)
 class Opened:
-    """Files by kind: kernel files with what goes with them, PTX (`code`), and TTGIR."""
+    """Files by kind: kernel files with what goes with them, code (PTX, AMD assembly), TTGIR."""
 
     found: Found = field(default_factory=Found)
     code: list[str] = field(default_factory=list)
@@ -50,11 +51,16 @@ def open_files(paths: Iterable[str]) -> Opened:
     return opened
 
 
+def is_assembly(path: str) -> bool:
+    """Whether a path names assembly for AMD GPUs, by its suffix."""
+    return path.endswith(ASSEMBLY_SUFFIXES)
+
+
 def is_code(path: str) -> bool:
-    """Whether a path names PTX: by its suffix, or a regular file that begins as PTX does."""
+    """Whether a path names code: by its suffix, or a regular file that begins as PTX does."""
     if Path(path).is_dir():
         return False
-    if path.endswith(PTX_SUFFIXES):
+    if path.endswith(PTX_SUFFIXES) or is_assembly(path):
         return True
     if path.endswith((".yaml", ".yml", ".json")):
         return False
@@ -67,8 +73,12 @@ def is_code(path: str) -> bool:
         return False
 
 
+def _code_name(name: str) -> bool:
+    return name.endswith((*PTX_SUFFIXES, *ASSEMBLY_SUFFIXES))
+
+
 def _code_in(folder: str) -> list[str]:
-    """The PTX files of a folder that has no kernel file."""
+    """The files of code in a folder that has no kernel file."""
     if not Path(folder).is_dir():
         return []
     found = find_kernels([folder])
@@ -77,7 +87,7 @@ def _code_in(folder: str) -> list[str]:
     files = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [os.path.join(parent, name) for name in sorted(names) if name.endswith(".ptx")]
+        files += [os.path.join(parent, name) for name in sorted(names) if _code_name(name)]
         if len(files) >= FILES_MAX:
             break
     return files[:FILES_MAX]

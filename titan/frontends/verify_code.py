@@ -16,6 +16,7 @@ from titan.foundation.diagnostics.wording import listed, suggestion
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
+from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.machine import Runner
@@ -23,12 +24,12 @@ from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.sweep import labels_text, sweep
+from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
-from titan.verify.model import Coverage, EngineReport, Finding, Narrowing, VerifyOptions
+from titan.verify.model import Finding, Narrowing, VerifyOptions
 
 if TYPE_CHECKING:
     from titan.frontends.lift.any_number import AnyNumber
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 TEXT_BYTES_MAX = 16 << 20
 STEPS_MAX = 20_000_000
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
-DIAGNOSTICS_MAX = 8
-ENGINE = "happens-before"
 ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
 
@@ -195,7 +194,7 @@ def _verify_entry(
         found = _any_number(code, launch, places, options)
         trials += found.trials
         filled = [*filled, *found.notes]
-    finding = _combined(code, launches, trials, options, started)
+    finding = combined(_judged(code, launch), launches, trials, options.policies, started)
     if found is not None and finding.verdict is Verdict.VERIFIED:
         finding = _for_any(finding, found)
     if finding.verdict is Verdict.REFUTED and options.save_traces is not None:
@@ -216,7 +215,14 @@ def verify_launch(
         trials.append(_trial(code, launch, cta, "", places, options))
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
-    return _combined(code, [("", launch)], trials, options, started)
+    kernel = _judged(code, launch)
+    return combined(kernel, [("", launch)], trials, options.policies, started)
+
+
+def _judged(code: CodeKernel, launch: Launch) -> JudgedKernel:
+    name = short_name(code.function.name)
+    warps = launch.warps * launch.cluster_size
+    return JudgedKernel(code.source.path, name, code.target, "warp", warps, 32)
 
 
 def _saved(finding: Finding, code: CodeKernel, trials: list[Trial], folder: str) -> Finding:
@@ -315,98 +321,3 @@ def _trial(
             return more
     reason = f"{first.reason}; {tried} schedules were tried, and none of them hung or failed"
     return replace(first, reason=reason)
-
-
-def _combined(
-    code: CodeKernel,
-    launches: list[tuple[str, Launch]],
-    trials: list[Trial],
-    options: CodeOptions,
-    started: float,
-) -> Finding:
-    """One verdict for all runs: refuted by one of them, verified by all, else undecided."""
-    order = (Verdict.REFUSED, Verdict.REFUTED, Verdict.UNDECIDED)
-    verdict = next(
-        (item for item in order if any(trial.verdict is item for trial in trials)),
-        Verdict.VERIFIED,
-    )
-    worst = next(trial for trial in trials if trial.verdict is verdict)
-    launch = launches[0][1]
-    cluster = launch.cluster_size
-    covered = [trial for trial in trials if trial.verdict is Verdict.VERIFIED]
-    coverage = Coverage(
-        roles=(("warp", launch.warps * cluster, 32),),
-        ctas=cluster,
-        policies=options.policies.as_text(),
-        launches=_launch_texts(launch, covered),
-    )
-    operations = sum(trial.operations for trial in trials)
-    instructions = sum(trial.instructions for trial in trials)
-    seconds = time.process_time() - started
-    remark = f"{instructions:,} warp instructions, {operations:,} operations of the sync program"
-    engines: tuple[EngineReport, ...] = (EngineReport(ENGINE, verdict, seconds, remark=remark),)
-    if verdict is Verdict.REFUSED:
-        engines = ()
-    notes = []
-    if verdict is Verdict.REFUTED:
-        notes.append(f"found with {_run_text(worst)}")
-    elif verdict is Verdict.UNDECIDED:
-        notes.append(f"undecided with {_run_text(worst)}: {worst.reason}")
-        notes += [f"suspected: {item.headline}" for item in worst.diagnostics[:1]]
-    notes += _assumption_notes(trials)
-    diagnostics = worst.diagnostics[:DIAGNOSTICS_MAX]
-    if verdict is Verdict.UNDECIDED:
-        diagnostics = ()
-    return Finding(
-        code.source.path,
-        short_name(code.function.name),
-        code.module.target[0] if code.module.target else "",
-        verdict,
-        coverage,
-        engines,
-        diagnostics,
-        tuple(notes),
-        seconds,
-    )
-
-
-def _run_text(trial: Trial) -> str:
-    return f"{trial.label}, CTA {trial.cta}".lstrip(", ")
-
-
-def _launch_texts(launch: Launch, covered: list[Trial]) -> tuple[str, ...]:
-    """`grid 8x4x1, block 256x1x1`, then what was run of each launch, each CTA by itself."""
-    shape = [f"grid {_times(launch.grid)}", f"block {_times(launch.block)}"]
-    if launch.cluster_size > 1:
-        shape.append(f"cluster {_times(launch.cluster)}")
-    runs: dict[str, list[str]] = {}
-    for trial in covered:
-        runs.setdefault(trial.label, []).append(trial.cta)
-    alike: dict[str, list[str]] = {}  # labels by the CTAs that were run
-    for label, ctas in runs.items():
-        alike.setdefault(", ".join(dict.fromkeys(ctas)), []).append(label)
-    return (
-        ", ".join(shape),
-        *(
-            f"{label}: CTA {ctas}".lstrip(": ")
-            for ctas, labels in alike.items()
-            for label in labels_text(labels)
-        ),
-    )
-
-
-def _times(extents: tuple[int, int, int]) -> str:
-    return "x".join(map(str, extents))
-
-
-def _assumption_notes(trials: list[Trial]) -> list[str]:
-    """What the runs rest on, each once, with how often it was used."""
-    found: dict[str, tuple[int, str]] = {}
-    for trial in trials:
-        for text, times, place in trial.assumptions:
-            count, first = found.get(text, (0, place))
-            found[text] = (count + times, first)
-    return [
-        f"assumed {count} time{'s' if count > 1 else ''}: {text} (first at {first})"
-        for text, (count, first) in found.items()
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
@@ -11,6 +12,13 @@ from titan.isa.ptx.module import Module
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import run
+
+
+class LaunchRunner(Protocol):
+    """What runs clusters of launches, of PTX or of other code."""
+
+    def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
+        """The run of the cluster of a CTA; or what is wrong with the launch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.source.span import Span
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
-from titan.isa.ptx.module import Address, Function, Symbol
+from titan.isa.ptx.module import Address, Function, Instruction, Symbol
 from titan.isa.simt.outcome import Ending, Run
 
 
@@ -21,6 +21,8 @@ def missing_value(run: Run, function: Function, places: CodePlaces) -> Diagnosti
     if outcome.origin < 0:
         return None
     load = places.module.instructions[outcome.origin]
+    if not isinstance(load, Instruction):
+        return None
     address = load.operands[-1] if load.operands else None
     if load.opcode != "ld" or "param" not in load.modifiers or not isinstance(address, Address):
         return None

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
+from titan.foundation.source.location import SourceLocation
 from titan.foundation.source.span import Source, Span
-from titan.isa.ptx.module import Module, SourceLocation
+
+
+class PlacedInstruction(Protocol):
+    """What places need of an instruction, PTX or assembly."""
+
+    @property
+    def opcode(self) -> str:
+        """The first word."""
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """The words that belong to the name."""
+
+    @property
+    def line(self) -> int:
+        """From 1."""
+
+    @property
+    def column(self) -> int:
+        """From 1."""
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """Where it was compiled from."""
+
+
+class PlacedCode(Protocol):
+    """A text whose instructions are numbered."""
+
+    @property
+    def instructions(self) -> Sequence[PlacedInstruction]:
+        """All instructions, by number."""
 
 
 class CodePlaces:
     """Spans of instructions; `source_of` goes back from a span to the source lines."""
 
-    def __init__(self, module: Module, source: Source) -> None:
+    def __init__(self, module: PlacedCode, source: Source) -> None:
         self.module = module
         self.source = source
         self._spans: dict[int, Span] = {}

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titan.frontends.ptx.machine import Runner
+from titan.frontends.ptx.machine import LaunchRunner
 from titan.frontends.ptx.spread import spread
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt import events as ev
@@ -96,7 +96,7 @@ NO_DRIVER = "no integer parameter drives a loop; nothing is swept"
 
 
 def drivers_of(
-    runner: Runner, function: Function, launch: Launch
+    runner: LaunchRunner, function: Function, launch: Launch
 ) -> tuple[list[Driver], list[str], list[str]]:
     """What drives loops; notes on it; and what drives some and in which unit was not found."""
 
@@ -130,7 +130,7 @@ def drivers_of(
 
 
 def sweep(
-    runner: Runner, function: Function, launch: Launch
+    runner: LaunchRunner, function: Function, launch: Launch
 ) -> tuple[list[tuple[str, Launch]], list[str]]:
     """The launches of a sweep with what is changed in each, and notes on what drives the loops."""
     drivers, notes, unknown = drivers_of(runner, function, launch)

@@ -24,6 +24,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.rendering import ReplayFailedError, render_fault
 from titan.frontends.ptx.warpgroup_waits import groups_left
+from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Policy, Run
@@ -48,6 +49,8 @@ REMARKS = {
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
+    "unknown-address-LDS": "an access at an unknown address may touch all of LDS",
+    "unknown-address-global": "what is read at unknown addresses is written by nobody",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
@@ -98,6 +101,12 @@ def judge_run(
     return judged[1]
 
 
+def target_of(places: CodePlaces) -> str:
+    """The target that a PTX module names; empty for other code."""
+    module = places.module
+    return module.target[0] if isinstance(module, Module) and module.target else ""
+
+
 @uncollected
 def judge_together(
     runs: Sequence[Run],
@@ -132,12 +141,11 @@ def _judged_by_groups(
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same by the policies of the wait for wgmma groups."""
-    target = places.module.target[0] if places.module.target else ""
     left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
     judged: list[tuple[LaunchRecording, Trial]] = []
     for groups in (0, left) if left else (0,):
         recordings = record_together(
-            runs, name, target, places.span, policies, registers_per_thread, groups
+            runs, name, target_of(places), places.span, policies, registers_per_thread, groups
         )
         judged = [
             (recording, judge_recording(run, recording, label, places, policies))
@@ -154,10 +162,14 @@ def judge_recording(
     where: tuple[str, str],
     places: CodePlaces,
     policies: CodePolicies,
+    faults: Sequence[Diagnostic] | None = None,
 ) -> Trial:
-    """The judgement on a run and its recording."""
+    """The judgement on a run and its recording.
+
+    `faults`: what the machine saw go wrong, where it is another than that of PTX.
+    """
     judged = _Judged()
-    judged.diagnostics += breaches(run, places, policies)
+    judged.diagnostics += breaches(run, places, policies) if faults is None else faults
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
     happened = refuted = bool(judged.diagnostics)

@@ -11,29 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
-    """A `.loc`: a line of a source file, and the call through which it was inlined, if it was."""
-
-    file: str
-    line: int
-    column: int
-    function: str = ""
-    inlined_at: SourceLocation | None = None
-
-    def chain(self) -> tuple[SourceLocation, ...]:
-        """From the innermost place outwards."""
-        places: list[SourceLocation] = []
-        place: SourceLocation | None = self
-        while place is not None:
-            places.append(place)
-            place = place.inlined_at
-        return tuple(places)
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
+from titan.foundation.source.location import SourceLocation
 
 # ------------------------------------------------------------------------------ operands
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from titan.isa.ptx.module import SourceLocation
+from titan.foundation.source.location import SourceLocation
 from titan.isa.ptx.scanner import INVALID, Scanner
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"\n]*)"')

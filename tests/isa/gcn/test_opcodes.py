@@ -1,0 +1,68 @@
+"""The table of AMD instructions beside an assembler and the table of completions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from titan.foundation.source.span import Source
+from titan.isa.gcn.assembly import parse_assembly
+from titan.isa.gcn.opcodes import COUNTED, OPCODES, base_name, expanded
+from titan.target.completion import completion
+
+TARGETS = ("gfx90a", "gfx942", "gfx950")
+ASSEMBLER = "llvm-mc-22"
+KERNEL = "k:\n{}\n\ts_endpgm\n\t.amdhsa_kernel k\n\t.end_amdhsa_kernel\n"
+
+
+@pytest.mark.skipif(shutil.which(ASSEMBLER) is None, reason=f"{ASSEMBLER} is not installed")
+def test_an_assembler_knows_every_name():
+    names = sorted(OPCODES)
+    unknown = set(names)
+    for target in TARGETS:
+        made = subprocess.run(
+            [ASSEMBLER, "-triple=amdgcn", f"-mcpu={target}"],
+            input="\n".join(names), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        refused = re.findall(
+            r"<stdin>:(\d+):\d+: error: (?:invalid instruction|.*not supported on this GPU)",
+            made.stderr,
+        )
+        unknown &= {names[int(line) - 1] for line in refused}
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_counters_are_those_of_the_table_of_completions(target):
+    table = completion(target)
+    assert table is not None
+    compared = 0
+    for row in table.operations:
+        for text in row.assembles:
+            base = base_name(text.split()[0])
+            if base in OPCODES and "gws" not in base:
+                assert set(row.by) == set(COUNTED[OPCODES[base].kind]), text
+                compared += 1
+    assert compared >= 5
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_completions_assemble_is_read(target):
+    table = completion(target)
+    assert table is not None
+    for row in table.operations:
+        for text in row.assembles:
+            if "gws" in text:
+                continue
+            found, errors = parse_assembly(Source("k.s", KERNEL.format(text)))
+            assert found is not None, errors
+            assert len(found.instructions) == 2
+
+
+def test_patterns_expand():
+    assert expanded("a_{b,c}_{d,e}") == ["a_b_d", "a_b_e", "a_c_d", "a_c_e"]
+    assert base_name("v_add_u32_e32") == "v_add_u32"
+    assert base_name("v_mov_b32_dpp") == "v_mov_b32"

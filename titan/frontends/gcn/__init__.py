@@ -1,0 +1,1 @@
+"""What a run of AMD assembly did that synchronises, and the verdict on it."""

@@ -1,0 +1,92 @@
+"""One kernel of AMD assembly as launches and machines take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from titan.foundation.collector import uncollected
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.errors import UserError
+from titan.foundation.source.span import Source, Span
+from titan.frontends.ptx.launch import LaunchDescription, completed
+from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
+from titan.isa.ptx.module import Function, StateSpace, Variable
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Run
+
+LDS_BYTES = {"gfx950": 163_840}  # of a work-group; the other targets have LDS_BYTES_OF_OTHERS
+LDS_BYTES_OF_OTHERS = 65_536
+TARGETS = ("gfx90a", "gfx942", "gfx950")
+_TYPES = {1: "b8", 2: "b16", 4: "b32", 8: "b64"}
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyCode:
+    """A kernel to be launched; `source` is the text of `assembly`."""
+
+    assembly: AssemblyFile
+    source: Source
+    kernel: AssemblyKernel
+
+    @property
+    def function(self) -> Function:
+        """The kernel as launch descriptions see one: its parameters, and limits of the block."""
+        arguments = self.kernel.arguments or ()
+        parameters = tuple(
+            Variable(
+                item.name, StateSpace.PARAMETER, _TYPES.get(item.size_bytes, "b8"),
+                item.size_bytes, 1, offset=item.offset,
+            )
+            for item in arguments
+            if not item.hidden
+        )  # fmt: skip
+        static = self.kernel.settings.get("group_segment_fixed_size", 0)
+        lds = Variable("LDS", StateSpace.SHARED, "b8", static, 16)
+        limits: dict[str, tuple[int, ...]] = {}
+        if self.kernel.threads is not None:
+            limits["reqntid"] = self.kernel.threads
+        if self.kernel.threads_max is not None:
+            limits["maxntid"] = (self.kernel.threads_max, 1, 1)
+        return Function(self.kernel.name, True, parameters, (), (), (lds,), 0, 0, limits)
+
+
+def launched(
+    code: AssemblyCode, described: LaunchDescription | None, place: Span
+) -> tuple[Launch | None, list[Diagnostic], list[str]]:
+    """The launch of a kernel, what is wrong or missing, and notes on what was filled in."""
+    described = described or LaunchDescription(place)
+    notes: list[str] = []
+    block = code.kernel.threads
+    if described.block is None and block is None and code.kernel.threads_max is not None:
+        block = (code.kernel.threads_max, 1, 1)
+        notes.append(f"no block is given: {block[0]}x1x1 is used, the largest that is compiled for")
+    if described.block is None:
+        described = replace(described, block=block)
+    if described.shared_bytes is None:
+        static = code.kernel.settings.get("group_segment_fixed_size", 0)
+        limit = LDS_BYTES.get(code.assembly.target, LDS_BYTES_OF_OTHERS)
+        described = replace(described, shared_bytes=max(0, limit - static))
+        notes.append(f"no bytes of LDS are given: the {limit} of {code.assembly.target} are used")
+    launch, errors, more = completed(described, code.function, place)
+    if launch is not None and launch.cluster_size > 1:
+        errors = [diagnostic("TTN017", "work-groups of AMD GPUs form no clusters", described.span)]
+        launch = None
+    return launch, errors, [*notes, *more]
+
+
+@dataclass(frozen=True, slots=True)
+class WaveRunner:
+    """Runs work-groups of launches of one kernel. `steps_max` counts wave instructions."""
+
+    code: AssemblyCode
+    steps_max: int
+
+    @uncollected
+    def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
+        """The run of a work-group. Raises UserError where NumPy is missing."""
+        try:
+            from titan.isa.waves.machine import WaveMachine
+        except ImportError:
+            raise UserError("AMD assembly is run with NumPy: pip install titan[run]") from None
+        machine = WaveMachine(self.code.assembly, self.code.kernel, launch, cta, self.steps_max)
+        return machine.run(), []

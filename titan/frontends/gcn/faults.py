@@ -1,0 +1,76 @@
+"""What the machine of waves itself saw go wrong in a run, as diagnostics.
+
+Each of these happened in the run that was made, whatever the interleaving.
+"""
+
+from __future__ import annotations
+
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.frontends.gcn.code import AssemblyCode
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.rendering import with_sources
+from titan.isa.simt.events import Event
+from titan.isa.simt.outcome import Ending, Run
+from titan.isa.waves.events import MissingWaitStates, OutsideLds, PendingRegister
+
+FAULTS_MAX = 8
+
+
+def wave_faults(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
+    """The faults, each kind once at an instruction, at most `FAULTS_MAX`."""
+    found: dict[tuple[str, int], Diagnostic] = {}
+    for event in run.events:
+        item = _diagnosed(event, places, policies)
+        if item is not None and (item.code, event.instruction) not in found:
+            found[(item.code, event.instruction)] = with_sources(item, places)
+            if len(found) == FAULTS_MAX:
+                break
+    return list(found.values())
+
+
+def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diagnostic | None:
+    who = f"here, by wave {event.warp}"
+    match event:
+        case PendingRegister(register=register, write=write, issued_at=at, counter=counter):
+            if policies.register_ready == "allow":
+                return None
+            verb = "written" if write else "read"
+            headline = f"{register} is {verb} while the load into it is in flight"
+            others = (Annotation(places.span(at), f"{counter} counts it from here on"),)
+        case MissingWaitStates(register=register, written_at=at, needed=needed, passed=passed):
+            if policies.register_ready == "allow":
+                return None
+            headline = f"{register} is used {passed} wait states after it is written, not {needed}"
+            others = (Annotation(places.span(at), "written here"),)
+        case OutsideLds(footprint=footprint, size_bytes=size):
+            low, high = footprint.bounds
+            headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"
+            return diagnostic("TTN218", headline, places.span(event.instruction), who)
+        case _:
+            return None
+    return diagnostic("TTN217", headline, places.span(event.instruction), who, others=others)
+
+
+def missing_argument(run: Run, code: AssemblyCode, places: CodePlaces) -> Diagnostic | None:
+    """The question for an argument that the run depends on and the launch does not give."""
+    outcome = run.outcome
+    if outcome.ending is not Ending.REFUSED or outcome.map_offset < 0:
+        return None
+    at = outcome.map_offset
+    number = 0
+    for argument in code.kernel.arguments or ():
+        if argument.offset <= at < argument.offset + argument.size_bytes:
+            if argument.hidden:
+                return None
+            headline = (
+                f"the launch lacks parameter {number} ({argument.name}), "
+                f"{argument.size_bytes} bytes at offset {argument.offset}"
+            )
+            others: tuple[Annotation, ...] = ()
+            if outcome.origin >= 0:
+                others = (Annotation(places.span(outcome.origin), "it is read here"),)
+            place = places.span(outcome.site)
+            return diagnostic("TTN018", headline, place, outcome.reason, others=others)
+        number += not argument.hidden
+    return None

@@ -1,0 +1,244 @@
+"""From the events of a run of waves to a straight-line sync program.
+
+Each wave is an agent. What a counter counts is an asynchronous operation of the queue of that
+counter; `s_waitcnt` waits for all but the newest of a queue. The instructions of one queue keep
+their order among themselves (LDS: LLVM AMDGPU usage, memory model; vector memory: CDNA3, 4.4), so
+that those of one wave do not conflict with each other; with the other queue of their wave, and
+with all other waves, they do. Operations between which no wait distinguishes are one operation.
+
+A counter says nothing about other waves; `s_barrier` orders what comes before it in every wave with
+what comes after it. A wave that has ended is not waited for: its end takes the place of the
+barriers that it leaves out. `s_endpgm` waits for all that the wave has in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from titan.frontends.gcn.tokens import token_text
+from titan.frontends.ptx.agents import Locate, Member
+from titan.frontends.ptx.equal_writes import mark_assumed
+from titan.frontends.ptx.memory import MemoryUse, RecordedMemory, united
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.record import LaunchRecording
+from titan.frontends.ptx.uses import STRONG
+from titan.isa.simt.events import Event
+from titan.isa.simt.outcome import Run
+from titan.isa.waves.events import (
+    CounterWait,
+    OperationIssued,
+    UnknownAddress,
+    WaveBarrier,
+    WaveEnd,
+    WaveQueue,
+)
+from titan.sync import program as ir
+from titan.sync.expression import Constant
+
+LANES = 64
+BARRIER = "s_barrier"
+
+
+def record_waves(
+    run: Run, name: str, target: str, locate: Locate, policies: CodePolicies
+) -> LaunchRecording:
+    """The sync program of a run of one work-group."""
+    waves = sorted({event.warp for event in run.events})
+    mine: dict[int, list[Event]] = {wave: [] for wave in waves}
+    for event in run.events:
+        mine[event.warp].append(event)
+    remarks: dict[str, tuple[int, int]] = {}
+    uses = _uses(run, policies, remarks)
+    memory = RecordedMemory(dict.fromkeys({event.cta for event in run.events}, 0))
+    for found in uses.values():
+        for use in found:
+            memory.note(use)
+    memory.settle()
+    barriers = {
+        wave: sum(isinstance(event, WaveBarrier) for event in events)
+        for wave, events in mine.items()
+    }
+    named: dict[str, ir.NamedBarrier] = {}
+    roles, members = [], dict[int, list[Member]]()
+    for wave, events in mine.items():
+        agent = _WaveAgent(events, memory, uses, barriers, named, locate)
+        body = agent.body()
+        members |= agent.members
+        roles.append(ir.Role(f"wave {wave}", tuple(body), threads=LANES))
+    for event in run.events:
+        if isinstance(event, UnknownAddress):
+            text = f"unknown-address-{event.where}"
+            times, first = remarks.get(text, (0, event.instruction))
+            remarks[text] = (times + 1, first)
+    program = ir.SyncProgram(
+        name,
+        target,
+        tuple(roles),
+        (),
+        (),
+        tuple(named.values()),
+        tuple(memory.buffers.values()),
+        tuple(
+            ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
+            for queue in WaveQueue
+        ),
+        (),
+        replace(policies.of_program(), tensor_pipe="in_order"),
+    )
+    return LaunchRecording(program, members, memory, [], remarks)
+
+
+def _uses(
+    run: Run, policies: CodePolicies, remarks: dict[str, tuple[int, int]]
+) -> dict[int, list[MemoryUse]]:
+    """The uses of each event by its sequence; writes that are assumed to be equal are marked."""
+    found: dict[int, list[MemoryUse]] = {}
+    for event in run.events:
+        if isinstance(event, OperationIssued) and event.uses:
+            found[event.sequence] = [
+                MemoryUse(
+                    use.footprint,
+                    event.warp,
+                    use.write,
+                    asynchronous=True,
+                    strong=STRONG if use.atomic else "",
+                )
+                for use in event.uses
+            ]
+    if policies.equal_writes == "assumed":
+        for sequence in mark_assumed(found):
+            times, first = remarks.get("equal-writes", (0, run.events[sequence].instruction))
+            remarks["equal-writes"] = (times + 1, first)
+    return found
+
+
+@dataclass(slots=True)
+class _QueueGroups:
+    """The operations of one queue of a wave, gathered where no wait distinguishes them.
+
+    `cuts`: the numbers of operations in front of which a wait ends. `starts`: the first operation
+    of each group that is in the program.
+    """
+
+    cuts: frozenset[int]
+    issued: int = 0
+    open: list[Member] = field(default_factory=list)
+    first: int = 0
+    starts: list[int] = field(default_factory=list)
+    retired: int = 0  # groups that are known to be done
+
+
+class _WaveAgent:
+    def __init__(
+        self,
+        events: list[Event],
+        memory: RecordedMemory,
+        uses: Mapping[int, list[MemoryUse]],
+        barriers: Mapping[int, int],
+        named: dict[str, ir.NamedBarrier],
+        locate: Locate,
+    ) -> None:
+        self.events, self.memory, self.uses, self.locate = events, memory, uses, locate
+        self.barriers, self.named = barriers, named
+        self.queues = {queue: _QueueGroups(_cuts(events, queue)) for queue in WaveQueue}
+        self.operations: list[ir.Operation] = []
+        self.members: dict[int, list[Member]] = {}
+
+    def body(self) -> list[ir.Operation]:
+        """The operations of the wave."""
+        for event in self.events:
+            match event:
+                case OperationIssued():
+                    self._issue(event)
+                case CounterWait(queue=queue, pending=pending):
+                    self._flush()
+                    self._wait(queue, pending, event)
+                case WaveBarrier(generation=generation):
+                    self._flush()
+                    reference, threads = self._barrier(generation)
+                    span = self.locate(event.instruction)
+                    self._add(ir.BarrierSync(reference, threads, span=span), [(event, ())])
+                case WaveEnd():
+                    self._flush()
+                    for queue in WaveQueue:
+                        self._wait(queue, 0, event)
+                    self._leave(event)
+        self._flush()
+        return self.operations
+
+    def _add(self, operation: ir.Operation, made_of: list[Member]) -> None:
+        self.operations.append(operation)
+        self.members[id(operation)] = made_of
+
+    # ------------------------------------------------------------------------- operations
+
+    def _issue(self, event: OperationIssued) -> None:
+        queue = self.queues[event.queue]
+        if queue.issued in queue.cuts:
+            self._close(event.queue)
+        if not queue.open:
+            queue.first = queue.issued
+        queue.issued += 1
+        effects = tuple(
+            effect
+            for use in self.uses.get(event.sequence, ())
+            for effect in self.memory.effects(use)
+        )
+        if effects:
+            queue.open.append((event, effects))
+
+    def _close(self, name: WaveQueue) -> None:
+        queue = self.queues[name]
+        made_of, queue.open = queue.open, []
+        if not made_of:
+            return
+        effects = united(effect for _, them in made_of for effect in them)
+        span = self.locate(made_of[0][0].instruction)
+        queue.starts.append(queue.first)
+        self._add(ir.Asynchronous(effects, name, span=span), made_of)
+
+    def _flush(self) -> None:
+        for name in self.queues:
+            self._close(name)
+
+    def _wait(self, name: WaveQueue, pending: int, event: Event) -> None:
+        """A wait for what is in the program; one that ends nothing new is left out."""
+        queue = self.queues[name]
+        cut = queue.issued - pending
+        done = sum(1 for start in queue.starts if start < cut)
+        if done <= queue.retired:
+            return
+        queue.retired = done
+        left = len(queue.starts) - done
+        span = self.locate(event.instruction)
+        label = token_text(name, pending) if isinstance(event, CounterWait) else ""
+        self._add(ir.QueueWait(name, Constant(left), span=span, label=label), [(event, ())])
+
+    # --------------------------------------------------------------------------- barriers
+
+    def _barrier(self, generation: int) -> tuple[ir.Reference, Constant]:
+        """The barrier of a generation; where some waves have ended before, one of its own."""
+        everyone = all(count > generation for count in self.barriers.values())
+        name = BARRIER if everyone else f"{BARRIER} {generation + 1}"
+        self.named.setdefault(name, ir.NamedBarrier(name))
+        return ir.Reference(name), Constant(LANES * len(self.barriers))
+
+    def _leave(self, event: Event) -> None:
+        """The end of a wave replaces the barriers that others still execute."""
+        most = max(self.barriers.values(), default=0)
+        for generation in range(self.barriers[event.warp], most):
+            reference, threads = self._barrier(generation)
+            span = self.locate(event.instruction)
+            self._add(ir.BarrierArrive(reference, threads, span=span), [(event, ())])
+
+
+def _cuts(events: list[Event], queue: WaveQueue) -> frozenset[int]:
+    """Where waits for a queue end: between the operation of this number and the one before."""
+    found, issued = set[int](), 0
+    for event in events:
+        if isinstance(event, OperationIssued) and event.queue is queue:
+            issued += 1
+        elif isinstance(event, CounterWait) and event.queue is queue:
+            found.add(issued - event.pending)
+    return frozenset(found)

@@ -1,0 +1,55 @@
+"""Counted waits in terms of stages: what `vmcnt(8)` leaves in flight, as virtual tokens.
+
+A wait that is executed again and again with the same number of operations in between is the wait of
+a stage of so many operations; the youngest stages are what it leaves in flight
+(docs/explanation/virtual_tokens.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from titan.foundation.diagnostics.wording import counted
+from titan.isa.simt.outcome import Run
+from titan.isa.waves.events import CounterWait, OperationIssued, WaveQueue
+
+COUNTERS = {
+    WaveQueue.VECTOR: "vmcnt",
+    WaveQueue.LDS: "lgkmcnt",
+    WaveQueue.SCALAR: "lgkmcnt",
+}
+
+
+def token_text(queue: WaveQueue, pending: int) -> str:
+    """`s_waitcnt vmcnt(8)`."""
+    return f"s_waitcnt {COUNTERS[queue]}({pending})"
+
+
+def stage_texts(run: Run) -> dict[int, str]:
+    """By instruction, what each counted wait for vector memory leaves in flight, in words."""
+    issued = 0
+    seen: dict[int, list[tuple[int, int]]] = {}
+    first = min((event.warp for event in run.events), default=0)
+    for event in run.events:
+        if event.warp != first:
+            continue
+        if isinstance(event, OperationIssued) and event.queue is WaveQueue.VECTOR:
+            issued += 1
+        elif isinstance(event, CounterWait) and event.queue is WaveQueue.VECTOR and event.pending:
+            seen.setdefault(event.instruction, []).append((issued, event.pending))
+    return {
+        instruction: _text([at for at, _ in places], places[0][1])
+        for instruction, places in seen.items()
+    }
+
+
+def _text(issued: list[int], pending: int) -> str:
+    steps = Counter(b - a for a, b in pairwise(issued))
+    stage = steps.most_common(1)[0][0] if steps else 0
+    head = f"vmcnt({pending}) waits for all but "
+    if stage <= 0 or pending % stage:
+        return head + f"the youngest {counted(pending, 'operation')}"
+    stages = pending // stage
+    youngest = "the youngest stage" if stages == 1 else f"the youngest {stages} stages"
+    return head + f"{youngest} ({counted(stage, 'operation')} a stage)"

@@ -1,0 +1,178 @@
+"""From a file of AMD assembly and a launch to the verdict on each kernel.
+
+The same launches, verdicts and exit codes as for PTX. A verdict covers the launches that it names,
+each work-group by itself, in all interleavings of its waves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import listed, suggestion
+from titan.foundation.errors import UserError
+from titan.foundation.source.loading import load_file
+from titan.foundation.source.span import Source, whole_file
+from titan.foundation.verdict import Reason, Verdict
+from titan.frontends.combine import JudgedKernel, combined
+from titan.frontends.gcn.code import TARGETS, AssemblyCode, WaveRunner, launched
+from titan.frontends.gcn.faults import missing_argument, wave_faults
+from titan.frontends.gcn.record import LANES, record_waves
+from titan.frontends.gcn.tokens import stage_texts
+from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
+from titan.frontends.ptx.names import short_name
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.sweep import sweep
+from titan.frontends.ptx.trial import Trial, judge_recording
+from titan.frontends.verify_code import CodeOptions, ctas_of, refused
+from titan.isa.gcn.assembly import parse_assembly
+from titan.isa.gcn.module import AssemblyKernel
+from titan.isa.simt.launch import Launch
+from titan.verify.model import Finding, Narrowing
+
+TEXT_BYTES_MAX = 64 << 20
+STAGES_SHOWN_MAX = 6
+
+
+def verify_assembly_file(path: str, options: CodeOptions) -> Iterator[Finding]:
+    """The verdicts on the kernels of an assembly file."""
+    started = time.process_time()
+    source, errors = load_file(path, TEXT_BYTES_MAX)
+    description: LaunchDescription | None = None
+    name = options.launch or beside(path)
+    if source is not None and name is not None:
+        description, errors = read_launch(name)
+    if source is None or errors:
+        yield refused(path, errors, started)
+        return
+    notes = [] if name is None or options.launch else [f"the launch is that of {name}"]
+    yield from verify_assembly(source, description, options, notes, started)
+
+
+def assembly_findings(path: str, options: CodeOptions) -> list[Finding]:
+    """The same as a list, which another process can send back."""
+    return list(verify_assembly_file(path, options))
+
+
+def verify_assembly(
+    source: Source,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+    notes: list[str],
+    started: float,
+) -> Iterator[Finding]:
+    """The verdicts on the kernels of a text, launched as described."""
+    assembly, errors = parse_assembly(source)
+    chosen: list[AssemblyKernel] = []
+    if assembly is not None:
+        if assembly.target not in TARGETS:
+            errors = [_other_target(assembly.target, source)]
+        else:
+            chosen, errors = _chosen(assembly.kernels, source, description, options)
+    if assembly is None or errors:
+        yield refused(source.path, errors, started)
+        return
+    for kernel in chosen:
+        code = AssemblyCode(assembly, source, kernel)
+        yield _verify_kernel(code, description, options, notes, started)
+        started = time.process_time()
+
+
+def _other_target(target: str, source: Source) -> Diagnostic:
+    place = whole_file(source.path)
+    known = listed(list(TARGETS))
+    if not target:
+        return diagnostic("TTN007", f"the file names no target; {known} are read", place)
+    return diagnostic("TTN010", f"assembly of {target} is not read, only of {known}", place)
+
+
+def _chosen(
+    kernels: tuple[AssemblyKernel, ...],
+    source: Source,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+) -> tuple[list[AssemblyKernel], list[Diagnostic]]:
+    """The kernels to verify: the one that is named, by the user or the launch, or all."""
+    known = {kernel.name: kernel for kernel in kernels}
+    wanted = options.entry or (description.entry if description is not None else None)
+    if wanted is None:
+        return list(kernels), []
+    if wanted in known:
+        return [known[wanted]], []
+    headline = f"the file has no kernel {wanted}, only {listed(list(known)[:8])}"
+    place = whole_file(source.path)
+    return [], [diagnostic("TTN011", headline, place, helps=suggestion(wanted, known))]
+
+
+def _verify_kernel(
+    code: AssemblyCode,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+    notes: list[str],
+    started: float,
+) -> Finding:
+    place = whole_file(code.source.path)
+    launch, errors, filled = launched(code, description, place)
+    if launch is None:
+        return replace(refused(code.source.path, errors, started), kernel=code.kernel.name)
+    places = CodePlaces(code.assembly, code.source)
+    launches = [("", launch)]
+    runner = WaveRunner(code, options.steps_max)
+    if options.sweep:
+        launches, remarks = sweep(runner, code.function, launch)
+        filled = [*filled, *remarks]
+    trials: list[Trial] = []
+    stages: dict[int, str] = {}
+    for label, one in launches:
+        for cta in ctas_of(one, options):
+            trials.append(_trial(code, runner, (one, cta, label), places, options, stages))
+            if trials[-1].verdict is Verdict.REFUTED:
+                break
+        if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
+            break
+    waves = (launch.threads + LANES - 1) // LANES
+    name = short_name(code.kernel.name)
+    kernel = JudgedKernel(code.source.path, name, code.assembly.target, "wave", waves, LANES)
+    finding = combined(kernel, launches, trials, options.policies, started)
+    if options.require == "any" and finding.verdict is Verdict.VERIFIED:
+        because = "assembly is not lifted to a kernel file"
+        narrowing = Narrowing((), Reason.UNSUPPORTED, because, "")
+        finding = replace(finding, verdict=Verdict.UNDECIDED, narrowing=narrowing)
+    tokens = [
+        f"line {places.span(instruction).start_line}: {text}"
+        for instruction, text in list(stages.items())[:STAGES_SHOWN_MAX]
+    ]
+    return replace(finding, notes=(*notes, *filled, *finding.notes, *tokens))
+
+
+def _trial(
+    code: AssemblyCode,
+    runner: WaveRunner,
+    what: tuple[Launch, int, str],
+    places: CodePlaces,
+    options: CodeOptions,
+    stages: dict[int, str],
+) -> Trial:
+    """One work-group of one launch."""
+    launch, cta, label = what
+    where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
+    try:
+        run, errors = runner.run(launch, cta)
+    except UserError as error:
+        missing = diagnostic("TTN002", str(error), whole_file(code.source.path))
+        run, errors = None, [missing]
+    if run is None:
+        return Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
+    question = missing_argument(run, code, places)
+    if question is not None:
+        return Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
+    for instruction, text in stage_texts(run).items():
+        known = stages.get(instruction)
+        if known is None or "stage" in text:
+            stages[instruction] = text
+    name, target = code.kernel.name, code.assembly.target
+    recording = record_waves(run, name, target, places.span, options.policies)
+    faults = wave_faults(run, places, options.policies)
+    return judge_recording(run, recording, where, places, options.policies, faults)

@@ -1,0 +1,231 @@
+"""Reads whole assembly files for AMD GPUs, as LLVM writes them and people do.
+
+Every fault is reported with its place, all at once. Directives that say nothing about kernels are
+passed over; data sections are not read. An instruction that the table does not have is a fault,
+whether or not it could be reached.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import quoted, suggestion
+from titan.foundation.source.span import Source, whole_file
+from titan.isa.gcn.kernel_facts import KernelFacts
+from titan.isa.gcn.locations import Locations
+from titan.isa.gcn.module import (
+    AssemblyFile,
+    AssemblyInstruction,
+    AssemblyKernel,
+    GcnOperand,
+    SymbolOperand,
+)
+from titan.isa.gcn.opcodes import OPCODES, base_name
+from titan.isa.gcn.operands import BadOperand, modifier, operand, split, words
+
+INVALID, UNKNOWN, UNDECLARED, TWICE = "TTN001", "TTN010", "TTN011", "TTN013"
+FINDINGS_MAX = 100
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|;.*|//.*|/\*.*?\*/')
+_LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
+_STATEMENT = re.compile(r"(\s*)([A-Za-z_.][\w.]*)(.*)$", re.S)
+_ASSIGNMENT = re.compile(r"\s*[A-Za-z_.$][\w.$]*\s*=")
+_TARGET = re.compile(r"gfx[0-9a-f]{3,5}\b")
+_BARE = ("s_waitcnt", "s_sendmsg", "s_sendmsghalt")  # their operand is no list
+
+
+def parse_assembly(source: Source) -> tuple[AssemblyFile | None, list[Diagnostic]]:
+    """The file, or None and what is wrong with it."""
+    reader = _Reader(source)
+    reader.read()
+    if not reader.findings:
+        made = reader.assembly()
+        if not reader.findings:
+            return made, []
+    return None, reader.findings[:FINDINGS_MAX]
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.findings: list[Diagnostic] = []
+        self.instructions: list[AssemblyInstruction] = []
+        self.labels: dict[str, int] = {}
+        self.branches: list[tuple[int, str, int, int]] = []  # instruction, label, line, column
+        self.ends: dict[str, int] = {}
+        self.facts = KernelFacts()
+        self.locations = Locations()
+        self.target = ""
+        self.metadata: list[str] | None = None
+
+    def fault(self, code: str, headline: str, line: int, column: int, length: int) -> None:
+        """Note a finding; nothing more than `FINDINGS_MAX` is kept."""
+        if len(self.findings) < FINDINGS_MAX:
+            start = self.source.line_starts[line - 1] + column - 1
+            span = self.source.span(start, start + max(1, length))
+            self.findings.append(diagnostic(code, headline, span))
+
+    # -------------------------------------------------------------------------- the text
+
+    def read(self) -> None:
+        """All lines."""
+        for number in range(1, self.source.line_count + 1):
+            line = self.source.line(number)
+            if self.metadata is not None:
+                if ".end_amdgpu_metadata" in line:
+                    self._end_metadata(number)
+                else:
+                    self.metadata.append(line)
+                continue
+            self._line(line, number)
+        if self.metadata is not None:
+            self.fault(INVALID, "the metadata does not end", self.source.line_count, 1, 1)
+
+    def _line(self, line: str, number: int) -> None:
+        text = _COMMENT.sub(_blank, line) if ";" in line or "/" in line else line
+        at = 0
+        while (label := _LABEL.match(text, at)) is not None:
+            self._label(label.group(1), number, label.start(1) + 1)
+            at = label.end()
+        found = _STATEMENT.match(text, at)
+        if found is None:
+            rest = text[at:].strip()
+            if rest:
+                column = text.index(rest[0], at) + 1
+                self.fault(INVALID, f"{quoted(rest[:20])} is no statement", number, column, 1)
+            return
+        word, column = found.group(2), found.start(2) + 1
+        if word.startswith("."):
+            self._directive(word, found.group(3), line, number, column)
+        elif not _ASSIGNMENT.match(text, at):
+            self._instruction(word, found.group(3), number, column)
+
+    def _label(self, name: str, number: int, column: int) -> None:
+        if name in self.labels:
+            self.fault(TWICE, f"the label {quoted(name)} stands twice", number, column, len(name))
+        self.labels[name] = len(self.instructions)
+
+    def _directive(self, word: str, rest: str, line: str, number: int, column: int) -> None:
+        if word == ".loc":
+            if not self.locations.set(rest, line):
+                self.fault(INVALID, "a location is not understood", number, column, 4)
+        elif word == ".file":
+            self.locations.declare(rest)
+        elif word in (".amdgcn_target", ".amdhsa_target"):
+            found = _TARGET.search(rest)
+            self.target = found.group() if found is not None else self.target
+        elif word == ".size":
+            self.ends.setdefault(rest.split(",", maxsplit=1)[0].strip(), len(self.instructions))
+        elif word == ".amdgpu_metadata":
+            self.metadata = []
+        elif word == ".amdhsa_kernel":
+            if not self.facts.begin(rest.strip(), number):
+                self.fault(
+                    TWICE, f"the kernel {quoted(rest.strip())} stands twice", number, column, 1
+                )
+        elif word == ".end_amdhsa_kernel":
+            self.facts.end()
+        elif word.startswith(".amdhsa_"):
+            self.facts.set(word.removeprefix(".amdhsa_"), rest.strip())
+
+    def _end_metadata(self, number: int) -> None:
+        assert self.metadata is not None
+        text, self.metadata = "\n".join(self.metadata), None
+        if not self.facts.read_metadata(text):
+            self.fault(INVALID, "the metadata is not understood", number, 1, 1)
+        if not self.target:
+            found = _TARGET.search(self.facts.target)
+            self.target = found.group() if found is not None else ""
+
+    # ---------------------------------------------------------------------- instructions
+
+    def _instruction(self, word: str, rest: str, number: int, column: int) -> None:
+        base = base_name(word)
+        if base not in OPCODES:
+            helps = suggestion(base, OPCODES)
+            self.fault(UNKNOWN, f"unknown instruction {quoted(word)}", number, column, len(word))
+            if helps and self.findings:
+                self.findings[-1] = replace(self.findings[-1], helps=helps)
+            return
+        start = column + len(word)
+        operands: tuple[GcnOperand, ...] = ()
+        modifiers: dict[str, str] = {}
+        if base.startswith(("s_branch", "s_cbranch_")):
+            name = rest.strip()
+            place = start + len(rest) - len(rest.lstrip())
+            self.branches.append((len(self.instructions), name, number, place))
+        elif base in _BARE:
+            operands = (SymbolOperand(rest.strip()),)
+        else:
+            operands, modifiers = self._operands(rest, number, start)
+        item = AssemblyInstruction(
+            word, base, operands, modifiers, number, column, -1, self.locations.current
+        )
+        self.instructions.append(item)
+
+    def _operands(
+        self, text: str, number: int, column: int
+    ) -> tuple[tuple[GcnOperand, ...], dict[str, str]]:
+        operands: list[GcnOperand] = []
+        modifiers: dict[str, str] = {}
+        for part, at in split(text):
+            found = words(part)
+            if not found:
+                self.fault(INVALID, "an operand is empty", number, column + at, 1)
+                continue
+            for index, word in enumerate(found):
+                named = modifier(word) if index or not _may_be_operand(word) else None
+                if named is not None:
+                    modifiers[named[0]] = named[1]
+                    continue
+                place = column + at + part.index(word)
+                if index:
+                    self.fault(INVALID, f"{quoted(word)} is no modifier", number, place, len(word))
+                    continue
+                try:
+                    operands.append(operand(word))
+                except BadOperand as error:
+                    self.fault(INVALID, str(error), number, place, len(word))
+        return tuple(operands), modifiers
+
+    # ------------------------------------------------------------------------ the whole
+
+    def assembly(self) -> AssemblyFile:
+        """The file as data; branches and kernels are resolved."""
+        for number, name, line, column in self.branches:
+            target = self.labels.get(name)
+            if target is None or target >= len(self.instructions):
+                self.fault(
+                    UNDECLARED, f"no label {quoted(name)} in front of an instruction", line, column,
+                    len(name),
+                )  # fmt: skip
+            else:
+                self.instructions[number] = replace(self.instructions[number], target=target)
+        kernels = []
+        for made in self.facts.kernels():
+            start = self.labels.get(made.name)
+            if start is None or start >= len(self.instructions):
+                headline = f"the kernel {quoted(made.name)} has no code"
+                self.fault(UNDECLARED, headline, max(1, made.line), 1, 1)
+                continue
+            kernels.append(self._bounded(made, start))
+        if not kernels and not self.findings:
+            place = whole_file(self.source.path)
+            self.findings.append(diagnostic("TTN007", "the file has no .amdhsa_kernel", place))
+        return AssemblyFile(self.source.path, self.target, tuple(kernels), tuple(self.instructions))
+
+    def _bounded(self, kernel: AssemblyKernel, start: int) -> AssemblyKernel:
+        end = self.ends.get(kernel.name, len(self.instructions))
+        return replace(kernel, start=start, end=max(start, end))
+
+
+def _blank(found: re.Match[str]) -> str:
+    text = found.group()
+    return text if text.startswith('"') else " " * len(text)
+
+
+def _may_be_operand(word: str) -> bool:
+    """Whether the first word of a part is no modifier, as in `v1, off` and not in `, offset:4`."""
+    name, colon, _ = word.partition(":")
+    return not colon or "[" in name

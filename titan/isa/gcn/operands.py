@@ -1,0 +1,118 @@
+"""Operands of AMD assembly: registers, ranges, constants, modifiers, from their text."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from titan.foundation.errors import TitanError
+from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand
+
+VCC, M0, EXEC = 106, 124, 126
+_NAMES = {
+    "flat_scratch": (102, 2), "flat_scratch_lo": (102, 1), "flat_scratch_hi": (103, 1),
+    "xnack_mask": (104, 2), "xnack_mask_lo": (104, 1), "xnack_mask_hi": (105, 1),
+    "vcc": (VCC, 2), "vcc_lo": (VCC, 1), "vcc_hi": (VCC + 1, 1), "m0": (M0, 1),
+    "exec": (EXEC, 2), "exec_lo": (EXEC, 1), "exec_hi": (EXEC + 1, 1), "scc": (253, 1),
+}  # fmt: skip
+_BANK_SIZES = {"v": 256, "a": 256, "s": 106, "ttmp": 16}
+TTMP = 108
+_SINGLE = re.compile(r"(v|a|s|ttmp)(\d{1,4})$")
+_RANGE = re.compile(r"(v|a|s|ttmp)\[\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?\]$")
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)$")
+_REAL = re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?$")
+_MODIFIER = re.compile(r"([A-Za-z_]\w*)(?::(.*))?$", re.S)
+
+
+class BadOperand(TitanError):
+    """What is wrong with an operand, in words."""
+
+
+def split(text: str) -> list[tuple[str, int]]:
+    """The parts of an operand list with their offsets: between commas outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        if char in "[(":
+            depth += 1
+        elif char in "])":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append((text[start:at], start))
+            start = at + 1
+    if text[start:].strip() or parts:
+        parts.append((text[start:], start))
+    return parts
+
+
+def words(text: str) -> list[str]:
+    """What blanks separate, brackets kept whole."""
+    found, depth, word = [], 0, ""
+    for char in text:
+        depth += (char in "[(") - (char in "])")
+        if char in " \t" and depth == 0:
+            if word:
+                found.append(word)
+            word = ""
+        else:
+            word += char
+    return [*found, word] if word else found
+
+
+def operand(text: str) -> GcnOperand:
+    """One operand. Raises BadOperand."""
+    text = text.strip()
+    negative = absolute = False
+    if text.startswith("neg(") and text.endswith(")"):
+        negative, text = True, text[4:-1].strip()
+    elif text.startswith("-") and len(text) > 1 and not text[1].isdigit():
+        negative, text = True, text[1:].strip()
+    if text.startswith("|") and text.endswith("|") and len(text) > 2:
+        absolute, text = True, text[1:-1].strip()
+    elif text.startswith("abs(") and text.endswith(")"):
+        absolute, text = True, text[4:-1].strip()
+    elif text.startswith("sext(") and text.endswith(")"):
+        return SymbolOperand(text)
+    found = registers(text)
+    if found is not None:
+        return Registers(found.bank, found.first, found.count, negative, absolute)
+    if _INTEGER.match(text):
+        return Literal(int(text, 16 if "x" in text.lower() else 10))
+    if _REAL.match(text):
+        try:
+            return Literal(int.from_bytes(struct.pack("<f", float(text)), "little"), True)
+        except OverflowError:
+            raise BadOperand(f"{text} is no binary32 number") from None
+    if not text:
+        raise BadOperand("an operand is empty")
+    return SymbolOperand(text)
+
+
+def registers(text: str) -> Registers | None:
+    """A register or range of registers; None for something else. Raises BadOperand."""
+    if text in _NAMES:
+        return Registers("s", *_NAMES[text])
+    match = _SINGLE.match(text)
+    if match is not None:
+        return _checked(match.group(1), int(match.group(2)), 1, text)
+    match = _RANGE.match(text)
+    if match is not None:
+        first = int(match.group(2))
+        last = first if match.group(3) is None else int(match.group(3))
+        if last < first:
+            raise BadOperand(f"{text} ends before it begins")
+        return _checked(match.group(1), first, last - first + 1, text)
+    return None
+
+
+def _checked(bank: str, first: int, count: int, text: str) -> Registers:
+    if first + count > _BANK_SIZES[bank]:
+        raise BadOperand(f"{text} is outside of the {_BANK_SIZES[bank]} registers of its kind")
+    if bank == "ttmp":
+        return Registers("s", TTMP + first, count)
+    return Registers(bank, first, count)
+
+
+def modifier(text: str) -> tuple[str, str] | None:
+    """`offset:16` as its name and value, `lds` with an empty one; None if it is no modifier."""
+    match = _MODIFIER.match(text)
+    return None if match is None else (match.group(1), match.group(2) or "")

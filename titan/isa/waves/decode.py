@@ -1,0 +1,81 @@
+"""Instructions as steps: each is decoded once into a function that changes a wave.
+
+A step raises Refused where control or the machine itself would depend on a value that is not
+known. Data that is not known stays so: results of instructions that compute it are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from titan.isa.gcn.module import AssemblyInstruction, Registers
+from titan.isa.gcn.opcodes import OPCODES, GcnOpcode
+from titan.isa.waves.state import BANK, Wave
+
+SCALAR_BASE = 2 * BANK
+Step = Callable[[Wave], None]
+
+
+@dataclass(slots=True)
+class DecodedInstruction:
+    """`reads` and `writes` are register numbers, as `Wave` counts them."""
+
+    number: int
+    item: AssemblyInstruction
+    opcode: GcnOpcode
+    reads: frozenset[int]
+    writes: frozenset[int]
+    touches: frozenset[int]
+    wait_states: int
+    step: Step | None = None
+
+
+def register_numbers(operand: object) -> range:
+    """The registers of an operand; none for a constant."""
+    if not isinstance(operand, Registers):
+        return range(0)
+    base = {"v": 0, "a": BANK, "s": SCALAR_BASE}[operand.bank] + operand.first
+    return range(base, base + operand.count)
+
+
+def register_name(number: int) -> str:
+    """`v4`, `a0`, `s12`."""
+    if number >= SCALAR_BASE:
+        return f"s{number - SCALAR_BASE}"
+    return f"v{number}" if number < BANK else f"a{number - BANK}"
+
+
+def decoded(number: int, item: AssemblyInstruction) -> DecodedInstruction:
+    """What an instruction reads and writes; its step is made where it is executed first."""
+    opcode = OPCODES[item.base]
+    results = results_of(item, opcode)
+    writes = {at for operand in item.operands[:results] for at in register_numbers(operand)}
+    reads = {at for operand in item.operands[results:] for at in register_numbers(operand)}
+    if opcode.both or _keeps_half(item):
+        reads |= writes
+    states = 1
+    if item.base == "s_nop":
+        states = 1 + _immediate(item)
+    return DecodedInstruction(
+        number, item, opcode, frozenset(reads), frozenset(writes), frozenset(reads | writes), states
+    )
+
+
+def results_of(item: AssemblyInstruction, opcode: GcnOpcode) -> int:
+    """How many of the first operands are written."""
+    if "lds" in item.options:
+        return 0
+    if "_atomic_" in item.base and ("sc0" in item.options or "glc" in item.options):
+        return 1
+    return opcode.results
+
+
+def _keeps_half(item: AssemblyInstruction) -> bool:
+    """Loads of 16 bits keep the other half of their register."""
+    return "_d16" in item.base
+
+
+def _immediate(item: AssemblyInstruction) -> int:
+    value = getattr(item.operands[0], "value", 0) if item.operands else 0
+    return int(value) & 15

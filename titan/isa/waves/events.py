@@ -1,0 +1,99 @@
+"""What a run of waves records: operations that a counter counts, waits, barriers, faults.
+
+Events are in the order in which the machine performed them; those of one wave are in its program
+order, and the machine claims no other order. `warp` of an event is the wave, `lanes` the mask of
+the 64 lanes that took part. An operation joins a queue of its wave when it is issued:
+
+`vector`: vector memory, loads, stores and copies to LDS; in order (CDNA3, 4.4).
+`lds`: LDS instructions; in order among themselves.
+`scalar`: scalar memory; in no order, and known to be done only when nothing of lgkmcnt is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from titan.isa.simt.events import Event
+from titan.isa.simt.footprints import Footprint
+
+
+class WaveQueue(StrEnum):
+    """A queue of one wave; the values are its names in sync programs."""
+
+    VECTOR = "vmcnt"
+    LDS = "lgkmcnt (LDS)"
+    SCALAR = "lgkmcnt (scalar)"
+
+
+@dataclass(frozen=True, slots=True)
+class WaveUse:
+    """One access of an operation. `atomic`: it reads and writes in one step."""
+
+    footprint: Footprint
+    write: bool
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperationIssued(Event):
+    """An operation joins a queue; `number` counts those of its wave and queue from 0."""
+
+    queue: WaveQueue
+    number: int
+    uses: tuple[WaveUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterWait(Event):
+    """At most the `pending` newest operations of the queue are unfinished behind it."""
+
+    queue: WaveQueue
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaveBarrier(Event):
+    """`s_barrier`; `generation` counts those of the wave from 0."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaveEnd(Event):
+    """`s_endpgm`, which waits for all operations of the wave (CDNA3, S_ENDPGM)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRegister(Event):
+    """A register is used while the operation issued at `issued_at` has not been waited for."""
+
+    register: str
+    write: bool
+    issued_at: int
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissingWaitStates(Event):
+    """`needed` wait states must lie between `written_at` and here, and only `passed` do."""
+
+    register: str
+    written_at: int
+    needed: int
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideLds(Event):
+    """An access beyond the LDS of the work-group."""
+
+    footprint: Footprint
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAddress(Event):
+    """An access at an address that is not known: all of LDS, or unwritten global memory."""
+
+    where: str

@@ -1,0 +1,127 @@
+"""What the waves of one work-group share: LDS, constant memory, the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titan.isa.simt.events import Event
+from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
+from titan.isa.waves.events import OperationIssued, WaveQueue, WaveUse
+from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
+
+Addresses = NDArray[np.int64]
+
+
+class ConstantBytes:
+    """Memory that the kernel only reads, of which some bytes are known: kernarg, the packet."""
+
+    def __init__(self, start: int, data: bytes, known: bytes, what: str) -> None:
+        self.start, self.data, self.known, self.what = start, data, known, what
+
+    def word(self, address: int, instruction: int) -> int | OpaqueWord | None:
+        """Four bytes; None if they are outside."""
+        offset = address - self.start
+        if not 0 <= offset <= len(self.data) - 4:
+            return None
+        if all(self.known[offset : offset + 4]):
+            return int.from_bytes(self.data[offset : offset + 4], "little")
+        at = offset if self.what == "kernarg" else -1
+        return OpaqueWord(f"bytes {offset} to {offset + 3} of {self.what}", instruction, at)
+
+
+class WaveGroup:
+    """One work-group of a run: its memory, and the events of its waves in their order."""
+
+    def __init__(self, cta: int, lds_bytes: int, constants: Sequence[ConstantBytes]) -> None:
+        self.cta = cta
+        self.lds_bytes = lds_bytes
+        self.constants = tuple(constants)
+        self.events: list[Event] = []
+        self._footprints: dict[tuple[bytes, int, MemorySpace], Footprint] = {}
+        self._everything = of_ranges(MemorySpace.SHARED, cta, [(0, max(1, lds_bytes))])
+        self.words: NDArray[np.uint32] = np.zeros((lds_bytes + 3) // 4 + 4, np.uint32)
+        self.words_known: NDArray[np.bool_] = np.zeros(len(self.words), np.bool_)
+        self.any_known = False
+
+    # ------------------------------------------------------------------------- recording
+
+    def header(self, wave: Wave, instruction: int) -> tuple[int, int, int, int, int]:
+        """The fields that every event has."""
+        return len(self.events), self.cta, wave.number, wave.exec, instruction
+
+    def issue(
+        self,
+        wave: Wave,
+        instruction: int,
+        queue: WaveQueue,
+        registers: tuple[int, ...],
+        uses: tuple[WaveUse, ...],
+    ) -> None:
+        """An operation joins a queue; `registers` are written when it is done."""
+        number = wave.issued[queue]
+        wave.issued[queue] = number + 1
+        entry = PendingOperation(instruction, queue, registers, bool(registers))
+        wave.in_flight[queue].append(entry)
+        for register in registers:
+            wave.pending[register] = entry
+        header = self.header(wave, instruction)
+        self.events.append(OperationIssued(*header, queue, number, uses))
+
+    # ------------------------------------------------------------------------ footprints
+
+    def footprint(self, addresses: Addresses, size: int, space: MemorySpace) -> Footprint:
+        """`size` bytes at each address."""
+        key = (addresses.tobytes(), size, space)
+        found = self._footprints.get(key)
+        if found is None:
+            found = self._made(addresses, size, space)
+            self._footprints[key] = found
+        return found
+
+    def _made(self, addresses: Addresses, size: int, space: MemorySpace) -> Footprint:
+        starts = np.unique(addresses)
+        breaks = np.flatnonzero(np.diff(starts) > size) + 1
+        lows = starts[np.concatenate(([0], breaks))] if len(starts) else starts
+        highs = starts[np.concatenate((breaks - 1, [len(starts) - 1]))] if len(starts) else starts
+        ranges = [(int(low), int(high) + size) for low, high in zip(lows, highs, strict=True)]
+        return of_ranges(space, self.cta if space is MemorySpace.SHARED else NO_CTA, ranges)
+
+    @property
+    def all_lds(self) -> Footprint:
+        """Every byte of LDS."""
+        return self._everything
+
+    # --------------------------------------------------------------------- known LDS words
+
+    def load(self, addresses: Addresses, offset: int) -> tuple[NDArray[np.uint32], int]:
+        """A word for each lane, and the lanes for which it is known."""
+        at = addresses + offset
+        inside = (at >= 0) & (at + 4 <= self.lds_bytes) & (at % 4 == 0)
+        index = np.where(inside, at // 4, 0)
+        known = self.words_known[index] & inside
+        mask = int.from_bytes(np.packbits(known, bitorder="little").tobytes(), "little")
+        return self.words[index], mask
+
+    def store(
+        self, addresses: Addresses, values: NDArray[np.uint32] | None, known: NDArray[np.bool_]
+    ) -> None:
+        """Words of some lanes; bytes around a part of a word are forgotten."""
+        if not self.any_known and not known.any():
+            return
+        inside = (addresses >= 0) & (addresses + 4 <= self.lds_bytes)
+        for shift in (0, 3):
+            touched = (addresses[inside] + shift) // 4
+            self.words_known[touched] = False
+        if values is not None:
+            good = inside & known & (addresses % 4 == 0)
+            self.words[addresses[good] // 4] = np.broadcast_to(values, addresses.shape)[good]
+            self.words_known[addresses[good] // 4] = True
+            self.any_known = True
+
+    def forget_all(self) -> None:
+        """Nothing of LDS is known any more."""
+        self.words_known[:] = False
+        self.any_known = False

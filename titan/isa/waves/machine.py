@@ -1,0 +1,223 @@
+"""Runs one work-group of a launch, wave by wave from barrier to barrier, and records it.
+
+Scalar control flow is concrete; where it would depend on a value that is not known, the run stops
+with REFUSED. A wave runs until it waits at `s_barrier` or ends; when all that have not ended are at
+the barrier, they go on (CDNA3, S_BARRIER: waves that have ended are not waited for).
+"""
+
+from __future__ import annotations
+
+import re
+
+from titan.isa.gcn.module import AssemblyFile, AssemblyKernel, Literal, SymbolOperand
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.gcn.operands import VCC
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
+from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
+from titan.isa.waves.events import CounterWait, PendingRegister, WaveBarrier, WaveEnd, WaveQueue
+from titan.isa.waves.group import WaveGroup
+from titan.isa.waves.memory_steps import memory_step
+from titan.isa.waves.scalar_steps import scalar_step
+from titan.isa.waves.start import constants_of, lds_bytes, waves_of
+from titan.isa.waves.state import OpaqueWord, Refused, Wave
+from titan.isa.waves.vector_steps import opaque_step, vector_step
+
+_COUNTERS = re.compile(r"(vmcnt|lgkmcnt|expcnt)(_sat)?\((\w+)\)")
+_NO_WAIT = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
+_MEMORY = frozenset(
+    (
+        OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.CROSS_LANE, OpcodeKind.GLOBAL,
+        OpcodeKind.FLAT, OpcodeKind.SCRATCH, OpcodeKind.BUFFER, OpcodeKind.CACHE,
+    )
+)  # fmt: skip
+_QUEUES = {"vmcnt": (WaveQueue.VECTOR,), "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR)}
+COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in queues}
+
+
+class WaveMachine:
+    """One run. `steps_max` counts wave instructions."""
+
+    def __init__(
+        self, code: AssemblyFile, kernel: AssemblyKernel, launch: Launch, cta: int, steps_max: int
+    ) -> None:
+        self.code, self.kernel, self.launch, self.cta = code, kernel, launch, cta
+        self.steps_max = steps_max
+        self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants_of(kernel, launch))
+        self.waves = waves_of(kernel, launch, cta)
+        for wave in self.waves:
+            wave.place = kernel.start
+        self.decoded: dict[int, DecodedInstruction] = {}
+        self.steps = 0
+        self.at: tuple[int, int] = (-1, -1)
+
+    def run(self) -> Run:
+        """The run of the work-group."""
+        try:
+            outcome = self._go()
+        except Refused as refusal:
+            origin = refusal.origin
+            outcome = Outcome(
+                Ending.REFUSED, str(refusal), self.at[1], self.cta, self.at[0],
+                origin=-1 if origin is None else origin.instruction,
+                map_offset=-1 if origin is None else origin.offset,
+            )  # fmt: skip
+        return Run(self.launch, self.group.events, outcome, Confluence(), self.steps)
+
+    def _go(self) -> Outcome:
+        while True:
+            for wave in self.waves:
+                if not wave.ended and not self._advance(wave):
+                    return Outcome(Ending.BUDGET, "the step budget", wave.place)
+            live = [wave for wave in self.waves if not wave.ended]
+            if not live:
+                return Outcome(Ending.FINISHED)
+            for wave in live:
+                wave.at_barrier = False
+
+    def _advance(self, wave: Wave) -> bool:
+        """Until the wave waits or ends; False when the budget is spent."""
+        known, instructions, end = self.decoded, self.code.instructions, self.kernel.end
+        start = self.kernel.start
+        while not wave.ended and not wave.at_barrier:
+            if self.steps >= self.steps_max:
+                return False
+            self.steps += 1
+            number = wave.place
+            self.at = (wave.number, number)
+            if not start <= number < end:
+                raise Refused("execution leaves the kernel")
+            code = known.get(number)
+            if code is None:
+                code = known[number] = decoded(number, instructions[number])
+            if wave.pending and not wave.pending.keys().isdisjoint(code.touches):
+                self._check_pending(wave, code)
+            wave.place = number + 1
+            if code.opcode.kind is OpcodeKind.CONTROL:
+                self._control(wave, code)
+                continue
+            if code.step is None:
+                code.step = self._step(code)
+            code.step(wave)
+        return True
+
+    def _step(self, code: DecodedInstruction):  # type: ignore[no-untyped-def]
+        try:
+            if code.opcode.kind in _MEMORY:
+                return memory_step(code, self.group)
+            if code.opcode.kind is OpcodeKind.SCALAR:
+                return scalar_step(code)
+            if code.opcode.kind is OpcodeKind.MATRIX:
+                return opaque_step(code)
+            return vector_step(code)
+        except (IndexError, ValueError, AssertionError):
+            raise Refused(f"operands of {code.item.opcode} that are not understood") from None
+
+    # ---------------------------------------------------------------------------- control
+
+    def _control(self, wave: Wave, code: DecodedInstruction) -> None:
+        name = code.item.base
+        header = self.group.header(wave, code.number)
+        if name == "s_waitcnt":
+            self._wait(wave, code)
+        elif name == "s_barrier":
+            self.group.events.append(WaveBarrier(*header, wave.barriers))
+            wave.barriers += 1
+            wave.at_barrier = True
+        elif name == "s_endpgm":
+            self.group.events.append(WaveEnd(*header))
+            wave.ended = True
+        elif name == "s_branch":
+            wave.place = code.item.target
+        elif name.startswith("s_cbranch_"):
+            if _taken(wave, name):
+                wave.place = code.item.target
+        elif name in _UNFOLLOWED:
+            raise Refused(f"{name} is not followed")
+        elif code.opcode.results:
+            unknown = OpaqueWord(f"the result of {name}", code.number)
+            for register in code.writes:
+                wave.set_scalar(register - 512, unknown)
+
+    def _wait(self, wave: Wave, code: DecodedInstruction) -> None:
+        for counter, limit in waits_of(code.item.operands[0] if code.item.operands else None):
+            for queue in _QUEUES.get(counter, ()):
+                entries = wave.in_flight[queue]
+                if queue is WaveQueue.SCALAR and limit:
+                    continue  # returned in any order
+                header = self.group.header(wave, code.number)
+                self.group.events.append(CounterWait(*header, queue, limit))
+                while len(entries) > limit:
+                    entry = entries.popleft()
+                    for register in entry.registers:
+                        if wave.pending.get(register) is entry:
+                            del wave.pending[register]
+
+    def _check_pending(self, wave: Wave, code: DecodedInstruction) -> None:
+        for register in sorted(code.touches & wave.pending.keys()):
+            entry = wave.pending[register]
+            read = register in code.reads
+            in_order = entry.queue is WaveQueue.VECTOR and _is_vector_load(code)
+            if not read and in_order:
+                continue  # the later load also returns later
+            del wave.pending[register]
+            self.group.events.append(
+                PendingRegister(
+                    *self.group.header(wave, code.number), register_name(register), not read,
+                    entry.instruction, COUNTER_OF[entry.queue],
+                )
+            )  # fmt: skip
+
+
+_UNFOLLOWED = frozenset(
+    (
+        "s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_rfe_b64", "s_cbranch_join", "s_trap",
+        "s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_endpgm_saved",
+    )
+)  # fmt: skip
+
+
+def _is_vector_load(code: DecodedInstruction) -> bool:
+    kinds = (OpcodeKind.GLOBAL, OpcodeKind.BUFFER, OpcodeKind.SCRATCH)
+    return code.opcode.kind in kinds
+
+
+def _taken(wave: Wave, name: str) -> bool:
+    condition = name.removeprefix("s_cbranch_")
+    if condition in ("execz", "execnz"):
+        return (wave.exec == 0) == (condition == "execz")
+    if condition in ("vccz", "vccnz"):
+        value = wave.scalar(VCC, 2)
+    elif condition in ("scc0", "scc1"):
+        value = wave.condition
+    else:
+        return False  # of a debugger
+    if isinstance(value, OpaqueWord):
+        raise Refused("a branch", value)
+    return (value == 0) == (condition in ("vccz", "scc0"))
+
+
+def waits_of(operand: object) -> list[tuple[str, int]]:
+    """The counters that an `s_waitcnt` waits for, with how many operations may be left."""
+    if isinstance(operand, Literal):
+        return _of_number(operand.value)
+    text = operand.name if isinstance(operand, SymbolOperand) else ""
+    if re.fullmatch(r"\s*(0[xX][0-9a-fA-F]{1,8}|\d{1,8})\s*", text):
+        return _of_number(int(text, 0))
+    found = []
+    for counter, _, value in _COUNTERS.findall(text):
+        limit = int(value, 0)
+        if limit < _NO_WAIT[counter]:
+            found.append((counter, limit))
+    if not found and not _COUNTERS.search(text):
+        raise Refused("a wait of an unknown form")
+    return found
+
+
+def _of_number(value: int) -> list[tuple[str, int]]:
+    parts = {
+        "vmcnt": value & 15 | value >> 10 & 0x30,
+        "expcnt": value >> 4 & 7,
+        "lgkmcnt": value >> 8 & 15,
+    }
+    return [(name, limit) for name, limit in parts.items() if limit < _NO_WAIT[name]]

@@ -1,0 +1,466 @@
+"""Steps of instructions that access memory: what they touch, when it is counted, what they load.
+
+Loads take effect on registers at once and mark them as pending until a wait covers them; what they
+load from global memory is unknown. LDS keeps words that are known, so that values which a wave
+hands to another may steer it; the verdict shows that no race decides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.gcn.operands import M0
+from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, results_of
+from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
+from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
+from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave, lanes_of
+
+GLOBAL, LDS = MemorySpace.GLOBAL, MemorySpace.SHARED
+_SIZES = {
+    "b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2, "b32": 4, "b64": 8, "b96": 12,
+    "b128": 16, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8,
+    "ubyte": 1, "sbyte": 1, "byte": 1, "ushort": 2, "sshort": 2, "short": 2, "dword": 4,
+    "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "dwordx8": 32, "dwordx16": 64,
+}  # fmt: skip
+_DMA_LANE_BYTES = {1: 4, 2: 4, 4: 4, 12: 16, 16: 16}  # CDNA4, 9.1.9
+_LANES = np.arange(LANES, dtype=np.int64)
+
+
+def memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """The step of an instruction of a memory unit."""
+    return _STEPS[code.opcode.kind](code, group)
+
+
+def size_of(item: AssemblyInstruction) -> int:
+    """The bytes that a lane accesses at one place."""
+    words = item.base.split("_")
+    if "atomic" in words:
+        wide = "x2" in words or words[-1] == "f64"
+        return 8 if wide else 4
+    if "format" in words:
+        return 4 * len(words[-1]) if "d16" not in words else 2 * len(words[-1])
+    return next((_SIZES[word] for word in reversed(words) if word in _SIZES), 4)
+
+
+def _writes(code: DecodedInstruction) -> tuple[int, ...]:
+    item = code.item
+    results = results_of(item, code.opcode)
+    found: list[int] = []
+    for operand in item.operands[:results]:
+        found += register_numbers(operand)
+    return tuple(found)
+
+
+def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
+    for register in registers:
+        if register < 512:
+            wave.forget(register, 1, origin)
+
+
+# --------------------------------------------------------------------------- scalar memory
+
+
+def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
+    item, number = code.item, code.number
+    if not item.base.startswith(("s_load_", "s_buffer_load_", "s_scratch_load_")):
+        return _counted_only(code, group)
+    target = item.operands[0]
+    if not isinstance(target, Registers) or len(item.operands) < 3:
+        raise Refused(f"{item.opcode} with too few operands")
+    base_of = scalar_source(item.operands[1], 2, number)
+    offset_of = scalar_source(item.operands[2], 1, number)
+    more = item.integer("offset")
+    plain = item.base.startswith("s_load_")
+    registers = tuple(register_numbers(target))
+    unknown = OpaqueWord(f"memory that {item.opcode} reads", number)
+
+    def step(wave: Wave) -> None:
+        base, offset = base_of(wave), offset_of(wave)
+        for at in range(target.count):
+            value: int | OpaqueWord | None = None
+            if plain and isinstance(base, int) and isinstance(offset, int):
+                address = base + (offset & 0xFFFFFFFF) + more + 4 * at
+                for memory in group.constants:
+                    value = memory.word(address, number)
+                    if value is not None:
+                        break
+            wave.set_scalar(target.first + at, unknown if value is None else value)
+        group.issue(wave, number, WaveQueue.SCALAR, registers, ())
+
+    return step
+
+
+def _counted_only(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """Clocks, and writing back or invalidating caches: counted, and nothing else is recorded."""
+    registers = _writes(code)
+    scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
+    queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR
+    unknown = OpaqueWord("a value of the moment", code.number)
+    waits = not scalar or bool(registers)
+
+    def step(wave: Wave) -> None:
+        for register in registers:
+            wave.set_scalar(register - 512, unknown)
+        if waits:
+            group.issue(wave, code.number, queue, registers, ())
+
+    return step
+
+
+# ------------------------------------------------------------------------------------- LDS
+
+
+def _lds_offsets(item: AssemblyInstruction, size: int) -> list[int]:
+    """The distances from the address at which an LDS instruction accesses `size` bytes."""
+    if item.base.startswith(("ds_read2", "ds_write2", "ds_wrxchg2")):
+        unit = size * (64 if "st64" in item.base else 1)
+        return [item.integer("offset0") * unit, item.integer("offset1") * unit]
+    return [item.integer("offset")]
+
+
+def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
+    item, number, size = code.item, code.number, size_of(code.item)
+    if item.base == "ds_nop":
+        return lambda wave: None
+    registers = _writes(code)
+    results = results_of(item, code.opcode)
+    reads = item.base.startswith("ds_read")
+    atomic = not reads and not item.base.startswith("ds_write")
+    offsets = _lds_offsets(item, size)
+    by_lane = "addtid" in item.base or item.base in ("ds_append", "ds_consume")
+    address_of = None if by_lane else vector_source(item.operands[results], number)
+    moved = "_tr_" in item.base  # each lane gets what others address
+    data = [] if reads or atomic else [
+        list(register_numbers(operand)) for operand in item.operands[results + 1 :]
+    ]  # fmt: skip
+    origin = OpaqueWord(f"LDS that {item.opcode} reads", number)
+
+    def step(wave: Wave) -> None:
+        if wave.exec == 0:
+            group.issue(wave, number, WaveQueue.LDS, registers, ())
+            return
+        addresses = _lds_addresses(wave, address_of, item)
+        if addresses is None:
+            group.events.append(UnknownAddress(*group.header(wave, number), "LDS"))
+            uses = (WaveUse(group.all_lds, not reads, atomic),)
+            if not reads:
+                group.forget_all()
+            _loaded(wave, registers, origin)
+        else:
+            active = addresses[wave.active]
+            places = np.concatenate([active + offset for offset in offsets])
+            uses = (WaveUse(_inside(group, wave, number, places, size), not reads, atomic),)
+            if reads:
+                _read_words(group, wave, addresses, offsets, registers, origin, moved or size < 4)
+            else:
+                _loaded(wave, registers, origin)
+                _write_words(group, wave, addresses, offsets, data, size)
+        group.issue(wave, number, WaveQueue.LDS, registers, uses)
+
+    return step
+
+
+def _lds_addresses(
+    wave: Wave, address_of: VectorSource | None, item: AssemblyInstruction
+) -> Addresses | None:
+    """The address of each lane without the offset; None if one of an active lane is unknown."""
+    if address_of is None:
+        base = wave.scalar(M0)
+        if isinstance(base, OpaqueWord):
+            return None
+        lanes = 4 * _LANES if "addtid" in item.base else np.zeros(LANES, np.int64)
+        return (base & 0xFFFF) + lanes
+    values, known, _ = address_of(wave)
+    if known & wave.exec != wave.exec:
+        return None
+    return np.broadcast_to(values, (LANES,)).astype(np.int64)
+
+
+def _inside(group: WaveGroup, wave: Wave, number: int, places: Addresses, size: int) -> Footprint:
+    """The footprint in LDS; bytes beyond its end are recorded and left out."""
+    outside = (places < 0) | (places + size > group.lds_bytes)
+    if outside.any():
+        beyond = group.footprint(places[outside], size, LDS)
+        header = group.header(wave, number)
+        group.events.append(OutsideLds(*header, beyond, group.lds_bytes))
+        places = places[~outside]
+    return group.footprint(places, size, LDS)
+
+
+def _read_words(
+    group: WaveGroup,
+    wave: Wave,
+    addresses: Addresses,
+    offsets: list[int],
+    registers: tuple[int, ...],
+    origin: OpaqueWord,
+    opaque: bool,
+) -> None:
+    if opaque or not group.any_known:
+        _loaded(wave, registers, origin)
+        return
+    each = len(registers) // len(offsets)
+    for at, register in enumerate(registers):
+        offset = offsets[at // each] + 4 * (at % each)
+        values, known = group.load(addresses, offset)
+        wave.set_vector(register, values, known & wave.exec, origin)
+
+
+def _write_words(
+    group: WaveGroup,
+    wave: Wave,
+    addresses: Addresses,
+    offsets: list[int],
+    data: list[list[int]],
+    size: int,
+) -> None:
+    active = wave.active
+    whole = size >= 4 and bool(data)
+    for index, offset in enumerate(offsets):
+        row = data[index] if whole and index < len(data) else []
+        for at in range(max(1, size // 4)):
+            register = row[at] if at < len(row) and row[at] < 512 else None
+            if register is None:
+                group.store(addresses[active] + offset + 4 * at, None, np.zeros(1, np.bool_))
+                continue
+            known = lanes_of(wave.known[register])[active]
+            values = wave.vectors[register][active]
+            group.store(addresses[active] + offset + 4 * at, values, known)
+
+
+def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """ds_bpermute and the like: through LDS, but none of its bytes."""
+    item, number = code.item, code.number
+    registers = _writes(code)
+    origin = OpaqueWord(f"what {item.opcode} gets from other lanes", number)
+    pulls = item.base == "ds_bpermute_b32" and len(item.operands) == 3
+    if pulls:
+        address_of = vector_source(item.operands[1], number)
+        data_of = vector_source(item.operands[2], number)
+        offset = item.integer("offset")
+
+    def step(wave: Wave) -> None:
+        if pulls:
+            addresses, known, _ = address_of(wave)
+            data, data_known, why = data_of(wave)
+            lanes = (np.broadcast_to(addresses, (LANES,)) + np.uint32(offset) >> 2) & 63
+            usable = lanes_of(data_known & wave.exec)[lanes]
+            mask = int.from_bytes(np.packbits(usable, bitorder="little").tobytes(), "little")
+            rows = np.broadcast_to(data, (LANES,))[lanes]
+            wave.set_vector(registers[0], rows, mask & known & wave.exec, why)
+        else:
+            _loaded(wave, registers, origin)
+        group.issue(wave, number, WaveQueue.LDS, registers, ())
+
+    return step
+
+
+# --------------------------------------------------------------------------- global memory
+
+
+def _global(code: DecodedInstruction, group: WaveGroup) -> Step:
+    item = code.item
+    results = results_of(item, code.opcode)
+    operands = item.operands[results:]
+    if not operands:
+        raise Refused(f"{item.opcode} without an address")
+    # A pointer in vector registers, or an offset there and a pointer in scalar registers.
+    scalar = next(
+        (one for one in operands[1:] if isinstance(one, Registers) and one.bank == "s"), None
+    )
+    offset = item.integer("offset")
+    if scalar is None:
+        pointer = wide_source(operands[0], code.number)
+
+        def address_of(wave: Wave) -> Addresses | None:
+            values, known, _ = pointer(wave)
+            if known & wave.exec != wave.exec:
+                return None
+            return np.broadcast_to(values, (LANES,)).view(np.int64) + offset
+
+        return _vector_access(code, group, address_of)
+    base_of = scalar_source(scalar, 2, code.number)
+    distance = vector_source(operands[0], code.number)
+
+    def from_base(wave: Wave) -> Addresses | None:
+        base, (values, known, _) = base_of(wave), distance(wave)
+        if isinstance(base, OpaqueWord) or known & wave.exec != wave.exec:
+            return None
+        return np.broadcast_to(values, (LANES,)).astype(np.int64) + base + offset
+
+    return _vector_access(code, group, from_base)
+
+
+def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
+    item, number = code.item, code.number
+    to_lds = "lds" in item.options
+    operands = item.operands if to_lds else item.operands[1:]
+    resource = next(
+        (
+            one
+            for one in operands
+            if isinstance(one, Registers) and one.bank == "s" and one.count == 4
+        ),
+        None,
+    )
+    if resource is None:
+        raise Refused(f"{item.opcode} without a resource")
+    place = operands.index(resource)
+    words = [scalar_source(Registers("s", resource.first + at), 1, number) for at in range(4)]
+    step_of = scalar_source(operands[place + 1], 1, number) if place + 1 < len(operands) else None
+    inst = item.integer("offset")
+    offsets = "offen" in item.options
+    indexed = "idxen" in item.options
+    first: GcnOperand = operands[0]
+    if offsets and indexed and isinstance(first, Registers):
+        first = Registers(first.bank, first.first + 1)
+    vector = vector_source(first, number) if offsets else None
+
+    def address_of(wave: Wave) -> Addresses | None:
+        low, high, records, _ = (word(wave) for word in words)
+        more = 0 if step_of is None else step_of(wave)
+        if indexed or any(isinstance(one, OpaqueWord) for one in (low, high, records, more)):
+            return None
+        assert isinstance(low, int) and isinstance(high, int)
+        assert isinstance(records, int) and isinstance(more, int)
+        within = np.full(LANES, inst, np.int64)
+        if vector is not None:
+            values, known, _ = vector(wave)
+            if known & wave.exec != wave.exec:
+                return None
+            within = within + np.broadcast_to(values, (LANES,)).astype(np.int64)
+        addresses = within + (low | (high & 0xFFFF) << 32) + more
+        # Raw buffers: what begins beyond the end is neither read nor written (CDNA3, 9.1.5).
+        outside = within >= records
+        return np.where(outside, np.int64(-1), addresses)
+
+    return _vector_access(code, group, address_of)
+
+
+def _vector_access(
+    code: DecodedInstruction, group: WaveGroup, address_of: Callable[[Wave], Addresses | None]
+) -> Step:
+    """A load, store, atomic or copy to LDS; lanes with a negative address access no memory."""
+    item, number, size = code.item, code.number, size_of(code.item)
+    registers = _writes(code)
+    atomic = "_atomic_" in item.base
+    write = atomic or "_store_" in item.base
+    to_lds = "lds" in item.options or "_load_lds_" in item.base
+    origin = OpaqueWord(f"memory that {item.opcode} reads", number)
+
+    def step(wave: Wave) -> None:
+        uses: list[WaveUse] = []
+        if wave.exec:
+            addresses = address_of(wave)
+            if addresses is None:
+                if write:
+                    raise Refused(f"the address of {item.opcode}", _why(wave, code))
+                group.events.append(UnknownAddress(*group.header(wave, number), "global"))
+            else:
+                active = addresses[wave.active]
+                active = active[active >= 0]
+                if len(active):
+                    uses.append(WaveUse(group.footprint(active, size, GLOBAL), write, atomic))
+            if to_lds:
+                uses.append(WaveUse(_copied_to(group, wave, code, size), True))
+        _loaded(wave, registers, origin)
+        group.issue(wave, number, WaveQueue.VECTOR, registers, tuple(uses))
+
+    return step
+
+
+def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int) -> Footprint:
+    """What a copy writes in LDS: a place for each lane, from M0 on (CDNA3, 10.3)."""
+    base = wave.scalar(M0)
+    if isinstance(base, OpaqueWord):
+        raise Refused("the destination in LDS", base)
+    each = _DMA_LANE_BYTES.get(size)
+    if each is None:
+        raise Refused(f"{code.item.opcode} copies {size} bytes a lane to LDS")
+    start = (base & 0x3FFFF) + code.item.integer("offset")
+    places = start + each * _LANES[wave.active]
+    group.store(places, None, np.zeros(1, np.bool_))
+    return _inside(group, wave, code.number, places, max(4, size))
+
+
+def _why(wave: Wave, code: DecodedInstruction) -> OpaqueWord:
+    for register in sorted(code.reads):
+        if register >= 512:
+            value = wave.scalar(register - 512)
+            if isinstance(value, OpaqueWord):
+                return value
+        elif wave.known[register] & wave.exec != wave.exec:
+            return wave.origins[register]
+    return OpaqueWord("a value that is not known", code.number)
+
+
+def _flat(code: DecodedInstruction, group: WaveGroup) -> Step:
+    raise Refused(f"{code.item.opcode} may access LDS or global memory, which is not followed")
+
+
+# --------------------------------------------------------------------------------- scratch
+
+
+def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """Memory of each lane alone: values are kept where the address is the same for all lanes."""
+    item, number = code.item, code.number
+    registers = _writes(code)
+    if "_load_lds_" in item.base:
+        raise Refused(f"{item.opcode} is not followed")
+    load = "_load_" in item.base
+    operands = item.operands[1:] if load else item.operands
+    address = operands[0]
+    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
+    base_of = None if base is None else scalar_source(base, 1, number)
+    uniform = not (isinstance(address, Registers) and address.bank != "s")
+    data = () if load else tuple(register_numbers(operands[1]))
+    offset = item.integer("offset")
+    whole = size_of(item) >= 4
+    origin = OpaqueWord("private memory", number)
+
+    def step(wave: Wave) -> None:
+        start = 0 if base_of is None else base_of(wave)
+        if not uniform or not whole or isinstance(start, OpaqueWord):
+            if not load:
+                wave.private.clear()
+            _loaded(wave, registers, origin)
+        elif load:
+            for at, register in enumerate(registers):
+                row = wave.private.get(start + offset + 4 * at)
+                if row is None:
+                    wave.forget(register, 1, origin)
+                else:
+                    wave.set_vector(register, row[0], row[1] & wave.exec, row[2])
+        else:
+            for at, register in enumerate(data):
+                _keep(wave, start + offset + 4 * at, register)
+        group.issue(wave, number, WaveQueue.VECTOR, registers, ())
+
+    return step
+
+
+def _keep(wave: Wave, address: int, register: int) -> None:
+    values, known = wave.vectors[register].copy(), wave.known[register] & wave.exec
+    old = wave.private.get(address)
+    if old is not None:
+        values = np.where(wave.active, values, old[0])
+        known |= old[1] & ~wave.exec
+    wave.private[address] = (values, known, wave.origins[register])
+
+
+_STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
+    OpcodeKind.SCALAR_MEMORY: _scalar_memory,
+    OpcodeKind.CACHE: _counted_only,
+    OpcodeKind.LDS: _lds,
+    OpcodeKind.CROSS_LANE: _cross_lane,
+    OpcodeKind.GLOBAL: _global,
+    OpcodeKind.BUFFER: _buffer,
+    OpcodeKind.FLAT: _flat,
+    OpcodeKind.SCRATCH: _scratch,
+}

@@ -1,0 +1,189 @@
+"""Steps of scalar instructions."""
+
+from __future__ import annotations
+
+from titan.isa.gcn.module import Registers
+from titan.isa.gcn.operands import EXEC
+from titan.isa.waves.decode import DecodedInstruction, Step
+from titan.isa.waves.scalar import BINARY, BITWISE, COMPARE, UNARY, signed
+from titan.isa.waves.sources import ScalarSource, scalar_source
+from titan.isa.waves.state import WORD, OpaqueWord, Refused, Scalar, Wave
+
+
+def scalar_step(code: DecodedInstruction) -> Step:
+    """The step of an instruction of the scalar unit."""
+    name = code.item.base
+    if name.endswith(("_saveexec_b64", "_wrexec_b64")):
+        return _execution_mask(code)
+    if name in COMPARE:
+        return _compare(code)
+    if name in ("s_addk_i32", "s_mulk_i32", "s_cmovk_i32", "s_cmov_b32", "s_cmov_b64"):
+        return _on_itself(code)
+    if name.startswith("s_bitset"):
+        return _bitset(code)
+    if name in UNARY:
+        return _unary(code)
+    return _binary(code) if name in BINARY else _unknown(code)
+
+
+def _target(code: DecodedInstruction) -> Registers:
+    operands = code.item.operands
+    if not operands or not isinstance(operands[0], Registers) or operands[0].bank != "s":
+        raise Refused(f"{code.item.opcode} without a scalar result")
+    return operands[0]
+
+
+def _sources(code: DecodedInstruction, first: int, count: int) -> list[ScalarSource]:
+    """Sources from operand `first` on; literals are as wide as the name says."""
+    operands = code.item.operands
+    if len(operands) < first + count:
+        raise Refused(f"{code.item.opcode} with too few operands")
+    width = 2 if code.item.base.endswith(("b64", "i64", "u64")) else 1
+    return [
+        scalar_source(
+            operand, operand.count if isinstance(operand, Registers) else width, code.number
+        )
+        for operand in operands[first : first + count]
+    ]
+
+
+def _execution_mask(code: DecodedInstruction) -> Step:
+    target, (source,) = _target(code), _sources(code, 1, 1)
+    word, _, rest = code.item.base.removeprefix("s_").partition("_")
+    function, save = BITWISE[word], rest.startswith("saveexec")
+
+    def step(wave: Wave) -> None:
+        value = source(wave)
+        if isinstance(value, OpaqueWord):
+            raise Refused("the execution mask", value)
+        old, new = wave.exec, function(value, wave.exec)
+        wave.set_scalar(target.first, old if save else new, 2)
+        wave.set_exec(new)
+        wave.condition = int(new != 0)
+
+    return step
+
+
+def _compare(code: DecodedInstruction) -> Step:
+    first, second = _sources(code, 0, 2)
+    function = COMPARE[code.item.base]
+
+    def step(wave: Wave) -> None:
+        a, b = first(wave), second(wave)
+        if isinstance(a, OpaqueWord):
+            wave.condition = a
+        elif isinstance(b, OpaqueWord):
+            wave.condition = b
+        else:
+            wave.condition = function(a, b)
+
+    return step
+
+
+def _on_itself(code: DecodedInstruction) -> Step:
+    target, (source,) = _target(code), _sources(code, 1, 1)
+    name, count = code.item.base, target.count
+
+    def step(wave: Wave) -> None:
+        old, value = wave.scalar(target.first, count), source(wave)
+        if name.startswith("s_cmov"):
+            if isinstance(wave.condition, OpaqueWord):
+                wave.set_scalar(target.first, wave.condition, count)
+            elif wave.condition:
+                if name == "s_cmovk_i32" and isinstance(value, int):
+                    value = signed(value, 16) & WORD
+                wave.set_scalar(target.first, value, count)
+            return
+        if isinstance(old, OpaqueWord) or isinstance(value, OpaqueWord):
+            unknown = old if isinstance(old, OpaqueWord) else value
+            wave.set_scalar(target.first, unknown)
+            if name == "s_addk_i32":
+                wave.condition = unknown
+            return
+        result = signed(old) + signed(value, 16)
+        if name == "s_mulk_i32":
+            result = signed(old) * signed(value, 16)
+        else:
+            wave.condition = int(not -(1 << 31) <= result < 1 << 31)
+        wave.set_scalar(target.first, result & WORD)
+
+    return step
+
+
+def _bitset(code: DecodedInstruction) -> Step:
+    target, (source,) = _target(code), _sources(code, 1, 1)
+    one, bits = code.item.base[8] == "1", 32 * target.count
+
+    def step(wave: Wave) -> None:
+        old, value = wave.scalar(target.first, target.count), source(wave)
+        if isinstance(old, OpaqueWord) or isinstance(value, OpaqueWord):
+            result: Scalar = old if isinstance(old, OpaqueWord) else value
+        else:
+            bit = 1 << (value & bits - 1)
+            result = old | bit if one else old & ~bit
+        wave.set_scalar(target.first, result, target.count)
+
+    return step
+
+
+def _unary(code: DecodedInstruction) -> Step:
+    target, (source,) = _target(code), _sources(code, 1, 1)
+    function, first, count = UNARY[code.item.base], target.first, target.count
+
+    def step(wave: Wave) -> None:
+        value = source(wave)
+        if isinstance(value, OpaqueWord):
+            wave.set_scalar(first, value, count)
+            if function(1)[1] is not None:
+                wave.condition = value
+            return
+        result, condition = function(value)
+        wave.set_scalar(first, result, count)
+        if condition is not None:
+            wave.condition = condition
+
+    return step
+
+
+def _binary(code: DecodedInstruction) -> Step:
+    target, (left, right) = _target(code), _sources(code, 1, 2)
+    name, first, count = code.item.base, target.first, target.count
+    function = BINARY[name]
+    selects, carries = "_cselect_" in name, name in ("s_addc_u32", "s_subb_u32")
+    sets = function(1, 1, 0)[1] is not None
+
+    def step(wave: Wave) -> None:
+        a, b, carry = left(wave), right(wave), wave.condition
+        if selects:
+            chosen = carry if isinstance(carry, OpaqueWord) else (a if carry else b)
+            wave.set_scalar(first, chosen, count)
+            return
+        unknown = next((one for one in (a, b) if isinstance(one, OpaqueWord)), None)
+        if unknown is None and carries and isinstance(carry, OpaqueWord):
+            unknown = carry
+        if unknown is not None:
+            wave.set_scalar(first, unknown, count)
+            if sets:
+                wave.condition = unknown
+            return
+        assert isinstance(a, int) and isinstance(b, int)
+        result, condition = function(a, b, carry if isinstance(carry, int) else 0)
+        wave.set_scalar(first, result, count)
+        if condition is not None:
+            wave.condition = condition
+
+    return step
+
+
+def _unknown(code: DecodedInstruction) -> Step:
+    """An instruction that is not evaluated: its result and the condition are unknown."""
+    target = _target(code)
+    unknown = OpaqueWord(f"the result of {code.item.opcode}, which is not evaluated", code.number)
+    if target.first in (EXEC, EXEC + 1):
+        raise Refused("the execution mask", unknown)
+
+    def step(wave: Wave) -> None:
+        wave.set_scalar(target.first, unknown, target.count)
+        wave.condition = unknown
+
+    return step

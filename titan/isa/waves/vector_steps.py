@@ -1,0 +1,412 @@
+"""Steps of vector instructions: lanes whose sources are known get values, the others none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
+from titan.isa.gcn.operands import EXEC
+from titan.isa.waves.arithmetic import (
+    BINARY,
+    TERNARY,
+    UNARY,
+    WIDE_BINARY,
+    Wide,
+    bit_operation,
+    comparison,
+)
+from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
+from titan.isa.waves.sources import (
+    VectorSource,
+    scalar_source,
+    selected,
+    vector_source,
+    wide_source,
+)
+from titan.isa.waves.state import (
+    LANES,
+    OpaqueWord,
+    Refused,
+    Scalar,
+    Wave,
+    Words,
+    lanes_of,
+    mask_of,
+)
+
+_CHANGES = ("clamp", "mul", "div", "op_sel", "op_sel_hi", "neg_lo", "neg_hi", "byte_sel")
+_REAL = ("_f32", "_legacy_f32")
+
+
+def vector_step(code: DecodedInstruction) -> Step:
+    """The step of an instruction of the vector unit."""
+    item, name = code.item, code.item.base
+    special = _SPECIAL.get(name)
+    if special is not None and not item.opcode.endswith(("_dpp", "_sdwa")):
+        return special(code)
+    if name.startswith(("v_cmp_", "v_cmpx_")):
+        return _compare(code)
+    function = _function(item)
+    sources = _word_sources(code) if function is not None else None
+    if function is None or sources is None:
+        return opaque_step(code)
+    return _evaluated(code, function, sources)
+
+
+def _function(item: AssemblyInstruction) -> Callable[..., Words] | None:
+    """What computes the words of the result; None if the values are not followed."""
+    if item.opcode.endswith("_dpp") or any(word in item.options for word in _CHANGES):
+        return None
+    if item.base == "v_bitop3_b32":
+        return bit_operation(item.integer("bitop3"))
+    return UNARY.get(item.base) or BINARY.get(item.base) or TERNARY.get(item.base)
+
+
+def _word_sources(code: DecodedInstruction) -> list[VectorSource] | None:
+    item = code.item
+    operands: tuple[GcnOperand, ...] = item.operands[1:]
+    if item.base == "v_fmac_f32":
+        operands = (*operands, item.operands[0])
+    real = item.base.endswith(_REAL)
+    sources = [vector_source(operand, code.number, real) for operand in operands]
+    if not item.opcode.endswith("_sdwa"):
+        return sources
+    if item.options.get("dst_sel", "DWORD") != "DWORD":
+        return None
+    chosen = [
+        selected(source, item.options.get(f"src{at}_sel", "")) for at, source in enumerate(sources)
+    ]
+    return None if any(one is None for one in chosen) else [one for one in chosen if one]
+
+
+def _destination(code: DecodedInstruction) -> int:
+    numbers = register_numbers(code.item.operands[0]) if code.item.operands else range(0)
+    if not numbers or numbers[0] >= 512:
+        raise Refused(f"{code.item.opcode} without a vector result")
+    return numbers[0]
+
+
+def _evaluated(
+    code: DecodedInstruction, function: Callable[..., Words], sources: list[VectorSource]
+) -> Step:
+    target = _destination(code)
+
+    def step(wave: Wave) -> None:
+        known, values, origin = wave.exec, [], None
+        for source in sources:
+            words, mask, why = source(wave)
+            values.append(words)
+            if known & ~mask and origin is None:
+                origin = why
+            known &= mask
+        if not known:
+            if origin is not None:
+                wave.forget(target, 1, origin)
+            return
+        with np.errstate(all="ignore"):
+            wave.set_vector(target, function(*values), known, origin or _NONE)
+
+    return step
+
+
+_NONE = OpaqueWord("nothing", -1)
+
+
+def opaque_step(code: DecodedInstruction) -> Step:
+    """The results are not followed: they become unknown, for the reason of an unknown source."""
+    targets = code.item.operands[: code.opcode.results]
+    sources = sorted(code.reads)
+    own = OpaqueWord(f"the result of {code.item.opcode}", code.number)
+
+    def step(wave: Wave) -> None:
+        origin = own
+        for at in sources:
+            if at < 512 and wave.known[at] & wave.exec != wave.exec:
+                origin = wave.origins[at]
+                break
+        for operand in targets:
+            if not isinstance(operand, Registers):
+                continue
+            if operand.bank == "s":
+                wave.set_scalar(operand.first, origin, operand.count)
+            else:
+                wave.forget(register_numbers(operand)[0], operand.count, origin)
+
+    return step
+
+
+def _compare(code: DecodedInstruction) -> Step:
+    item, name = code.item, code.item.base
+    test = comparison(name)
+    target = item.operands[0] if item.operands else None
+    if test is None or len(item.operands) < 3 or item.opcode.endswith("_sdwa"):
+        return _unknown_mask(code)
+    make = wide_source if name.endswith(("u64", "i64")) else vector_source
+    left, right = (make(operand, code.number) for operand in item.operands[1:3])
+    assert isinstance(target, Registers)
+    exclusive = name.startswith("v_cmpx")
+
+    def step(wave: Wave) -> None:
+        a, known, why = left(wave)
+        b, also, reason = right(wave)
+        lanes = wave.exec
+        result: Scalar = 0
+        if known & also & lanes != lanes:
+            result = why if known & lanes != lanes else reason
+        elif lanes:
+            found = np.broadcast_to(test(a, b), (LANES,))
+            result = mask_of(found) & lanes
+        wave.set_scalar(target.first, result, 2)
+        if exclusive:
+            wave.set_scalar(EXEC, result, 2)
+
+    return step
+
+
+def _unknown_mask(code: DecodedInstruction) -> Step:
+    inner = opaque_step(code)
+    if not code.item.base.startswith("v_cmpx"):
+        return inner
+
+    def step(wave: Wave) -> None:
+        inner(wave)
+        raise Refused("the execution mask", OpaqueWord("a comparison of data", code.number))
+
+    return step
+
+
+# -------------------------------------------------------------------------- special forms
+
+
+def _condition_mask(code: DecodedInstruction) -> Step:
+    """v_cndmask_b32: the second source where the bit of the mask is set."""
+    operands = code.item.operands
+    target = _destination(code)
+    if len(operands) < 4 or any(word in code.item.options for word in _CHANGES):
+        return opaque_step(code)
+    zero, one = (vector_source(operand, code.number) for operand in operands[1:3])
+    chosen = scalar_source(operands[3], 2, code.number)
+
+    def step(wave: Wave) -> None:
+        mask = chosen(wave)
+        if isinstance(mask, OpaqueWord):
+            wave.forget(target, 1, mask)
+            return
+        (a, a_known, a_why), (b, b_known, b_why) = zero(wave), one(wave)
+        known = (b_known & mask | a_known & ~mask) & wave.exec
+        origin = b_why if mask & ~b_known & wave.exec else a_why
+        wave.set_vector(target, np.where(lanes_of(mask), b, a), known, origin)
+
+    return step
+
+
+def _read_lane(code: DecodedInstruction) -> Step:
+    operands = code.item.operands
+    target = operands[0]
+    assert isinstance(target, Registers)
+    source = vector_source(operands[1], code.number)
+    first = code.item.base == "v_readfirstlane_b32"
+    lane_of = None if first else scalar_source(operands[2], 1, code.number)
+
+    def step(wave: Wave) -> None:
+        if lane_of is None:
+            lane: Scalar = (wave.exec & -wave.exec).bit_length() - 1 if wave.exec else 0
+        else:
+            lane = lane_of(wave)
+        values, known, origin = source(wave)
+        if isinstance(lane, OpaqueWord):
+            wave.set_scalar(target.first, lane)
+            return
+        lane &= LANES - 1
+        value = int(values[lane if len(values) > 1 else 0])
+        wave.set_scalar(target.first, value if known >> lane & 1 else origin)
+
+    return step
+
+
+def _write_lane(code: DecodedInstruction) -> Step:
+    target, operands = _destination(code), code.item.operands
+    value_of = scalar_source(operands[1], 1, code.number)
+    lane_of = scalar_source(operands[2], 1, code.number)
+
+    def step(wave: Wave) -> None:
+        value, lane = value_of(wave), lane_of(wave)
+        if isinstance(lane, OpaqueWord):
+            wave.known[target], wave.origins[target] = 0, lane
+            return
+        lane &= LANES - 1
+        if isinstance(value, OpaqueWord):
+            wave.known[target] &= ~(1 << lane)
+            wave.origins[target] = value
+        else:
+            wave.vectors[target][lane] = value
+            wave.known[target] |= 1 << lane
+
+    return step
+
+
+def _carry(code: DecodedInstruction) -> Step:
+    """Sums and differences with a carry out, and in for `addc`, `subb`."""
+    item, target = code.item, _destination(code)
+    mask_to = item.operands[1]
+    assert isinstance(mask_to, Registers)
+    left, right = (vector_source(operand, code.number) for operand in item.operands[2:4])
+    carries = item.base.startswith(("v_addc", "v_subb"))
+    carried = scalar_source(item.operands[4], 2, code.number) if carries else None
+    subtract, reverse = "sub" in item.base, "rev" in item.base
+
+    def step(wave: Wave) -> None:
+        (a, a_known, a_why), (b, b_known, b_why) = left(wave), right(wave)
+        extra: Scalar = 0 if carried is None else carried(wave)
+        if isinstance(extra, OpaqueWord):
+            wave.forget(target, 1, extra)
+            wave.set_scalar(mask_to.first, extra, 2)
+            return
+        first, second = (b, a) if reverse else (a, b)
+        more = lanes_of(extra).astype(np.int64)
+        total = first.astype(np.int64)
+        total = total - second - more if subtract else total + second + more
+        total = np.broadcast_to(total, (LANES,))
+        known = a_known & b_known & wave.exec
+        out: Scalar = mask_of((total < 0) | (total > 0xFFFFFFFF)) & wave.exec
+        origin = a_why if wave.exec & ~a_known else b_why
+        if known != wave.exec:
+            out = origin
+        wave.set_vector(target, (total & 0xFFFFFFFF).astype(np.uint32), known, origin)
+        wave.set_scalar(mask_to.first, out, 2)
+
+    return step
+
+
+def _set_wide(wave: Wave, target: int, values: Wide, known: int, origin: OpaqueWord) -> None:
+    wave.set_vector(target, (values & np.uint64(0xFFFFFFFF)).astype(np.uint32), known, origin)
+    wave.set_vector(target + 1, (values >> np.uint64(32)).astype(np.uint32), known, origin)
+
+
+def _wide_shift(code: DecodedInstruction) -> Step:
+    """Shifts of 64 bits, and v_mov_b64."""
+    target, operands = _destination(code), code.item.operands
+    if code.item.base == "v_mov_b64":
+        source = wide_source(operands[1], code.number)
+
+        def move(wave: Wave) -> None:
+            values, known, origin = source(wave)
+            _set_wide(wave, target, values, known & wave.exec, origin)
+
+        return move
+    amount = vector_source(operands[1], code.number)
+    shifted = wide_source(operands[2], code.number)
+    function = WIDE_BINARY[code.item.base]
+
+    def step(wave: Wave) -> None:
+        (by, by_known, by_why), (values, known, origin) = amount(wave), shifted(wave)
+        both = by_known & known & wave.exec
+        why = by_why if wave.exec & ~by_known else origin
+        _set_wide(wave, target, function(by.astype(np.uint64), values), both, why)
+
+    return step
+
+
+def _shift_add(code: DecodedInstruction) -> Step:
+    """v_lshl_add_u64."""
+    target, operands = _destination(code), code.item.operands
+    first = wide_source(operands[1], code.number)
+    amount = vector_source(operands[2], code.number)
+    second = wide_source(operands[3], code.number)
+
+    def step(wave: Wave) -> None:
+        (a, a_known, a_why), (b, b_known, b_why) = first(wave), second(wave)
+        by, by_known, by_why = amount(wave)
+        known = a_known & b_known & by_known & wave.exec
+        why = a_why if wave.exec & ~a_known else b_why if wave.exec & ~b_known else by_why
+        shift = by.astype(np.uint64) & np.uint64(7)
+        _set_wide(wave, target, (a << shift) + b, known, why)
+
+    return step
+
+
+def _multiply_add(code: DecodedInstruction) -> Step:
+    """v_mad_u64_u32, v_mad_i64_i32; the carry out is not followed."""
+    item, target = code.item, _destination(code)
+    carry = item.operands[1]
+    assert isinstance(carry, Registers)
+    left, right = (vector_source(operand, code.number) for operand in item.operands[2:4])
+    added = wide_source(item.operands[4], code.number)
+    signed = item.base == "v_mad_i64_i32"
+    unknown = OpaqueWord("a carry that is not followed", code.number)
+
+    def step(wave: Wave) -> None:
+        (a, a_known, a_why), (b, b_known, b_why) = left(wave), right(wave)
+        c, c_known, c_why = added(wave)
+        known = a_known & b_known & c_known & wave.exec
+        why = a_why if wave.exec & ~a_known else b_why if wave.exec & ~b_known else c_why
+        if signed:
+            product = (a.view(np.int32).astype(np.int64) * b.view(np.int32)).view(np.uint64)
+        else:
+            product = a.astype(np.uint64) * b.astype(np.uint64)
+        _set_wide(wave, target, product + c, known, why)
+        wave.set_scalar(carry.first, unknown, 2)
+
+    return step
+
+
+def _packed_move(code: DecodedInstruction) -> Step:
+    """v_pk_mov_b32: a word of each source."""
+    item, target = code.item, _destination(code)
+    if any(word in item.options for word in ("neg_lo", "neg_hi", "clamp")):
+        return opaque_step(code)
+    chosen = item.options.get("op_sel", "[0,0]").strip("[]").split(",")
+    upper = item.options.get("op_sel_hi", "[1,1]").strip("[]").split(",")
+    if not all(part.strip() in "01" for part in (*chosen, *upper)) or len(chosen) != 2:
+        return opaque_step(code)
+    picked = []
+    for operand, part in ((item.operands[1], chosen[0]), (item.operands[2], chosen[1])):
+        if not isinstance(operand, Registers) or operand.count != 2:
+            return opaque_step(code)
+        one = Registers(operand.bank, operand.first + int(part))
+        picked.append(vector_source(one, code.number))
+
+    def step(wave: Wave) -> None:
+        made = [source(wave) for source in picked]
+        rows = [(words.copy(), known, origin) for words, known, origin in made]
+        for at, (words, known, origin) in enumerate(rows):
+            wave.set_vector(target + at, words, known & wave.exec, origin)
+
+    return step
+
+
+def _swap(code: DecodedInstruction) -> Step:
+    """v_swap_b32."""
+    first = _destination(code)
+    second = register_numbers(code.item.operands[1])[0]
+
+    def step(wave: Wave) -> None:
+        kept = wave.vectors[first].copy(), wave.known[first], wave.origins[first]
+        other = wave.vectors[second], wave.known[second], wave.origins[second]
+        wave.set_vector(first, other[0], other[1] & wave.exec, other[2])
+        wave.set_vector(second, kept[0], kept[1] & wave.exec, kept[2])
+
+    return step
+
+
+def _nothing(code: DecodedInstruction) -> Step:
+    return lambda wave: None
+
+
+_SPECIAL: dict[str, Callable[[DecodedInstruction], Step]] = {
+    "v_cndmask_b32": _condition_mask,
+    "v_readfirstlane_b32": _read_lane,
+    "v_readlane_b32": _read_lane,
+    "v_writelane_b32": _write_lane,
+    "v_lshl_add_u64": _shift_add,
+    "v_mad_u64_u32": _multiply_add,
+    "v_mad_i64_i32": _multiply_add,
+    "v_pk_mov_b32": _packed_move,
+    "v_swap_b32": _swap,
+    "v_nop": _nothing,
+    "v_clrexcp": _nothing,
+    **dict.fromkeys(("v_mov_b64", *WIDE_BINARY), _wide_shift),
+    **{f"v_{word}_co_u32": _carry for word in ("add", "sub", "subrev", "addc", "subb", "subbrev")},
+}
