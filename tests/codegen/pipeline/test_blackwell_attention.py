@@ -21,7 +21,7 @@ from titan.verify.mutate.judge import Fate, judge_all
 FOLDER = root("protocols") / "tiles"
 TEXT = (FOLDER / "attention_forward_64_sm_100a.yaml").read_text(encoding="utf-8")
 ONE = TEXT.replace("groups: 2", "groups: 1").replace("rows: 256", "rows: 128")
-LIBRARY = sorted(FOLDER.glob("attention_*sm_100a.yaml"))
+LIBRARY = sorted(FOLDER.glob("attention_forward_*sm_100a.yaml"))
 
 
 def made(tile: TileProgram, depth: int = 2, starts: dict[str, int] | None = None) -> str:
@@ -194,7 +194,7 @@ def test_what_has_no_form_is_refused() -> None:
     for wrong, reason in cases:
         with pytest.raises(FormRefused, match=reason):
             made(wrong)
-    for more in ({"specialised": False}, {"ping_pong": True}, {"behind": True}):
+    for more in ({"specialised": False, "ping_pong": True}, {"ping_pong": True}, {"behind": True}):
         with pytest.raises(FormRefused):
             construct(tile, Shape("", 2, overlapped=False, **more), {}, 1)
 
@@ -231,7 +231,9 @@ def test_names_of_the_program_are_not_taken() -> None:
 def test_the_candidates_differ_in_depth_alone() -> None:
     tile = parse_tile(TEXT)
     found = list(shapes(tile, 4, 4))
-    assert [shape.depth for shape in found] == [4, 4, 3, 3, 2, 2]
+    apart = [shape.depth for shape in found if shape.specialised]
+    assert apart == [4, 4, 3, 3, 2, 2]
+    assert [shape.depth for shape in found[len(apart) :]] == [4, 3, 2, 1], "the baseline comes last"
     assert not any(shape.ping_pong or shape.behind for shape in found)
 
 

@@ -178,9 +178,12 @@ def test_attention_on_blackwell_passes_through_tensor_memory() -> None:
 
 def test_two_products_that_are_no_attention_have_no_loop_in_tensor_memory() -> None:
     text = (FOLDER / "attention_forward_sm_100a.yaml").read_text(encoding="utf-8")
-    text = text.replace("add: o_shrunk", "add: o").replace(
+    plain = text.replace("add: o_shrunk", "add: o").replace(
         "  - o_shrunk: {multiply: [o, shrink]}\n", ""
     )
+    found = {op.name for op in loop_of(parse_tile(plain), machine("sm_100a"), 2).operations}
+    assert {"s_fetched_0", "p16_put_1"} < found and "o_fetched_0" not in found
+    text = text.replace("{multiply: [o, shrink]}", "{add: [o, shrink]}")
     with pytest.raises(CostError, match="products are in tensor memory: o_next does not continue"):
         loop_of(parse_tile(text), machine("sm_100a"), 2)
 

@@ -81,9 +81,11 @@ CASES = [
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
+    ("attention_backward_dq_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
+    ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
 ]
 ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
-QUICK = {"gemm_cluster2", "row_sum"}
+QUICK = {"gemm_cluster2", "row_sum", "attention_backward_dq_sm_100a"}
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,11 @@ class Emission:
 
 
 @cache
-def emission(name: str, target: str = "sm_90a") -> Emission:
+def emission(name: str, target: str = "sm_90a", specialise: str = "always") -> Emission:
     """A tile program of the library, built and emitted."""
     text = (root("protocols") / "tiles" / f"{name}.yaml").read_text(encoding="utf-8")
-    built = build(parse_tile(text, target=target), text, BuildLimits())
+    limits = BuildLimits(specialise=specialise)
+    built = build(parse_tile(text, target=target), text, limits)
     emitted = emit(built.tile, built.kernel, built.program)
     found = launches(built.tile, built.program, emitted.manifest)
     return Emission(emitted.files, dict(emitted.manifest), built.program, built.tile, found, target)

@@ -1,14 +1,15 @@
 """Tensor memory (sm_100a): how what touches it is spelled.
 
-One thread multiplies; warpgroups fetch results into registers, in the fragment that all other
-arithmetic uses, but with the 16 rows of a block side by side in the lanes of a warp, and put
-fragments back: sums that are scaled between two products, and narrow numbers that the next product
-takes as its left operand. A tile has a sub-tile of 128 rows for each lane; the rows of several
-sub-tiles are those of the tile program's values. What a role puts into rows of shared memory for
-another one is one number a row. Tensor memory is allocated at the start of the kernel and freed at
-its end, by the first warp. Every synchronisation of a role that touches it is surrounded by the
-tcgen05 fences that PTX requires; every fetch and put is followed by its wait. Source: PTX ISA,
-tcgen05: tensor memory, memory consistency model; the facts B1 to B12.
+One thread multiplies, alone in its role or elected in a warpgroup; warpgroups fetch results into
+registers, in the fragment that all other arithmetic uses, but with the 16 rows of a block side by
+side in the lanes of a warp, and put fragments back: sums that are scaled between two products, and
+narrow numbers that the next product takes as its left operand. A tile has a sub-tile of 128 rows
+for each lane; the rows of several sub-tiles are those of the tile program's values. What a role
+puts into rows of shared memory for another one is one number a row. Tensor memory is allocated at
+the start of the kernel and freed at its end, by the first warp. Every synchronisation of a role
+that touches it is surrounded by the tcgen05 fences that PTX requires; every fetch and put is
+followed by its wait. Source: PTX ISA, tcgen05: tensor memory, memory consistency model; the facts
+B1 to B12.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ class TensorSpelling(Spelling):
     def _site(self, site: EmissionSite, scope: SpellingScope) -> tuple[SpelledStatement, ...]:
         operation = site.operation
         if isinstance(operation, ir.QueueArrive):
-            if operation.count != ONE or not self.place.elected:
+            if operation.count != ONE:
                 raise EmissionRefused("a commit is one arrival of the thread that multiplies")
             barrier = self._barrier(operation.barrier, scope)
-            return (SpelledTensorCommit(barrier, operation.label),)
+            return (self._one(SpelledTensorCommit(barrier, operation.label)),)
         if site.name and not self.group and site.kind not in (SiteKind.LOAD, SiteKind.FILL):
             raise EmissionRefused(f"{site.name} is done for no sub-tile")
         if site.kind is SiteKind.MMA:
-            return (self._tensor_mma(site, scope),)
+            return (self._one(self._tensor_mma(site, scope)),)
         if site.kind is SiteKind.FETCH:
             return (self._fetch(site, scope),)
         if site.kind is SiteKind.PUT:
@@ -166,8 +167,6 @@ class TensorSpelling(Spelling):
     def _tensor_mma(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         operation, issue = self.tiles.operations[site.name], site.operation
         assert isinstance(issue, ir.Asynchronous)
-        if not self.place.elected:
-            raise EmissionRefused(f"{site.name} is multiplied by more than one thread")
         stages = {effect.buffer: effect for effect in issue.effects if not effect.write}
         sums = [effect for effect in issue.effects if effect.write]
         value = self.tiles.value(site.name)

@@ -24,23 +24,26 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unaligned
-from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, staged_buffer, tile_bytes
-from titan.codegen.pipeline.indices import inner
+from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, staged_buffer
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.pipeline.rings import PipelineRing, rings_of
+from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.pipeline.tensor_pipeline import (
+    COLUMNS_MAX,
+    COLUMNS_STEP,
+    LANES,
+    TensorPipeline,
+    result_of,
+)
 from titan.codegen.tile.attention import NotAttention, attention_of
-from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
+from titan.codegen.tile.model import TileOperation, TileProgram
 
-LANES = 128
-COLUMNS_MAX = 512  # of tensor memory, 32 bits each
-COLUMNS_STEP = 16  # of a product with 128 rows
 # setmaxnreg of the loading and issuing warps, of the softmax, of the correction; the pool is 64 Ki
 REGISTERS = {1: (56, 240, 208), 2: (48, 168, 128)}
 WIDE = {1: (56, 240, 208), 2: (48, 152, 160)}  # accumulators of more than LANES columns
 ROLES = ("producer", "issuer", "softmax", "correction")
 
 
-class BlackwellAttention:
+class BlackwellAttention(TensorPipeline):
     """The statements and declarations of one pipeline. Raises FormRefused where there is none."""
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
@@ -59,11 +62,10 @@ class BlackwellAttention:
             self.parts = attention_of(tile, starts if shape.overlapped else {})
         except NotAttention as error:
             raise FormRefused(str(error)) from None
-        self.tile, self.shape, self.groups = tile, shape, tile.groups
-        self.scores = _result(self.parts.first)
+        super().__init__(tile, shape)
+        self.scores = result_of(self.parts.first)
         if tile.groups not in REGISTERS:
             raise FormRefused(f"{tile.groups} softmax warpgroups; there are 1 or 2")
-        self.rings = rings_of(tile)
         self._fits()
         self._names()
 
@@ -90,7 +92,6 @@ class BlackwellAttention:
                 raise FormRefused(f"{ring.loads[0].name} is not read by one product alone")
         if any(operation.kind != "load" for operation in self.tile.before):
             raise FormRefused("before the loop there is more than loads")
-        self.once = [ring for ring in self.rings if ring.once]
         self.early = self._of(parts.first)
         self.late = self._of(parts.second)
         if not self.early or not self.late:
@@ -102,40 +103,15 @@ class BlackwellAttention:
 
     def _names(self) -> None:
         """Names of what is not in the tile program."""
-        tile = self.tile
-        self.taken = {operation.name for operation in tile.operations}
-        self.taken |= {item.value.name for item in tile.carried}
         self.roles = tuple(self._fresh(role) for role in ROLES)
         self.g = self._fresh("g")
         self.queue = self._fresh("tensor_core")
         self.columns = self._fresh(f"columns_{self.parts.first.name}")
-        self.full: dict[str, str] = {}
-        self.empty: dict[str, str] = {}
         rings = [ring.loads[0].name for ring in self.rings]
         ours = [self.parts.factor.name, *(value.name for value in self.parts.handed)]
-        for name in (*rings, self.parts.first.name, self.parts.left.name,
-                     self.parts.accumulator.name, *ours):  # fmt: skip
-            self.full[name] = self._fresh(f"{name}_full")
-            self.empty[name] = self._fresh(f"{name}_empty")
-        self.stores = [op for op in tile.after if self._staged(op)]
-
-    def _fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-    def _staged(self, operation: TileOperation) -> bool:
-        """Whether a store goes from registers through shared memory."""
-        if operation.kind != "store":
-            return False
-        return self._value(operation.operands[0]).place is ValuePlace.FRAGMENT
-
-    def _value(self, name: str) -> Value:
-        for item in self.tile.carried:
-            if item.value.name == name:
-                return item.value
-        return _result(self.tile.operation(name))
+        self._name(
+            *rings, self.parts.first.name, self.parts.left.name, self.parts.accumulator.name, *ours
+        )
 
     # ------------------------------------------------------------------------------- the file
 
@@ -176,11 +152,7 @@ class BlackwellAttention:
 
     def _buffers(self) -> list[doc.BufferDeclaration]:
         parts, groups = self.parts, str(self.groups)
-        found = [
-            replace(staged_buffer(value), stages="1" if ring.once else "depth")
-            for ring in self.rings
-            for value in ring.values
-        ]
+        found = self._ring_buffers()
         for value, columns in (
             (self.scores, self.columns),
             (parts.left, self.columns),
@@ -201,12 +173,7 @@ class BlackwellAttention:
 
     def _barriers(self) -> list[doc.BarrierDeclaration]:
         parts, groups = self.parts, str(self.groups)
-        found: list[doc.BarrierDeclaration] = []
-        for ring in self.rings:
-            name, stages = ring.loads[0].name, "" if ring.once else "depth"
-            found.append(doc.BarrierDeclaration(self.full[name], 1, stages))
-            if not ring.once:
-                found.append(doc.BarrierDeclaration(self.empty[name], 1, stages))
+        found = self._ring_barriers()
         for name, count in (
             (self.full[self.scores.name], 1),
             (self.full[parts.left.name], 2),  # written, and the accumulator corrected
@@ -220,21 +187,9 @@ class BlackwellAttention:
 
     # ------------------------------------------------------------------------ places and waits
 
-    def _stage(self, ring: PipelineRing, place: str) -> str:
-        return "0" if ring.once or place == "0" else f"{inner(place)} % depth"
-
-    def _round(self, ring: PipelineRing, place: str) -> str:
-        """How often the stage of iteration `place` has been filled before."""
-        return place if ring.once or place == "0" else f"{inner(place)} // depth"
-
-    def _filled(self, ring: PipelineRing, place: str) -> doc.DocumentStatement:
-        """The wait for a stage of a ring."""
-        full = slot(self.full[ring.loads[0].name], self._stage(ring, place))
-        return doc.WaitStatement(full, self._round(ring, place))
-
     def _freed(self, ring: PipelineRing, place: str) -> doc.DocumentStatement:
         """A stage given back once all products issued so far are done."""
-        return self._commit(slot(self.empty[ring.loads[0].name], self._stage(ring, place)))
+        return self._commit(self._empty_slot(ring, place))
 
     def _commit(self, barrier: doc.Slot) -> doc.DocumentStatement:
         return doc.CommitStatement(self.queue, barrier)
@@ -250,19 +205,6 @@ class BlackwellAttention:
         rings = (*self.early, *self.late)
         fill = [statement for ring in rings for statement in self._fill(ring, "t")]
         return (*once, doc.ForStatement("t", "0", "tiles", tuple(fill)))
-
-    def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
-        """All loads of a stage, once nobody reads it any more."""
-        name, stage = ring.loads[0].name, self._stage(ring, place)
-        full = slot(self.full[name], stage)
-        made: list[doc.DocumentStatement] = []
-        if not ring.once:
-            phase = f"{self._round(ring, place)} - 1"
-            made.append(doc.WaitStatement(slot(self.empty[name], stage), phase))
-        made.append(doc.ArriveStatement(full, sum(tile_bytes(value) for value in ring.values)))
-        for value in ring.values:
-            made.append(doc.BulkLoadStatement(slot(value.name, stage, content=place), full))
-        return tuple(made)
 
     # ---------------------------------------------------------------------------------- issuer
 
@@ -300,12 +242,6 @@ class BlackwellAttention:
             doc.WaitStatement(slot(self.full[parts.left.name], g), place),
             doc.MultiplyStatement((left, right), self.queue, into),
         )
-
-    def _operand(self, load: str, place: str) -> doc.Slot:
-        for ring in self.rings:
-            if load in {item.name for item in ring.loads}:
-                return slot(load, self._stage(ring, place), content="0" if ring.once else place)
-        raise FormRefused(f"{load} is multiplied, but not loaded")
 
     # --------------------------------------------------------------------------------- softmax
 
@@ -385,19 +321,4 @@ class BlackwellAttention:
         """From registers to shared memory, and from there by a bulk store of one thread."""
         together = doc.SyncStatement(slot("together", "0"))
         staged = slot(operation.name, "0", content=self.g)
-        again: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
-        return (
-            *(again if self.groups > 1 else ()),
-            doc.StoreStatement(staged),
-            doc.FenceStatement(),
-            together,
-            doc.BulkStoreStatement(staged, OUTPUT),
-            doc.CommitStatement(OUTPUT),
-        )
-
-
-def _result(operation: TileOperation) -> Value:
-    """The tile that an operation computes. Raises FormRefused where it computes none."""
-    if operation.result is None:
-        raise FormRefused(f"{operation.name} has no result")
-    return operation.result
+        return self._sent_from(staged, together, again=self.groups > 1)

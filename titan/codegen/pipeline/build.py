@@ -209,7 +209,7 @@ def considered(
         plainest = [shape for shape in listed if not shape.specialised]
         return result, plainest or [s for s in listed if not s.overlapped], steps
     if settled is None:  # the order of the schedule would be that of another kernel
-        return result, [shape for shape in listed if not shape.overlapped], steps
+        listed = [shape for shape in listed if not shape.overlapped]
     if limits.loop == "unified":
         listed = over_time(listed)
     listed, note = specialised(tile, listed, loop, result, limits)

@@ -49,13 +49,15 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         attention = elsewhere and multiplications >= 2
         for stages in () if attention else depths:
             yield from _variants(tile, _by_threads(tile, plain, stages), multiplications)
+        if tile.cluster == 1 and not elsewhere and unaligned(tile):
+            for stages in range(max(depth, DEPTH_MIN), 0, -1):
+                name = f"depth {stages}, guarded copies by threads, no loading warpgroup"
+                yield Shape(name, stages, specialised=False, overlapped=False, guarded=True)
         return
     for stages in depths:
         named = replace(plain, name=f"depth {stages}", depth=stages)
         yield from _variants(tile, named, multiplications)
-    if elsewhere:
-        return
-    if tile.cluster == 1:
+    if tile.cluster == 1 and not elsewhere:
         yield _named(_by_threads(tile, plain, DEPTH_MIN), "one iteration at a time", False, False)
     for stages in range(max(depth, DEPTH_MIN), 0, -1):
         name = f"depth {stages}, no loading warp" if stages > 1 else "no pipeline"

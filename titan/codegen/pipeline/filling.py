@@ -99,19 +99,21 @@ def refuse_unaligned(tile: TileProgram) -> None:
         raise FormRefused("the tile program asks for a last iteration that threads copy")
 
 
-def guarded_filling(tile: TileProgram, shape: Shape) -> Filling:
+def guarded_filling(tile: TileProgram) -> Filling:
     """Threads copy the tiles of all tensors without a tensor map. Raises FormRefused."""
     unmapped = frozenset(unaligned(tile))
     if not unmapped:
         raise FormRefused("every tensor has a tensor map")
-    _refuse_without_role(tile, shape)
+    _refuse_cluster(tile)
     return Filling(unmapped)
 
 
 def tail_filling(tile: TileProgram, shape: Shape) -> Filling:
     """Threads copy the last iteration. Raises FormRefused."""
     _refuse_unmapped(tile)
-    _refuse_without_role(tile, shape)
+    _refuse_cluster(tile)
+    if not shape.specialised:
+        raise FormRefused("threads that copy the last iteration are a role of their own")
     return Filling(tail=True)
 
 
@@ -120,8 +122,6 @@ def _refuse_unmapped(tile: TileProgram) -> None:
         raise FormRefused(f"{reason}: no tensor map describes it")
 
 
-def _refuse_without_role(tile: TileProgram, shape: Shape) -> None:
+def _refuse_cluster(tile: TileProgram) -> None:
     if tile.cluster != 1:
         raise FormRefused("CTAs of a cluster share tiles by copies of a tensor map")
-    if not shape.specialised:
-        raise FormRefused("threads that copy are a role of their own in this form")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
+from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
 from titan.codegen.pipeline.cluster import Clustered
 from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.filling import (
@@ -21,6 +22,7 @@ from titan.codegen.pipeline.filling import (
 )
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
 from titan.target.description import target_of
 
@@ -57,16 +59,29 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     products = sum(operation.kind == "mma" for operation in tile.operations)
     if not products:
         return hopper(tile, shape, starts, ii)
+    if not shape.specialised:
+        return BlackwellTogether(tile, shape).document()
     if products > 1:
-        refuse_unaligned(tile)
-        return BlackwellAttention(tile, shape, starts).document()
+        return _several_products(tile, shape, starts).document()
     return Blackwell(tile, shape, starts, ii, _filling(tile, shape)).document()
+
+
+def _several_products(
+    tile: TileProgram, shape: Shape, starts: dict[str, int]
+) -> BlackwellAttention | BlackwellProducts:
+    """The form of attention, or that of any products. Raises FormRefused."""
+    refuse_unaligned(tile)
+    try:
+        attention_of(tile)
+    except NotAttention:
+        return BlackwellProducts(tile, shape, starts)
+    return BlackwellAttention(tile, shape, starts)
 
 
 def _filling(tile: TileProgram, shape: Shape) -> Filling:
     """Who fills the rings of a shape. Raises FormRefused."""
     if shape.guarded:
-        return guarded_filling(tile, shape)
+        return guarded_filling(tile)
     if shape.tail:
         return tail_filling(tile, shape)
     refuse_unaligned(tile)

@@ -178,9 +178,13 @@ class Hopper:
             found.append(doc.NamedBarrierDeclaration("together", THREADS, self.tile.groups))
         if self.takes_turns:
             found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
-        if self._mixed():
+        if self._mixed() or self._fills_and_computes():
             found.append(doc.NamedBarrierDeclaration("copied", THREADS))
         return found
+
+    def _fills_and_computes(self) -> bool:
+        """Whether the threads of one warpgroup both copy tiles and compute on them."""
+        return not self.shape.specialised and self.filling.has_loading_threads(self.rings)
 
     def _mixed(self) -> bool:
         """Whether the loading role both copies by its threads and asks for bulk copies."""
@@ -253,7 +257,9 @@ class Hopper:
     def _worker(self) -> doc.Block:
         """One time loop: step t fills the stage of iteration t and computes iteration t - P.
 
-        The first group fills; P is one less than the stages. Source: seed formulation, section 2.
+        The first group fills; P is one less than the stages. Where its threads copy, they meet
+        behind the copies: each answers for a part of the tile that all of them multiply next.
+        Source: seed formulation, section 2.
         """
         if self.peeled or any(item.lag for item in self.items):
             raise FormRefused("without a loading role one iteration is done at a time")
@@ -261,6 +267,9 @@ class Hopper:
         once: list[doc.DocumentStatement] = []
         for ring in self.rings:
             (once if ring.once else fill).extend(self._fill(ring, "0" if ring.once else "t"))
+        if self._fills_and_computes():
+            for filled in filter(None, (once, fill)):
+                filled.append(doc.SyncStatement(slot("copied", "0")))
         made: list[doc.DocumentStatement] = []
         if once:
             made.append(doc.IfStatement("self == 0", tuple(once)))

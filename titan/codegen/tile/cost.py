@@ -20,6 +20,7 @@ from titan.codegen.tile.attention import Attention, NotAttention, attention_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
+from titan.codegen.tile.products import NotInTensorMemory, TensorProducts, tensor_products
 from titan.codegen.tile.rates import Rates, rates
 from titan.foundation.errors import Refusal
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
@@ -47,14 +48,34 @@ class Origin:
 
 
 def parts_of(tile: TileProgram, rates_: Rates) -> Attention | None:
-    """The parts of a loop of two products, where those stand in tensor memory. Raises CostError."""
+    """The parts of attention, where its products stand in tensor memory; None for other loops."""
     products = sum(operation.kind == "mma" for operation in tile.body)
     if rates_.matrix.result != "tensor" or products < 2:
         return None
     try:
         return attention_of(tile)
-    except NotAttention as error:
+    except NotAttention:
+        return None
+
+
+def products_of(tile: TileProgram, rates_: Rates) -> TensorProducts | None:
+    """The products of another loop of several of them, where those stand in tensor memory.
+
+    Raises CostError.
+    """
+    products = sum(operation.kind == "mma" for operation in tile.body)
+    if rates_.matrix.result != "tensor" or products < 2:
+        return None
+    try:
+        found = tensor_products(tile)
+    except NotInTensorMemory as error:
         raise CostError(f"products are in tensor memory: {error}") from None
+    if found.corrects:
+        try:
+            attention_of(tile)
+        except NotAttention as error:
+            raise CostError(f"products are in tensor memory: {error}") from None
+    return found
 
 
 def staging_bytes(tile: TileProgram, rates_: Rates) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from titan.codegen.tile.cost import Builder, Origin, parts_of
+from titan.codegen.tile.cost import Builder, Origin, parts_of, products_of
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.rates import rates
-from titan.codegen.tile.tensor_cost import AttentionBuilder
+from titan.codegen.tile.tensor_cost import AttentionBuilder, ProductsBuilder
 from titan.scheduling.loop.model import Loop
 from titan.target.model import Machine
 
@@ -27,6 +27,9 @@ def origins(tile: TileProgram, machine: Machine) -> dict[str, Origin]:
 
 def _builder(tile: TileProgram, machine: Machine, depth: int) -> Builder:
     parts = parts_of(tile, rates(machine.name))
-    if parts is None:
-        return Builder(tile, machine, depth)
-    return AttentionBuilder(tile, machine, depth, parts)
+    if parts is not None:
+        return AttentionBuilder(tile, machine, depth, parts)
+    products = products_of(tile, rates(machine.name))
+    if products is not None:
+        return ProductsBuilder(tile, machine, depth, products)
+    return Builder(tile, machine, depth)

@@ -1,6 +1,7 @@
-"""The loop of two products in tensor memory: what passes between it and registers costs as well.
+"""Loops of several products in tensor memory: what passes to and from registers costs as well.
 
-For every sub-tile, beside what the body says:
+Of attention (two products, one corrected accumulator), for every sub-tile, beside what the body
+says:
 
     FIRST_fetched     scores to the registers of the softmax
     LEFT_put          probabilities into the columns of the scores
@@ -8,7 +9,10 @@ For every sub-tile, beside what the body says:
     CORRECTED_put     and back, before the second product continues with it
 
 The scores of the next iteration are computed after the second product, which reads what lies in
-their columns. Source: FlashAttention-4, as `protocols/loops/fa4_forward.yaml` has it.
+their columns. Of other loops (attention backward) each result that threads read is fetched, each
+fragment that a product takes is put, and sums stay where they are. A result is computed again when
+it has been fetched, a fragment put again when the products that take it are over.
+Source: FlashAttention-4, as `protocols/loops/fa4_forward.yaml` and `fa4_backward.yaml` have it.
 """
 
 from __future__ import annotations
@@ -19,13 +23,92 @@ from titan.codegen.tile.attention import Attention
 from titan.codegen.tile.cost import TENSOR_LANES, Builder, Origin, teams_of, words_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
+from titan.codegen.tile.products import TensorProducts
 from titan.scheduling.loop.model import ORDER, Operation, ReservationUse
 from titan.target.model import Machine
 
 BLOCKS = 2  # of 16 rows, for each warp
 
 
-class AttentionBuilder(Builder):
+class TensorBuilder(Builder):
+    """A loop with moves between tensor memory and registers, while it is made."""
+
+    def moved(
+        self, name: str, value: Value, origin: Origin, words: int | None = None, columns: int = 0
+    ) -> None:
+        """Adds a fetch of `words` registers, or where there are none a put into `columns`."""
+        rates, put = self.rates.tensor, words is None
+        amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
+        cycles = rates.cycles(amount, put)
+        latency = cycles + (rates.put_latency_cycles if put else rates.fetch_latency_cycles)
+        made: dict[str, Any] = {
+            "uses": (ReservationUse(rates.unit, cycles),),
+            "latency_cycles": latency,
+            "warps": self.warps,
+        }
+        if words is not None:
+            made |= {"registers": words, "spill_cycles": self.machine.spill_cycles(words)}
+        if columns:
+            made["footprints"] = (("tensor", columns),)
+        self.put(Operation(f"{name}_{origin.group}", **made), origin)
+
+    def columns_of(self, value: Value) -> int:
+        """Columns of tensor memory that a sub-tile of a fragment takes."""
+        amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
+        return -(-amount // (4 * TENSOR_LANES))
+
+
+class ProductsBuilder(TensorBuilder):
+    """The loop of several products in tensor memory whose sums nobody corrects."""
+
+    def __init__(
+        self, tile: TileProgram, machine: Machine, depth: int, parts: TensorProducts
+    ) -> None:
+        super().__init__(tile, machine, depth)
+        self.parts = parts
+        self.fetched = {product.name for product in parts.fetched}
+        self.lefts = {value.name: value for value in parts.lefts}
+
+    def compute(self, operation: TileOperation, group: int) -> None:
+        """The operation, with the fetch or the put behind it."""
+        name = operation.name
+        super().compute(operation, group)
+        origin = Origin(name, group, name)
+        if name in self.fetched:
+            words = words_of(self.values[name], self.rates, self.teams)
+            self.moved(_fetched(name), self.values[name], origin, words)
+        if name in self.lefts:
+            left = self.lefts[name]
+            self.moved(_put(name), left, origin, columns=self.columns_of(left))
+
+    def depend(self, operation: TileOperation, group: int) -> None:
+        """Adds the dependences of an operation in one group."""
+        super().depend(operation, group)
+        name, key = operation.name, f"{operation.name}_{group}"
+        if name in self.fetched:
+            fetch = f"{_fetched(name)}_{group}"
+            self.edge(key, fetch, self.latency(key), blocking=True)
+            self.edge(fetch, key, self.latency(fetch), 1, ORDER)
+        if name in self.lefts:
+            put = f"{_put(name)}_{group}"
+            self.edge(key, put, self.latency(key))
+            for product in self.parts.readers(name):
+                reader = f"{product.name}_{group}"
+                self.edge(put, reader, self.latency(put), blocking=True)
+                self.edge(reader, put, self.latency(reader), 1, ORDER)
+
+    def from_value(
+        self, key: str, source: str, sink: TileOperation, number: int, group: int, distance: int
+    ) -> None:
+        """Values that stand in tensor memory pass through a move."""
+        if source in self.fetched:
+            fetch = f"{_fetched(source)}_{group}"
+            self.edge(fetch, f"{sink.name}_{group}", self.latency(fetch), distance)
+        elif source not in self.lefts or sink.kind != "mma":
+            super().from_value(key, source, sink, number, group, distance)
+
+
+class AttentionBuilder(TensorBuilder):
     """The loop of two products in tensor memory, while it is made."""
 
     def __init__(self, tile: TileProgram, machine: Machine, depth: int, parts: Attention) -> None:
@@ -64,24 +147,12 @@ class AttentionBuilder(Builder):
 
     def move(self, name: str, value: Value, operation: str, group: int, put: bool = False) -> None:
         """Adds a move between tensor memory and registers."""
-        rates = self.rates.tensor
-        amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
-        cycles = rates.cycles(amount, put)
-        latency = cycles + (rates.put_latency_cycles if put else rates.fetch_latency_cycles)
-        made: dict[str, Any] = {
-            "uses": (ReservationUse(rates.unit, cycles),),
-            "latency_cycles": latency,
-            "warps": self.warps,
-        }
+        words = None
         if not put:
             words = words_of(value, self.rates, self.teams)
-            if value == self.parts.accumulator:
-                words = self.held(words)
-            made |= {"registers": words, "spill_cycles": self.machine.spill_cycles(words)}
-        elif operation == self.parts.left.name:
-            made["footprints"] = (("tensor", -(-amount // (4 * TENSOR_LANES))),)
-        key = f"{name}_{group}"
-        self.put(Operation(key, **made), Origin(operation, group, value.name))
+            words = self.held(words) if value == self.parts.accumulator else words
+        columns = self.columns_of(value) if put and operation == self.parts.left.name else 0
+        self.moved(name, value, Origin(operation, group, value.name), words, columns)
 
     def depend(self, operation: TileOperation, group: int) -> None:
         """Adds the dependences of an operation in one group."""

@@ -324,8 +324,8 @@ class Matcher:
         event = self._next("tensor_commit")
         if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
             return False
-        if occurrence.place[0] in self.tensor.publishing:
-            self.added = {region for region in self.added if region[0] in self.tensor.kept}
+        handed = self.tensor.publishing.get(occurrence.place[0], set()) - self.tensor.kept
+        self.added = {region for region in self.added if region[0] not in handed}
         return True
 
     def _one_of_four(self, occurrence: Occurrence) -> bool:
@@ -369,16 +369,25 @@ class Matcher:
         return seen == wanted and region in self.tensor.places
 
     def _put(self, occurrence: Occurrence) -> bool:
-        """Puts to all columns, of the 32 lanes of the warp."""
+        """Puts to all columns, of the 32 lanes of the warp. Where no product has been compared
+        that reads or writes them, the first put says where they begin."""
         ((region),) = occurrence.writes
         wanted = self._all_cells(region)
         seen: set[tuple[int, int]] = set()
         for early in self.early:
+            self._begins(early, region)
             seen |= self._cells(early, region)
         while seen != wanted and (event := self._next("tensor_put")) is not None:
+            self._begins(event, region)
             seen |= self._cells(event, region)
         self.early = []
         return seen == wanted and region in self.tensor.places
+
+    def _begins(self, event: ThreadEvent, region: BufferRegion) -> None:
+        """Notes the column of a put as that of its region, unless that is known."""
+        address = event.values[0]
+        if address is not None and region not in self.tensor.places:
+            self.tensor.column(region, address & 0xFFFF)
 
     def _rows(self, occurrence: Occurrence) -> bool:
         """The numbers of the warp's rows: those of a lane in the order of a fragment."""

@@ -129,15 +129,16 @@ class TensorSide:
     """What a program has in tensor memory. `places`: first column of each stage, found while
     comparing; `rows`: first row of the left operand of each accumulator, as an address.
 
-    `publishing`: barriers whose commit hands an accumulator on, so that the next multiplication on
-    it overwrites; not so the `kept` ones, which threads put back to be added to. `formats`: swizzle
+    `publishing`: by barrier the accumulators that its commit hands on, so that the next
+    multiplication on them overwrites: what is read behind a wait for it, before any other such
+    wait. Not so the `kept` ones, which threads put back to be added to. `formats`: swizzle
     in bytes and element type of each buffer that is copied. `handed`: shared buffers that only
     threads touch, one number for each row.
     """
 
     queues: frozenset[str] = frozenset()
     buffers: dict[str, ir.Buffer] = field(default_factory=dict)
-    publishing: frozenset[str] = frozenset()
+    publishing: dict[str, set[str]] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
     formats: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -211,7 +212,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     buffers = {b.name: b for b in program.buffers if b.space is ir.Space.TENSOR}
     if not buffers:
         return TensorSide()
-    queues, commits, handed = set[str](), set[str](), set[str]()
+    queues = set[str]()
     products, put, touched = set[str](), set[str](), set[str]()
     for role in program.roles:
         operations = list(ir.walk(role.body))
@@ -226,15 +227,6 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
                 touched |= {item.buffer for item in effects}
             elif isinstance(operation, ir.Access):
                 put |= written
-            if isinstance(operation, ir.QueueArrive):
-                commits.add(operation.barrier.name)
-        if any(
-            item.buffer in buffers and not item.write
-            for operation in operations
-            if isinstance(operation, ir.Access)
-            for item in operation.effects
-        ):
-            handed |= {item.barrier.name for item in operations if isinstance(item, ir.Wait)}
     mapped = [item for item in manifest["arguments"] if item["kind"] == "tensor_map"]
     formats = {
         item["operation"]: (int(str(item["swizzle"]).removesuffix("B")), item["dtype"])
@@ -244,10 +236,31 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     columns = int(manifest["resources"]["tensor_columns"])
     shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}
     return TensorSide(
-        frozenset(queues), buffers, frozenset(commits & handed),
+        frozenset(queues), buffers, _handed_on(program, set(buffers)),
         kept=frozenset(products & put & set(buffers)), handed=frozenset(shared & put - touched),
         formats=formats, columns=columns,
     )  # fmt: skip
+
+
+def _handed_on(program: ir.SyncProgram, buffers: set[str]) -> dict[str, set[str]]:
+    """By barrier at which products arrive: accumulators that are read behind a wait for it."""
+    roles = [list(ir.walk(role.body)) for role in program.roles]
+    arrivals = (item for operations in roles for item in operations)
+    found: dict[str, set[str]] = {
+        item.barrier.name: set() for item in arrivals if isinstance(item, ir.QueueArrive)
+    }
+    for operations in roles:
+        waited: set[str] = set()
+        for operation in operations:
+            if isinstance(operation, ir.Wait) and operation.barrier.name in found:
+                waited = found[operation.barrier.name]
+            elif isinstance(operation, ir.Access):
+                waited |= {
+                    item.buffer
+                    for item in operation.effects
+                    if item.buffer in buffers and not item.write
+                }
+    return found
 
 
 def shape_of(event: ThreadEvent) -> tuple[int, int]:

@@ -6,9 +6,10 @@ the role. Bulk copies, tcgen05 products, their commits and waits, and arrivals t
 by one thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`).
 Between what the others have accessed and what the elected one does with it, and between what it
 alone has waited for, stored or loaded and what the others do next, a barrier of all of them must
-stand. A proxy fence by one thread covers what that thread has accessed, and nothing of the others,
-where the policy `fence_rule` is `writer`; and after the fences of all threads they must synchronise
-before one continues.
+stand: in shared memory, and in tensor memory where threads fetch and put what one thread
+multiplies. A proxy fence by one thread covers what that thread has accessed, and nothing of the
+others, where the policy `fence_rule` is `writer`; and after the fences of all threads they must
+synchronise before one continues.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
@@ -289,7 +290,8 @@ class _Walk:
                     self.report("own use", name, operation, fact)
             at = self.add(at, what, name, operation, under)
             policies = self.case.program.policies
-            if policies.fence_rule == "writer" and (write or policies.war_fence):
+            fenced = self.case.memories[name].buffer.space is Space.SHARED  # else no other proxy
+            if fenced and policies.fence_rule == "writer" and (write or policies.war_fence):
                 at = self.add(at, f"unfenced {what}", name, operation, under)
         return at
 
@@ -364,10 +366,12 @@ class _Walk:
         return False
 
     def shared(self, operation: Operation) -> Iterator[tuple[str, bool]]:
-        """The buffers in shared memory that the operation touches, and whether it writes them."""
+        """The buffers in shared and tensor memory that the operation touches, and whether it
+        writes them."""
+        spaces = (Space.SHARED, Space.TENSOR)
         for effect in effects_of(operation):
             memory = self.case.memories[plain(effect.buffer)]
-            if memory.buffer.space is Space.SHARED and effect.proxy is not Proxy.TENSORMAP:
+            if memory.buffer.space in spaces and effect.proxy is not Proxy.TENSORMAP:
                 yield memory.name, effect.write
 
 
