@@ -91,11 +91,10 @@ def test_a_variant_computes_what_its_tile_program_means(name: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        ((("groups: 2", "groups: 2\npersistent: true"),), "a persistent kernel of two products"),
         ((("  o: {shape: [rows, head], initial: 0", "  o: {shape: [rows, head], initial: 1"),),
          "o does not begin with 0"),
     ],
-    ids=["persistent", "another first number"],
+    ids=["another first number"],
 )  # fmt: skip
 def test_what_has_no_form_is_refused_with_the_reason(edits, reason: str, tmp_path: Path) -> None:
     text = text_of(PLAIN, edits)
@@ -104,3 +103,18 @@ def test_what_has_no_form_is_refused_with_the_reason(edits, reason: str, tmp_pat
     told = [str(caught.value), *(step.reason for step in caught.value.steps)]
     assert any(reason in one for one in told), told
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_compiler
+def test_a_persistent_program_is_built_as_the_baseline_with_the_reason(tmp_path: Path) -> None:
+    text = text_of(PLAIN, (("groups: 2", "groups: 2\npersistent: true"), *ONE[1:]))
+    text = text.replace("groups: 2\n", "groups: 1\n")
+    tile = parse_tile(text)
+    limits = BuildLimits(schedule_seconds=0.5, solver="rau", require_any=True)
+    produced = produce(tile, text, tmp_path, limits, with_toolchain=False)
+    assert not produced.built.shape.specialised
+    told = [step.reason for step in produced.built.steps]
+    assert any("a persistent kernel of two products" in one for one in told), told
+    sizes = {"heads": 2, "queries": 130, "keys": 200}
+    found = compare(tile, produced.folder, produced.emitted.manifest, sizes, seed=1)
+    assert found.same, found.describe()

@@ -14,8 +14,20 @@ from titan.scheduling.refine import refine
 
 
 def in_sequence(loop: Loop, teams: tuple[int, ...], lower: int) -> Schedule | None:
-    """A schedule in a topological order, or None where one iteration alone passes a limit."""
-    order = topological(loop)
+    """A schedule in a topological order, or None where one iteration alone passes a limit.
+
+    By earliest cycles first; then, where more is alive at once than fits, in the order of the file,
+    in which one sub-tile follows the other.
+    """
+    for order in (topological(loop), topological(loop, by_cycle=False)):
+        apart = _in_order(loop, order, teams)
+        if not check(loop, apart, faults_max=1):
+            return refine(loop, loop, apart, lower) or apart
+    return None
+
+
+def _in_order(loop: Loop, order: list[int], teams: tuple[int, ...]) -> Schedule:
+    """One operation after the other, an iteration begun when the one before is over."""
     starts, now = [0] * len(order), 0
     into = [[e for e in loop.dependences if e.sink == v and e.distance == 0] for v in order]
     for v, dependences in zip(order, into, strict=True):
@@ -27,14 +39,12 @@ def in_sequence(loop: Loop, teams: tuple[int, ...], lower: int) -> Schedule | No
         now += loop.operations[v].cycles
     carried = max((e.delay_cycles + e.hold_cycles for e in loop.dependences), default=0)
     spills = max((op.spill_cycles for op in loop.operations), default=0)
-    apart = Schedule(now + carried + spills + 1, tuple(starts), teams)
-    if check(loop, apart, faults_max=1):
-        return None
-    return refine(loop, loop, apart, lower) or apart
+    return Schedule(now + carried + spills + 1, tuple(starts), teams)
 
 
-def topological(loop: Loop) -> list[int]:
-    """Operations by earliest cycle, in the order of the file where that is equal."""
+def topological(loop: Loop, by_cycle: bool = True) -> list[int]:
+    """Operations by earliest cycle, in the order of the file where that is equal; or by that
+    order alone."""
     n = len(loop.operations)
     waiting, earliest = [0] * n, [0] * n
     for e in loop.dependences:
@@ -44,7 +54,7 @@ def topological(loop: Loop) -> list[int]:
     ready = sorted(v for v in range(n) if not waiting[v])
     found: list[int] = []
     while ready:
-        u = min(ready, key=lambda v: (earliest[v], v))
+        u = min(ready, key=lambda v: (earliest[v] if by_cycle else 0, v))
         ready.remove(u)
         found.append(u)
         for e in delays[u]:

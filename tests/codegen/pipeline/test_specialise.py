@@ -107,7 +107,7 @@ def test_the_heuristic_asks_the_machine_model_and_says_what_it_found(monkeypatch
     assert not made.shape.specialised and made.result.notes[-1].endswith("one group is used")
 
 
-@pytest.mark.parametrize("name", ["gemm_small_tiles", "gemm_sm_100a"])
+@pytest.mark.parametrize("name", ["gemm_small_tiles", "gemm_sm_100a", "attention_forward_sm_100a"])
 def test_without_a_schedule_the_plain_kernel_is_built_with_the_reason(monkeypatch, name):
     path = root("protocols") / "tiles" / f"{name}.yaml"
     text = path.read_text(encoding="utf-8")
