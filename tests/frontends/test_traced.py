@@ -164,6 +164,15 @@ def test_both_can_be_forbidden(body):
     assert verified(body, policies=strict).verdict is Verdict.REFUTED
 
 
+def test_a_race_at_an_unknown_address_is_not_known():
+    unknown = "ld.global.u32 %r10, [%d2]; cvt.u64.u32 %d4, %r10; shl.b64 %d4, %d4, 2;\n"
+    finding = verified(f"{unknown} st.global.u32 [%d4], %r10;")
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("the address of an access is not known" in note for note in finding.notes)
+    known = verified(f"{unknown} ld.global.u32 %r11, [%d4];\n st.shared.u32 [%r3], %r1;")
+    assert known.verdict is Verdict.REFUTED
+
+
 def test_global_memory_may_be_assumed():
     body = RACES["different values, stored to global memory"]
     assumed = chosen((("equal_writes", "assumed"),))

@@ -22,7 +22,7 @@ from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_o
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording, record_together
-from titan.frontends.ptx.rendering import ReplayFailedError, render_fault
+from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
@@ -230,7 +230,33 @@ def _decide(
         judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
         judged.diagnostics.append(item)
+    unknown = _unknown_address(run, rendered)
+    if unknown is not None:
+        place = f"line {places.span(unknown).start_line}"
+        text = "the address of an access is not known, so that it may touch all memory"
+        judged.reasons.append(f"{text} ({place})")
     return True
+
+
+def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
+    """The instruction with an unknown address that takes part in a race, if one does.
+
+    Such an access may touch all memory, so the race is none that is known.
+    """
+    if rendered.replay is None or rendered.diagnostic.code not in UNORDERED:
+        return None
+    unknown = {
+        event.instruction
+        for event in run.events
+        if isinstance(event, ev.Assumption) and event.policy == Policy.OPAQUE_ADDRESS
+    }
+    fault = rendered.replay.fault
+    for operation in fault.operations if unknown else ():
+        for event, effects in rendered.members.get(id(operation), ()):
+            here = any(effect.buffer == fault.object_name for effect in effects)
+            if event.instruction in unknown and (here or not fault.object_name):
+                return event.instruction
+    return None
 
 
 def _conditions(

@@ -34,6 +34,7 @@ from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, Valu
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
 
 INSTRUCTIONS_MAX = 50_000  # of a run that is made again
+SPAN_MAX = 1 << 20  # bytes of one access
 UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
@@ -63,15 +64,23 @@ def traced(run: Run) -> TracedAccesses | None:
     made = run.prepared
     if made is None or run.outcome.ending is not Ending.FINISHED:
         return None
-    if run.instructions > INSTRUCTIONS_MAX:
+    if run.instructions > INSTRUCTIONS_MAX or any(map(_untraced, run.events)):
         return None
     machine = TracingExecution(made)
     again = machine.run()
     if machine.unsure or list(again.events) != list(run.events) or again.outcome != run.outcome:
         return None
-    if any(isinstance(event, ev.Assumption) and event.policy in UNTRACED for event in run.events):
-        return None
     return TracedAccesses(machine.written, frozenset(machine.unused()))
+
+
+def _untraced(event: ev.Event) -> bool:
+    """Whether the run cannot be traced: what it touches is not known, or too much."""
+    if isinstance(event, ev.Assumption):
+        return event.policy in UNTRACED
+    if isinstance(event, ev.AccessEvent):
+        low, high = event.footprint.bounds
+        return high - low > SPAN_MAX and sum(b.size_bytes for b in event.footprint.boxes) > SPAN_MAX
+    return False
 
 
 @dataclass(slots=True)
