@@ -164,3 +164,33 @@ def test_the_ring_assembles(tmp_path):
         [*command, "-o", str(tmp_path / "ring.o")], capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stderr
+
+
+THROUGH_LDS = kernel(
+    """v_readfirstlane_b32 s6, v0
+    v_mov_b32_e32 v1, 0
+    v_mov_b32_e32 v2, 7
+    s_cmp_lg_u32 s6, 0
+    s_cbranch_scc1 .Lother
+    ds_write_b32 v1, v2
+    s_waitcnt lgkmcnt(0)
+    .Lother:
+    s_barrier
+    ds_read_b32 v3, v1
+    s_waitcnt lgkmcnt(0)
+    v_readfirstlane_b32 s7, v3
+    s_cmp_eq_u32 s7, 7
+    s_cbranch_scc1 .Lend
+    ds_read_b32 v3, v1 offset:4092
+    .Lend:""",
+    threads=128,
+).replace("\t.L", ".L")
+
+
+def test_words_in_lds_may_steer_where_no_race_decides_them():
+    assert judged(THROUGH_LDS).verdict is Verdict.VERIFIED
+    racing = judged(THROUGH_LDS.replace("\ts_barrier\n", ""))
+    assert racing.verdict is Verdict.REFUTED
+    assert {item.code for item in racing.diagnostics} <= {"TTN202", "TTN203"}
+    unknown = judged(THROUGH_LDS.replace("v_mov_b32_e32 v2, 7", "v_exp_f32_e32 v2, v0"))
+    assert unknown.verdict is Verdict.UNDECIDED

@@ -115,7 +115,8 @@ def _shift_add(by: int) -> Callable[[int, int, int], Result]:
 
 for _width in (32, 64):
     for _word, _function in _bits(_width).items():
-        BINARY[f"s_{_word}_b{_width}"] = _bitwise(_function)
+        if _word not in ("andn1", "orn1"):  # of the execution mask alone
+            BINARY[f"s_{_word}_b{_width}"] = _bitwise(_function)
 for _shift in (1, 2, 3, 4):
     BINARY[f"s_lshl{_shift}_add_u32"] = _shift_add(_shift)
 
@@ -203,9 +204,10 @@ def _comparisons(
         f"s_cmp_{word}_i32": lambda a, b: int(test(signed(a), signed(b))),
         f"s_cmpk_{word}_u32": lambda a, b: int(test(a, b & 0xFFFF)),
         f"s_cmpk_{word}_i32": lambda a, b: int(test(signed(a), signed(b, 16))),
-        f"s_cmp_{word}_u64": lambda a, b: int(test(a, b)),
     }
 
 
 for _word, _test in _ORDER.items():
     COMPARE |= _comparisons(_word, _test)
+for _word in ("eq", "lg"):
+    COMPARE[f"s_cmp_{_word}_u64"] = COMPARE[f"s_cmp_{_word}_u32"]
