@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
+from tests.sampling import part
 from titan.foundation.resources import root
-from titan.scheduling import cnf, faithful
+from titan.scheduling import cnf, faithful, rau
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible
 from titan.scheduling.explain import explain, strategies, sub_tiles
@@ -22,6 +23,7 @@ from titan.scheduling.normalise import TooSmall, normalise, normalise_loop
 from titan.scheduling.refine import refine
 from titan.scheduling.run import REAL as REAL_CYCLES
 from titan.scheduling.run import Request, run
+from titan.scheduling.storage import least_registers, peak_registers
 
 
 def library(name: str) -> Loop:
@@ -237,6 +239,20 @@ def test_registers_then_edges_break_ties() -> None:
         assert full.schedule.ii == length.schedule.ii
         assert full.schedule.length(loop) == length.schedule.length(loop)
         assert int(str(full.statistics["registers"])) <= int(str(length.statistics["registers"]))
+
+
+def test_what_every_schedule_needs_is_never_more_than_one_has() -> None:
+    """The bound from which registers are bisected, against schedules of Rau."""
+    names = ("fa3_forward", "fa4_forward", "linear_attention", "gemm_hopper")
+    loops = [*(small_loop(seed) for seed in range(part(600, 200))), *map(library, names)]
+    compared = 0
+    for loop in loops:
+        schedule = rau.solve(loop, rau.RauOptions(seconds=1.0)).schedule
+        if schedule is not None:
+            has = peak_registers(loop, schedule.ii, schedule.starts)
+            assert least_registers(loop, schedule.ii) <= has, loop.name
+            compared += has > 0
+    assert compared > len(names)
 
 
 def test_nothing_is_gained_beyond_the_complete_horizon() -> None:

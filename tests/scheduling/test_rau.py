@@ -13,6 +13,7 @@ from titan.scheduling import native, rau
 from titan.scheduling.arms import (
     ArmPlacement,
     Overlay,
+    cheapest,
     cost,
     fuse,
     groups,
@@ -29,7 +30,7 @@ from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import Dependence, Loop, Operation, ReservationUse
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 from titan.scheduling.problem import compile_problem
-from titan.scheduling.swing import swing
+from titan.scheduling.swing import pressure, swing
 from titan.scheduling.table import ReservationTable
 from titan.target.model import Machine, Unit, WarpGroup
 
@@ -336,3 +337,38 @@ def test_a_spent_budget_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(rau.time, "process_time", lambda: float(next(now)))
     result = rau.solve(library("fa3_backward"), rau.RauOptions(seconds=2.0))
     assert result.statistics["intervals_tried"] <= 3  # type: ignore[operator]
+
+
+def test_the_cheapest_seat_is_that_of_all_seats_ranked():
+    """Against a probe of every seat, ranked by rows, pressure and distance counted one by one."""
+
+    def slow(state, v):
+        table, ii = state.table, state.ii
+        ranked = []
+        for t in state.seats(v):
+            if table.probe(v, t) is not None:
+                continue
+            rows = sum(
+                table.rows[unit][(t + first + k) % ii]
+                for unit, first, cycles, _ in state.problem.blocks[v]
+                for k in range(min(cycles, ii))
+            )
+            near = sum(t - state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0)
+            near += sum(state.starts[w] - t for w, _ in state.out[v] if state.starts[w] >= 0)
+            words = state.pressure(v, t, state.starts) if state.pressure is not None else 0
+            ranked.append((rows, words, near, t))
+        return min(ranked)[-1] if ranked else None
+
+    placed = 0
+    for seed in range(part(120, 20)):
+        loop = small_loop(seed) if seed % 2 else large_loop(12 + seed % 20, seed)
+        problem = compile_problem(loop, assign(loop) if loop.has_teams else None)
+        ii = bounds(loop).ii + seed % 3
+        state = ArmPlacement(problem, ii, [0] * problem.n, pressure(loop))
+        for v in range(problem.n):
+            wanted = slow(state, v)
+            assert cheapest(state, v) == wanted, (seed, v)
+            if wanted is not None:
+                state.seat(v, wanted)
+                placed += 1
+    assert placed > 40

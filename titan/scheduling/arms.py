@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 
 from titan.scheduling.loop.recurrence import components
 from titan.scheduling.model import PlacementFailure
@@ -274,27 +275,57 @@ def cost(state: ArmPlacement, group: list[int], overlay: Overlay) -> bool:
 
 
 def cheapest(state: ArmPlacement, v: int) -> int | None:
-    """The legal seat of least cost; None records why there is none."""
-    ranked = [
-        (*seat_cost(state, v, t), t) for t in state.seats(v) if state.table.probe(v, t) is None
-    ]
-    return min(ranked)[-1] if ranked else state.earliest(v)
+    """The legal seat of least cost, the first of equals; None records why there is none.
+
+    The cost is lexicographic, so that the pressure is asked for only where no other seat has rows
+    that are less crowded.
+    """
+    table, ranking = state.table, SeatRanking(state, v)
+    blocked, pools = table.blocked(v), bool(state.problem.fractional)
+    best: tuple[int, int, int, int] | None = None
+    for t in state.seats(v):
+        if blocked >> t % state.ii & 1 or (pools and table.probe(v, t) is not None):
+            continue
+        crowded = ranking.crowded(t)
+        if best is None or crowded <= best[0]:
+            rank = (crowded, ranking.pressure(t), ranking.near(t), t)
+            best = rank if best is None else min(best, rank)
+    return state.earliest(v) if best is None else best[-1]
 
 
-def seat_cost(state: ArmPlacement, v: int, t: int) -> tuple[int, int, int]:
-    """Lexicographic: fullness of the rows taken, register pressure, cycles to the neighbours."""
-    ii, table = state.ii, state.table
-    crowded = 0
-    for unit, first, cycles, _ in state.problem.blocks[v]:
-        row, begin = table.rows[unit], (t + first) % ii
-        end = begin + min(cycles, ii)
-        crowded += sum(row[begin:end])
-        if end > ii:  # the rows wrap around
-            crowded += sum(row[: end - ii])
-    pressure = state.pressure(v, t, state.starts) if state.pressure is not None else 0
-    near = sum(t - state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0)
-    near += sum(state.starts[w] - t for w, _ in state.out[v] if state.starts[w] >= 0)
-    return crowded, pressure, near
+class SeatRanking:
+    """What the seats of one operation cost, for the reservations as they are now."""
+
+    def __init__(self, state: ArmPlacement, v: int) -> None:
+        self.state, self.v = state, v
+        sums = {
+            unit: tuple(accumulate(state.table.rows[unit] * 2, initial=0))
+            for unit, *_ in state.problem.blocks[v]
+        }
+        self.blocks = [
+            (sums[unit], first, min(cycles, state.ii))
+            for unit, first, cycles, _ in state.problem.blocks[v]
+        ]
+        into = [state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0]
+        out = [state.starts[w] for w, _ in state.out[v] if state.starts[w] >= 0]
+        self.offset, self.slope = sum(out) - sum(into), len(into) - len(out)
+
+    def crowded(self, t: int) -> int:
+        """Fullness of the rows taken."""
+        total = 0
+        for sums, first, cycles in self.blocks:
+            begin = (t + first) % self.state.ii
+            total += sums[begin + cycles] - sums[begin]
+        return total
+
+    def pressure(self, t: int) -> int:
+        """Register words alive that the seat adds, where they are limited."""
+        state = self.state
+        return state.pressure(self.v, t, state.starts) if state.pressure is not None else 0
+
+    def near(self, t: int) -> int:
+        """Cycles to the neighbours that are placed."""
+        return self.offset + self.slope * t
 
 
 def place_all(state: ArmPlacement, ordered: list[list[int]]) -> bool:

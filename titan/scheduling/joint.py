@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Reason
@@ -28,7 +29,7 @@ from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.reach import Reach, reach
-from titan.scheduling.storage import Excess, excesses, peak_registers
+from titan.scheduling.storage import Excess, excesses, least_registers, peak_registers
 
 COVERS_MAX = 6
 OBJECTIVES = ("ii", "length", "registers", "edges")
@@ -266,15 +267,18 @@ class Attempt:
         return best
 
     def tighten(self, best: Schedule) -> Schedule:
-        """Fewer register words alive at once, at the same length."""
+        """Fewer register words alive at once, at the same length: bisected over multiples of what
+        all words are multiples of, from what every schedule needs."""
         loop = self.search.loop
         length = best.length(loop)
-        low, high = 0, peak_registers(loop, self.ii, best.starts)
+        step = gcd(*(operation.registers for operation in loop.operations)) or 1
+        low = -(-least_registers(loop, self.ii) // step) * step
+        high = peak_registers(loop, self.ii, best.starts)
         while low < high:
-            middle = (low + high) // 2
+            middle = low + (high - low) // step // 2 * step
             found = self.find(length, registers_max=middle)
             if found is None:
-                low = middle + 1
+                low = middle + step
             else:
                 best, high = found, peak_registers(loop, self.ii, found.starts)
         return best

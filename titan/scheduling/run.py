@@ -230,6 +230,8 @@ def _joint(
         objective=request.objective,
         budget_seconds=request.budget_seconds,
         stages_max=request.stages_max,
+        # What is refuted in coarse cycles says nothing of real ones: one solver is enough.
+        second_solver=coarse.normalisation.scale == 1,
     )
     if request.formulation == "paper":
         outcome = paper.solve(coarse.loop, _paper_options(request))

@@ -57,6 +57,26 @@ def peak_registers(loop: Loop, ii: int, starts: tuple[int, ...]) -> int:
     )[0]
 
 
+def least_registers(loop: Loop, ii: int) -> int:
+    """A number of register words that are alive at once in every schedule of this interval.
+
+    A value lives as long as the longest delay to a reader, and what it holds there. Over all rows
+    the words alive are the sum of words times cycles, so that one row has at least the mean; and
+    one value alone has as many copies as intervals begin while it lives.
+    """
+    lives = [0] * len(loop.operations)
+    for e in loop.dependences:
+        if e.kind == DATA:
+            lives[e.source] = max(lives[e.source], e.delay_cycles + e.hold_cycles)
+    held = [
+        (operation.registers, life)
+        for operation, life in zip(loop.operations, lives, strict=True)
+        if operation.registers and life > 0
+    ]
+    mean = -(-sum(words * life for words, life in held) // ii)
+    return max(mean, max((words * -(-life // ii) for words, life in held), default=0))
+
+
 def excesses(
     loop: Loop,
     ii: int,

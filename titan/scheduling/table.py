@@ -72,6 +72,40 @@ class ReservationTable:
         found = self._probe_warps(operation, start)
         return found or self._probe_fractional(operation, start)
 
+    def blocked(self, operation: int) -> int:
+        """The rows at which the operation may not start, as a mask; fractional pools are left
+        out. Where a bit is 0 and there are no such pools, `probe` finds nothing."""
+        ii, problem = self.ii, self.problem
+        found = 0
+        for unit, first, cycles, amount in problem.blocks[operation]:
+            whole, rest = divmod(cycles, ii)
+            if whole and self.full[unit][amount * whole]:
+                return self.all_rows
+            if rest:
+                found |= self._reaching(self.full[unit][amount * (whole + 1)], first % ii, rest)
+        team = problem.teams[operation]
+        if team >= 0:
+            if problem.waits[operation]:
+                found |= sum(1 << row for row, held in enumerate(self.issuing[team]) if held)
+            window = min(problem.windows[operation], ii)
+            found |= self._reaching(self.waiting_mask[team], 0, window)
+        return found
+
+    def _reaching(self, mask: int, first: int, count: int) -> int:
+        """The rows from which one of `count` rows, beginning `first` rows on, is in the mask."""
+        if not mask or not count:
+            return 0
+        found, done = self._turned(mask, first), 1
+        while done < count:
+            step = min(done, count - done)
+            found |= self._turned(found, step)
+            done += step
+        return found
+
+    def _turned(self, mask: int, rows: int) -> int:
+        """The mask with row `rows` as its first one."""
+        return ((mask >> rows) | (mask << (self.ii - rows))) & self.all_rows
+
     def _conflict(self, unit: int, row: int, skip: int) -> SeatConflict:
         problem = self.problem
         return SeatConflict(
