@@ -1,4 +1,4 @@
-"""What nvcc compiles here and now: a ring in CUDA, clean and with faults."""
+"""What nvcc compiles here and now: small CUDA kernels, clean and with faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.validate.compare.compile import nvcc
 from titan.verify.model import Finding
 
-RING = Path(__file__).parent / "cuda" / "ring.cu"
+FOLDER = Path(__file__).parent / "cuda"
+RING = FOLDER / "ring.cu"
 LAUNCH = "{grid: 2, block: 160, dynamic_shared: 0, parameters: [pointer, pointer, 7]}"
 
 pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
@@ -43,3 +44,54 @@ def test_a_ring_in_cuda(tmp_path, fault):
     else:
         runs = " ".join(finding.coverage.launches)
         assert "parameter 2 = 0, 1, 2, 3, 4, 15 (" in runs
+
+
+TILES = "map: {data_type: f32, dimensions: [32, 256], box: [32, 32]}"
+KERNELS = {  # the launch, and the rules that a fault breaks
+    "copy_pipeline": (
+        "{grid: 2, block: 128, parameters: [pointer, pointer, 5]}",
+        ("TTN203", "TTN203", "TTN203", "TTN203"),
+    ),
+    "tensor_map": (
+        f"{{grid: 1, block: 128, parameters: [{{{TILES}}}, {{{TILES}}}, 4]}}",
+        ("TTN206", "TTN205", "TTN301", "TTN202", "TTN202"),
+    ),
+    "cluster_sum": (
+        "{grid: 4, block: 64, parameters: [pointer, pointer]}",
+        ("TTN201", "TTN211", "TTN305"),
+    ),
+    "named_barriers": (
+        "{grid: 1, block: 128, parameters: [pointer, pointer, 5]}",
+        ("TTN210", "TTN205", "TTN205", "TTN201"),
+    ),
+    "block_sum": (
+        "{grid: 3, block: 256, parameters: [pointer, pointer, 300]}",
+        ("TTN201", "TTN201", "TTN201", "TTN201"),
+    ),
+}
+QUICK = (("block_sum", 0), ("block_sum", 1), ("named_barriers", 0))
+CASES = [
+    pytest.param(
+        name, fault, marks=() if (name, fault) in QUICK else pytest.mark.heavy, id=f"{name}-{fault}"
+    )
+    for name, (_, codes) in KERNELS.items()
+    for fault in range(len(codes) + 1)
+]
+
+
+@pytest.mark.parametrize(("name", "fault"), CASES)
+def test_kernels_as_people_write_them(tmp_path, name, fault):
+    launch, codes = KERNELS[name]
+    out = tmp_path / f"{name}.ptx"
+    command = [str(nvcc()), "-std=c++17", "-arch=sm_90a", "-ptx", f"-DFAULT={fault}"]
+    source = FOLDER / f"{name}.cu"
+    subprocess.run([*command, "-o", str(out), str(source)], check=True, capture_output=True)
+    described, errors = read_launch_text(launch, "launch.yaml")
+    assert errors == []
+    text = Source(out.name, out.read_text(encoding="utf-8"))
+    (finding,) = verify_code(text, described, CodeOptions(sweep=True), [], 0.0)
+    if not fault:
+        assert finding.verdict is Verdict.VERIFIED, finding.notes
+    else:
+        assert finding.verdict is Verdict.REFUTED
+        assert codes[fault - 1] in [item.code for item in finding.diagnostics]
