@@ -57,6 +57,8 @@ INTEGERS = [
     *[f"setp.{word}.{type_} p {type_[1:]} {type_[1:]}" for word in ("eq", "ne", "lt", "le", "gt",
       "ge") for type_ in ("s32", "u32", "s64", "u64")],
     "setp.hi.u32 p 32 32", "setp.ls.u32 p 32 32", "selp.b32 32 32 32 p", "selp.b64 64 64 64 p",
+    *[f"{op}.{type_} 32 32 32" for op in ("add", "min", "max") for type_ in ("u16x2", "s16x2")],
+    "min.relu.s32 32 32 32", "max.relu.s32 32 32 32", "max.relu.s16x2 32 32 32",
     "and.pred p p p", "or.pred p p p", "xor.pred p p p", "not.pred p p",
 ]  # fmt: skip
 FLOATS = [

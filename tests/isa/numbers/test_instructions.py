@@ -199,3 +199,16 @@ def test_a_hang_and_wrong_arguments_are_told():
     """
     with pytest.raises(LaunchError, match="no warp can proceed"):
         one(body, ".u64 x", [1])
+
+
+def test_the_half_that_nothing_writes_does_not_spoil_the_other():
+    """As compilers emit it: %f9 is written by no instruction."""
+    device = EmulatedDevice()
+    out = device.array(np.zeros(32, np.uint32))
+    body = """
+    ld.param.u64 %d1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
+    cvt.rn.f32.u32 %f1, %r1; cvt.rn.f16x2.f32 %r2, %f9, %f1; and.b32 %r2, %r2, 0xFFFF;
+    st.global.u32 [%d1], %r2;
+    """
+    one(body, ".u64 x", [out], device=device)
+    assert np.array_equal(out.values.view(np.float16)[::2], np.arange(32, dtype=np.float16))

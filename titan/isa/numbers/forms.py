@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
-from titan.isa.numbers.functions import clock_bits
+from titan.isa.numbers.functions import clock_bits, packed_integer
 from titan.isa.numbers.matrices import product_of
 from titan.isa.ptx.module import Immediate, Instruction, PtxRegister, Vector
 from titan.isa.simt.decode_async import SHAPES
@@ -46,6 +46,7 @@ class Math(IntEnum):
     PACK = 23
     UNPACK = 24
     COMPARE = 25
+    INTEGER = 26
     MATRIX = 30
     MOVE_MATRIX = 31
     LOAD_MATRIX = 32
@@ -154,7 +155,7 @@ def _scalar(instruction: Instruction) -> Form:
         return _conversion(words)
     format_, packed = _format(words[-1])
     if format_ < 0:
-        return NOTHING
+        return _integer(instruction)
     if instruction.opcode == "setp":
         if words[0] not in COMPARISONS or len(instruction.operands) != 3 or packed:
             return NOTHING
@@ -171,6 +172,18 @@ def _scalar(instruction: Instruction) -> Form:
         function, format_, source, _mode(words), packed, int("ftz" in words),
         int("sat" in words), int("relu" in words), int("NaN" in words),
     )  # fmt: skip
+
+
+def _integer(instruction: Instruction) -> Form:
+    """add, min and max of pairs of 16-bit integers, and of integers that are not to be negative."""
+    words = instruction.modifiers
+    known = packed_integer(instruction)
+    if known is None:
+        return NOTHING
+    bits, is_signed, packed = known
+    word = ("add", "min", "max").index(instruction.opcode)
+    return Form(Math.INTEGER, packed=int(packed), relu=int("relu" in words), bits=bits,
+                is_signed=int(is_signed), word=word)  # fmt: skip
 
 
 def _conversion(words: tuple[str, ...]) -> Form:

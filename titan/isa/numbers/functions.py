@@ -51,6 +51,38 @@ def clock_bits(instruction: Instruction) -> tuple[int, int] | None:
     return CLOCKS.get(source.name.removeprefix("%")) if isinstance(source, Special) else None
 
 
+def packed_integer(instruction: Instruction) -> tuple[int, bool, bool] | None:
+    """Bits, whether signed and whether two in a register, of the `add`, `min` and `max` of integers
+    that the machine leaves opaque; None for other instructions.
+    """
+    words = instruction.modifiers
+    if instruction.opcode not in ("add", "min", "max") or not words:
+        return None
+    packed = words[-1] in ("u16x2", "s16x2")
+    if not packed and words[-1] not in ("s16", "s32"):
+        return None
+    return 16 if packed else int(words[-1][1:]), words[-1][0] == "s", packed
+
+
+def _integers(instruction: Instruction) -> Function | None:
+    known = packed_integer(instruction)
+    if known is None:
+        return None
+    bits, is_signed, packed = known
+    mask = (1 << bits) - 1
+    relu = "relu" in instruction.modifiers
+
+    def one(a: int, b: int) -> int:
+        left, right = (
+            signed(value & mask, bits) if is_signed else value & mask for value in (a, b)
+        )
+        found = {"add": left + right, "min": min(left, right), "max": max(left, right)}
+        value = found[instruction.opcode]
+        return (max(value, 0) if relu else value) & mask
+
+    return (lambda a, b: one(a, b) | one(a >> bits, b >> bits) << bits) if packed else one
+
+
 def _safe(function: Callable[[float], float], otherwise: float) -> Callable[[float], float]:
     def computed(x: float) -> float:
         try:
@@ -106,7 +138,7 @@ def function_of(instruction: Instruction) -> Function | None:
     packed = words[-1] in ("f16x2", "bf16x2", "f32x2")
     form = FORMATS.get(words[-1][:-2] if packed else words[-1])
     if form is None:
-        return None
+        return _integers(instruction)
     if len(words) > 1 and words[-2] == "f32" and form in (F16, BF16):
         return _mixed(instruction.opcode, words, form)
     made = _operation(instruction.opcode, words, form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Source
@@ -13,7 +13,7 @@ from titan.isa.numbers.transfers import read
 from titan.isa.ptx.module import Module
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.memory import KNOWN, Sparse
-from titan.isa.simt.operations import Op
+from titan.isa.simt.operations import DecodedCode, Op, Preset, PresetKind
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import prepare
 
@@ -28,6 +28,21 @@ COMPUTING: dict[Op, NumbersHandler] = {
     Op.LOAD_MATRIX: products.load_matrix,
     Op.STORE_MATRIX: products.store_matrix,
 }
+
+
+def defined(code: DecodedCode) -> DecodedCode:
+    """The code with zeros in registers that no instruction writes.
+
+    Compilers read such a register where any value will do, as for the unused half of a packed
+    conversion; what is unknown would spread to the half that is used.
+    """
+    written = {register for step in code.steps for register in step.out}
+    written |= {preset.register for preset in code.presets}
+    guards = (step.guard for step in code.steps)
+    read = {register for step in code.steps for register in step.args} | set(guards)
+    missing = sorted(register for register in read - written if register >= 0)
+    zeros = tuple(Preset(register, PresetKind.CONSTANT) for register in missing)
+    return replace(code, presets=(*code.presets, *zeros))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,7 @@ def compute(
     if ready is None:
         return None, findings
     code, layout, places = ready
+    code = defined(code)
     if native or (native is None and core() is not None):
         asked = CoreOptions() if asked is None else asked
         made = NumbersCore(code, layout, launch, options, module.instructions, asked)

@@ -177,6 +177,15 @@ static uint64_t compared(const titan_form *m, uint64_t a, uint64_t b)
     int holds = float_compare(m->word, bits_of(left), bits_of(right), 64, 0);
     return (uint64_t)holds | (uint64_t)!holds << 1;
 }
+/* add, min or max of integers of some bits; with `relu` not below zero. */
+static uint64_t integer_of(const titan_form *m, uint64_t a, uint64_t b)
+{
+    int64_t left = m->is_signed ? sign(a, m->bits) : (int64_t)(a & mask_of(m->bits));
+    int64_t right = m->is_signed ? sign(b, m->bits) : (int64_t)(b & mask_of(m->bits));
+    int64_t found = !m->word ? left + right : (left < right) == (m->word == 1) ? left : right;
+    if (m->relu && found < 0) found = 0;
+    return (uint64_t)found & mask_of(m->bits);
+}
 /* One lane of a form: as many values as the instruction has sources. */
 static uint64_t form_of(const titan_form *m, const uint64_t *v, int count)
 {
@@ -187,6 +196,10 @@ static uint64_t form_of(const titan_form *m, const uint64_t *v, int count)
     case FORM_TO_INTEGER: return to_integer(m, v[0]);
     case FORM_FROM_INTEGER: return from_integer(m, v[0]);
     case FORM_COMPARE: return compared(m, v[0], v[1]);
+    case FORM_INTEGER: {
+        uint64_t low = integer_of(m, v[0], v[1]);
+        return m->packed ? low | integer_of(m, v[0] >> 16, v[1] >> 16) << 16 : low;
+    }
     case FORM_PACK: { /* the first goes to the upper half */
         uint64_t upper = between(m, v[0]), lower = between(m, v[1]);
         return upper << (bits < 8 ? 4 : bits) | lower;

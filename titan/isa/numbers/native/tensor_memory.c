@@ -188,7 +188,7 @@ static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_s
     }
     if (!described(s, machine, v[3], &m, &a_major, &b_major) || !m.columns) return;
     if (m.rows != 64 * group && m.rows != 128 * group) return;
-    if (FLAG(s, 2) && m.rows != 128 * group) return;
+    if (FLAG(s, 2) && group == 2 && m.rows != 256) return;
     if (group == 2 && fragment->warp->cta->cluster->cta_count < 2) return;
     Transfer *made = new_transfer(o, TENSOR_WORK);
     made->count = TENSOR_PRODUCT;
@@ -212,7 +212,8 @@ static void rows_of_a(Cta *cta, const Operand *rows, uint64_t address, const tit
                 continue;
             }
             CtaNumbers *own = tensor_memory(cta);
-            int64_t at = cell_at((int64_t)(address >> 16) + first + row,
+            int lane = m->rows == 64 ? first / 16 * 32 + row : first + row; /* as those of D */
+            int64_t at = cell_at((int64_t)(address >> 16) + lane,
                                  (int64_t)(address & 0xFFFF) + k * size / 4);
             *out = 0;
             if (at < 0 || !own->tensor_known[at]) unknown_rows[row] = 1;
