@@ -17,6 +17,7 @@ from titan.emulated.memory import GlobalMemory
 from titan.emulated.modules import LoadedModule, load
 from titan.emulated.parameters import Argument, bytes_of
 from titan.emulated.settings import CHECK, EmulationSettings, from_environment
+from titan.emulated.unwritten import unwritten_reads
 from titan.frontends.ptx.breaches import breaches
 from titan.isa.numbers.device import DeviceArray, EmulatedDevice, LaunchError, LaunchShape
 from titan.isa.numbers.native import CoreOptions
@@ -115,7 +116,7 @@ class LaunchQueue:
             if outcome.ending is Ending.HUNG:
                 raise LaunchFault(text, ())
             raise LaunchError(text)
-        return computed, _left(computed, launch.allocations, name)
+        return computed, _left(loaded, computed, launch)
 
 
 _QUEUES: list[LaunchQueue] = []
@@ -141,15 +142,20 @@ def _made(
     return computed
 
 
-def _left(computed: Computed, allocations: Sequence[Allocation], name: str) -> dict[int, bytes]:
+def _left(loaded: LoadedModule, computed: Computed, launch: Launch) -> dict[int, bytes]:
+    """What a run leaves in each allocation. Raises LaunchError where some of it is unknown."""
     results = {}
-    for allocation in allocations:
+    for allocation in launch.allocations:
         data, missing = computed.contents(allocation.start, allocation.size_bytes)
         if missing:
-            raise LaunchError(
-                f"{name} leaves {missing} of {allocation.size_bytes} bytes at "
-                f"{allocation.start:#x} unknown: it stores what is not computed here"
+            text = (
+                f"the launch of {launch.entry} leaves {missing} of {allocation.size_bytes} bytes "
+                f"at {allocation.start:#x} unknown:"
             )
+            found = unwritten_reads(loaded, launch)
+            if found:
+                raise refused(f"{text} it reads shared memory that nothing has written", found)
+            raise LaunchError(f"{text} it stores what is not computed here")
         results[allocation.start] = data
     return results
 
