@@ -13,7 +13,7 @@ from titan.isa.simt.events import MemoryFault, MemoryFaultKind
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.run import run
 
-STEPS_MAX = 2_000_000  # warp instructions: what comes after is not looked at
+STEPS_MAX = 2_000_000  # warp instructions: what comes after is not examined
 FINDINGS_MAX = 4
 
 
