@@ -403,6 +403,16 @@ TITAN_DEVICE void barrier_arrive_remote(u64* barrier, u32 cta) {
   disturb(20);
 }
 
+// The same, carrying the order of execution and nothing else: what the thread did before becomes
+// visible to nobody by it. Enough where it has waited for the engines that read (PTX, mbarrier.arrive).
+TITAN_DEVICE void barrier_arrive_remote_relaxed(u64* barrier, u32 cta) {
+  disturb(19);
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(
+                   map_shared(barrier, cta))
+               : "memory");
+  disturb(20);
+}
+
 TITAN_DEVICE bool barrier_try_wait(u64* barrier, u32 parity) {
   u32 ready;
   asm volatile(
@@ -427,6 +437,18 @@ TITAN_DEVICE bool barrier_try_wait_cluster(u64* barrier, u32 parity) {
   return ready != 0;
 }
 
+TITAN_DEVICE bool barrier_try_wait_relaxed(u64* barrier, u32 parity) {
+  u32 ready;
+  asm volatile(
+      "{\n .reg .pred p;\n"
+      " mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%1], %2;\n"
+      " selp.b32 %0, 1, 0, p;\n}\n"
+      : "=r"(ready)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return ready != 0;
+}
+
 // Until the phase whose lowest bit is `parity` is complete (a fresh barrier counts as complete for
 // parity 1).
 TITAN_DEVICE void barrier_wait(u64* barrier, u32 parity) {
@@ -440,6 +462,14 @@ TITAN_DEVICE void barrier_wait(u64* barrier, u32 parity) {
 TITAN_DEVICE void barrier_wait_cluster(u64* barrier, u32 parity) {
   const u64 begun = wait_begins(shared_address(barrier), parity);
   while (!barrier_try_wait_cluster(barrier, parity)) {
+  }
+  wait_ends(shared_address(barrier), parity, begun);
+}
+
+// The same, for relaxed arrivals: nothing is acquired.
+TITAN_DEVICE void barrier_wait_relaxed(u64* barrier, u32 parity) {
+  const u64 begun = wait_begins(shared_address(barrier), parity);
+  while (!barrier_try_wait_relaxed(barrier, parity)) {
   }
   wait_ends(shared_address(barrier), parity, begun);
 }
@@ -816,6 +846,12 @@ TITAN_DEVICE u64 shared_descriptor(const void* start, u32 leading_bytes, u32 str
   const u64 mode = Swizzle == 128 ? 1 : Swizzle == 64 ? 2 : 3;
   return (u64)((shared_address(start) & 0x3ffffu) >> 4) | (u64)(leading_bytes >> 4) << 16 |
          (u64)(stride_bytes >> 4) << 32 | mode << 62;
+}
+
+// The descriptor of what lies `bytes` (a multiple of 16) behind the start of another one. Shared
+// memory ends below the 14 bits of the address, so nothing is carried out of the lower word.
+TITAN_DEVICE u64 descriptor_ahead(u64 descriptor, u32 bytes) {
+  return (descriptor & 0xffffffff00000000ull) | (u64)((u32)descriptor + (bytes >> 4));
 }
 
 // D (64 x N, float) = A (64 x K) * B (K x N) [+ D where `accumulate`], K = 32 bytes of elements.

@@ -61,6 +61,7 @@ def test_a_main_loop_with_a_wait_out_of_line():
     assert kernel.main is loop
     assert (loop.begin, loop.end, loop.depth) == (0x10, 0x110, 1)
     assert loop.instructions == 13  # 0x10 to 0xc0, and the jump back; not the inner wait
+    assert loop.least == 12  # without the jump back from the wait
     assert loop.tensor_names == {"HGMMA.64x128x16.F32.BF16": 2}
     assert loop.tensor_cycles == 2 * 64
     assert loop.per_tensor == 6.5
@@ -148,3 +149,4 @@ def test_loops_of_random_structured_code(seed):
         assert list(loop.members) == list(range(loop.members[0], loop.members[-1] + 1))
         around = [b for b, e in widest.items() if b < loop.head and e >= loop.members[-1]]
         assert loop.depth == 1 + len(around)
+        assert all(counts.least <= counts.instructions for counts in count(function).loops)

@@ -1,7 +1,8 @@
 """What one turn of a loop costs: instructions by class, tensor-core work, fences, spills, segments.
 
 Counted are the instructions of a loop that are in no inner one, each once, whether its predicate
-holds or not: the issue slots of a warp that takes every branch. Loops that only wait (a test of a
+holds or not: the issue slots of a warp that takes every branch. `least` are those of the shortest
+way around, on which no branch over work is taken that can be left out (a mask of the last tile). Loops that only wait (a test of a
 barrier and the jump back) are left out, as inner loops of any kind are.
 
 Cycles of tensor cores: a multiplication of M x N with 32 bytes of K takes M N / 128 cycles of the
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from titan.inspect import opcodes
 from titan.inspect.listing import MachineFunction
@@ -64,6 +66,7 @@ class LoopCounts:
     end: int
     depth: int
     instructions: int
+    least: int
     by_class: dict[str, int]
     tensor_names: dict[str, int]
     tensor_cycles: float | None
@@ -184,12 +187,34 @@ def _counts(function: MachineFunction, loop: MachineLoop) -> LoopCounts:
         max(function.instructions[number].address for number in places),
         loop.depth,
         len(loop.own),
+        _shortest(function, loop),
         dict(sorted(kinds.items())),
         dict(sorted(names.items())),
         sum(one for one in cycles if one is not None) if known else None,
         dict(sorted(fences.items())),
         _segments(function, loop),
     )
+
+
+def _shortest(function: MachineFunction, loop: MachineLoop) -> int:
+    """Instructions of the shortest way from the head back to it; those of inner loops are free."""
+    members = set(loop.members)
+    known = {loop.head: int(loop.head not in loop.inside)}
+    waiting = [(known[loop.head], loop.head)]
+    best = len(members)
+    while waiting:
+        length, number = heappop(waiting)
+        if length > known[number]:
+            continue
+        for following in function.successors(number):
+            if following == loop.head:
+                best = min(best, length)
+            elif following in members:
+                longer = length + (following not in loop.inside)
+                if longer < known.get(following, best + 1):
+                    known[following] = longer
+                    heappush(waiting, (longer, following))
+    return best
 
 
 def _cycles(name: str) -> float | None:

@@ -39,7 +39,7 @@ def loop_lines(loop: LoopCounts) -> list[str]:
 
 def summary(loop: LoopCounts) -> str:
     """The main counts of a loop in one line."""
-    words = [f"{loop.instructions} instructions"]
+    words = [f"{loop.instructions} instructions ({loop.least} on the shortest way)"]
     if loop.per_tensor is not None:
         words.append(f"{loop.tensor} of the tensor cores ({loop.per_tensor:.1f} for each)")
     if loop.issue_share is not None:
@@ -76,6 +76,7 @@ def loop_data(loop: LoopCounts) -> dict[str, object]:
         "end": loop.end,
         "depth": loop.depth,
         "instructions": loop.instructions,
+        "least": loop.least,
         "classes": loop.by_class,
         "tensor": loop.tensor_names,
         "tensor_cycles": loop.tensor_cycles,

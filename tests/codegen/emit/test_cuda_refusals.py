@@ -54,7 +54,7 @@ def test_a_computation_left_out_is_missed(what):
     )
     if what == "scaled":  # done where it is needed: what no statement names has no place of its own
         text = emit(tile, kernel, gone).files["kernel.cu"]
-        assert "// scaled = scale(s)" in text
+        assert "// scaled = scale(masked)" in text
     else:
         refused(tile, kernel, gone)
 

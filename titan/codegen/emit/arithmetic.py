@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
+from titan.codegen.emit.manifest import substitute_sizes
+from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled, single
 from titan.codegen.emit.registers import RegisterAllocation, packed
@@ -205,10 +207,29 @@ class RoleArithmetic:
             function = operation.function
         elif kind == "mask" and operation.condition is not None:
             number = single(operation.number, f"the fill of {operation.name}")
-            condition = _mask_condition(operation.condition, inner)
+            condition = self._mask_condition(operation.condition, inner, target, operands)
         elif kind not in (*BINARY, *UNARY, "convert"):
             raise EmissionRefused(f"no spelling for {identifier(operation.kind, 'a kind')}")
         return [SpelledElementwise(function, target, operands, number, condition)]
+
+    def _mask_condition(
+        self,
+        condition: Expression,
+        inner: SpellingScope,
+        target: RegisterArray,
+        operands: tuple[RegisterArray, ...],
+    ) -> MaskCondition:
+        """The condition of each element, and where in place that of the tile as a whole."""
+        even, odd = (
+            inner.plus("row", "titan_row", 0).plus("column", column, 0).text(condition)
+            for column in ("titan_column", "(titan_column + 1)")
+        )
+        rows = target.m * ROWS_OF_MMA
+        whole = worst_corner(substitute_sizes(self.tiles.tile, condition), rows, target.columns)
+        if whole is None or target.name != operands[0].name:
+            return MaskCondition(even, odd)
+        first = inner.plus("row", f"({self.group} * {rows})", 0)
+        return MaskCondition(even, odd, first.text(whole))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
         """Element number of the view's start, and extents and offsets of the last dimensions."""
@@ -352,14 +373,6 @@ class RoleArithmetic:
             step=step_rows * panel if rows_along_k else 32,
             panel_columns=tile.panel_columns,
         )  # fmt: skip
-
-
-def _mask_condition(condition: Expression, inner: SpellingScope) -> MaskCondition:
-    made = [
-        inner.plus("row", "titan_row", 0).plus("column", column, 0).text(condition)
-        for column in ("titan_column", "(titan_column + 1)")
-    ]
-    return MaskCondition(*made)
 
 
 def _left_offsets(a: SharedOperand, target: RegisterArray, transposed: bool) -> RowsOffset:

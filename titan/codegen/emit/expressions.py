@@ -120,6 +120,14 @@ class SpellingScope:
             sign = "/" if operator == "//" else "%"
             text = f"{self._text(left, 6, depth)} {sign} {self._text(right, 7, depth)}"
             return f"({text})" if outer > 6 else text
+        if dividend is not None and isinstance(right, Constant):
+            # A multiple of the divisor more, so that nothing is negative and C++ rounds down.
+            more = -(dividend // right.value)
+            raised = binary("+", left, Constant(more * right.value))
+            if operator == "%":
+                return self._text(binary("%", raised, right), outer, depth)
+            down = binary("-", binary("//", raised, right), Constant(more))
+            return self._text(down, outer, depth)
         function = "titan::floor_divide" if operator == "//" else "titan::floor_modulo"
         return f"{function}({self._text(left, 0, depth)}, {self._text(right, 0, depth)})"
 

@@ -170,19 +170,18 @@ class Spelling(RoleArithmetic):
         return f"{mangled('b', reference.name, 'a barrier')} + {beside(scope, reference.index)}"
 
     def _wait(self, wait: ir.Wait, scope: SpellingScope) -> SpelledStatement:
-        if wait.order is not ir.Order.SYNCHRONISING:
-            raise EmissionRefused("a relaxed wait has no spelling")
         parity = binary("%", wait.parity, Constant(2))
         return SpelledWait(
             self._barrier(wait.barrier, scope),
             scope.text(_simple_parity(wait.parity, parity)),
             wait.scope is ir.Scope.CLUSTER,
+            wait.order is ir.Order.RELAXED,
             _wait_note(wait, scope),
         )
 
     def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledStatement:
-        if arrive.order is not ir.Order.SYNCHRONISING or arrive.drop or arrive.token:
-            raise EmissionRefused("an arrival that is relaxed, drops or keeps its state")
+        if arrive.drop or arrive.token:
+            raise EmissionRefused("an arrival that drops or keeps its state")
         if arrive.count != Constant(1):
             raise EmissionRefused("an arrival that counts more than once")
         remote = ""
@@ -192,6 +191,8 @@ class Spelling(RoleArithmetic):
                 raise EmissionRefused("an arrival at another CTA that expects bytes or is alone")
         elif arrive.scope is ir.Scope.CLUSTER:
             raise EmissionRefused("an arrival at a barrier of another CTA")
+        elif arrive.order is ir.Order.RELAXED:
+            raise EmissionRefused("a relaxed arrival within the CTA has no spelling")
         return SpelledArrive(
             self._barrier(arrive.barrier, scope),
             self._constant(arrive.transaction, "expected bytes", 0, TRANSACTION_BYTES_MAX),
@@ -199,6 +200,7 @@ class Spelling(RoleArithmetic):
             several=self.wide,
             note=label(arrive.label) or f"arrive at {identifier(arrive.barrier.name, 'it')}",
             remote=remote,
+            relaxed=arrive.order is ir.Order.RELAXED,
         )
 
     def _constant(self, expression: Expression, what: str, low: int, high: int) -> int:

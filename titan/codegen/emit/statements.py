@@ -188,18 +188,25 @@ class SpelledLoop(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledWait(SpelledStatement):
-    """All threads wait for a phase of an mbarrier; `cluster`: at the scope of the cluster."""
+    """All threads wait for a phase of an mbarrier; `cluster`: at the scope of the cluster.
+
+    `relaxed`: what the arrivals published is not acquired.
+    """
 
     barrier: str
     parity: str
     cluster: bool
+    relaxed: bool
     note: str
     kind: ClassVar[str] = "wait"
 
 
 @dataclass(frozen=True, slots=True)
 class SpelledArrive(SpelledStatement):
-    """One lane of each warp arrives; with `remote`, at the barrier of that CTA."""
+    """One lane of each warp arrives; with `remote`, at the barrier of that CTA.
+
+    `relaxed`: the arrival publishes nothing.
+    """
 
     barrier: str
     bytes: int
@@ -207,6 +214,7 @@ class SpelledArrive(SpelledStatement):
     several: bool
     note: str
     remote: str
+    relaxed: bool
     kind: ClassVar[str] = "arrive"
 
 
@@ -322,10 +330,14 @@ class SpelledReduction(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class MaskCondition:
-    """The condition of a mask for the even and the odd column of a pair."""
+    """The condition of a mask for the even and the odd column of a pair.
+
+    `whole` implies it for all elements of the agent's rows; empty where that is not known.
+    """
 
     even: str
     odd: str
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)

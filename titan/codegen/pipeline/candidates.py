@@ -1,7 +1,9 @@
 """The fixed list of shapes that a build goes down, from the best to the plainest.
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
-depth: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
+depth, where groups take turns at two products with a softmax between them: first only the last
+multiplication one iteration behind, the order of FlashAttention-3, whose turn holds both products
+and no arithmetic on the scores. Then, for all: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
 they issue products themselves), the same without turns; only the last multiplication one iteration
 behind, which needs fewer registers; one iteration at a time. Then depth 2, the baseline of the
 seed, with a last iteration that threads copy; then the same depths without a warp that only loads,
@@ -18,6 +20,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.alignment import unaligned
+from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
 from titan.target.description import target_of
 
@@ -68,16 +71,27 @@ def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator
     """The orders of the loop body, from the cleverest to the plainest."""
     counted = not target_of(tile.target).matrix_commits_to_barriers
     turns = tile.groups == 2 and multiplications >= 2 and counted
+    late = "last product one iteration late"
+    short = turns and _is_attention(tile)
+    if short:
+        yield _named(plain, f"{late}, taking turns", False, True, behind=True)
     if turns:
         yield _named(plain, "order of the schedule, taking turns", True, True)
     if multiplications:
         yield _named(plain, "order of the schedule", True, False)
     if multiplications >= 2 and counted:
-        text = "last product one iteration late"
-        if turns:
-            yield _named(plain, f"{text}, taking turns", False, True, behind=True)
-        yield _named(plain, text, False, False, behind=True)
+        if turns and not short:
+            yield _named(plain, f"{late}, taking turns", False, True, behind=True)
+        yield _named(plain, late, False, False, behind=True)
     yield _named(plain, "one iteration at a time", False, False)
+
+
+def _is_attention(tile: TileProgram) -> bool:
+    try:
+        attention_of(tile)
+    except NotAttention:
+        return False
+    return True
 
 
 def _by_threads(tile: TileProgram, plain: Shape, stages: int) -> Shape:

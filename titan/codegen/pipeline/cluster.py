@@ -5,6 +5,11 @@ What does not depend on it is loaded once for both: each CTA loads one half of t
 multicasts it. A stage is then free when the consumers of both CTAs have read it, so every consumer
 arrives at the barrier of both; and nobody leaves while the peer may still arrive or write here.
 
+What these arrivals have to carry is the order of execution alone: a stage is read by products that
+were waited for, and written by copies. They are relaxed, and so is the wait for them: an arrival
+that releases to the cluster waits for all memory of the GPU (MEMBAR, ERRBAR), and one that acquires
+empties the L1 cache. A pipeline whose stages threads read would not verify so.
+
 Written with the primitives themselves, since a ring of the protocol level belongs to one CTA. Has a
 form for programs with one multiplication. Decides no correctness.
 Source: PTX, cp.async.bulk.tensor with multicast; barrier.cluster.
@@ -27,6 +32,7 @@ from titan.sync.expression import names_of
 CTAS = 2
 WARP = 32
 SCOPE = "cluster"
+ORDER = "relaxed"  # of the release of a stage
 TENSOR_CORE = "tensor_core"  # the queue of multiplications
 BUFFER_KEYS = ("parts", "stages", "tile", "dtype", "swizzle")
 
@@ -96,7 +102,7 @@ class Clustered(Hopper):
         full, empty = slot(f"{ring.name}_full", stage), slot(f"{ring.name}_empty", stage)
         total = sum(tile_bytes(value) for value in ring.values)
         made: list[doc.DocumentStatement] = [
-            doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE),
+            doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE, ORDER),
             doc.ArriveStatement(full, total),
         ]
         for value in ring.values:
@@ -134,9 +140,10 @@ class Clustered(Hopper):
         ring = next(ring for ring in self.rings if ring.name == name)
         empty = slot(f"{name}_empty", stage)
         if not self._shared(ring):
-            return (doc.ArriveStatement(empty, scope=SCOPE),)
+            return (doc.ArriveStatement(empty, scope=SCOPE, order=ORDER),)
         return tuple(
-            doc.ArriveStatement(replace(empty, cta=str(cta)), scope=SCOPE) for cta in range(CTAS)
+            doc.ArriveStatement(replace(empty, cta=str(cta)), scope=SCOPE, order=ORDER)
+            for cta in range(CTAS)
         )
 
     def _last(self) -> doc.Block:

@@ -111,6 +111,7 @@ class WaitStatement(DocumentStatement):
     slot: Slot
     phase: str = ""
     scope: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ class ArriveStatement(DocumentStatement):
     slot: Slot
     bytes_expected: int = 0
     scope: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def _(statement: doc.ProduceStatement) -> Spelling:
 
 @spelled.register
 def _(statement: doc.WaitStatement) -> Spelling:
-    options = _given(phase=statement.phase, scope=statement.scope)
+    options = _given(phase=statement.phase, scope=statement.scope, order=statement.order)
     return f"wait: {slot_text(statement.slot)}", options
 
 
@@ -234,7 +234,7 @@ def _(statement: doc.FenceStatement) -> Spelling:
 
 @spelled.register
 def _(statement: doc.ArriveStatement) -> Spelling:
-    options = _given(bytes=statement.bytes_expected, scope=statement.scope)
+    options = _given(bytes=statement.bytes_expected, scope=statement.scope, order=statement.order)
     return f"arrive: {slot_text(statement.slot)}", options
 
 

@@ -65,8 +65,11 @@ def in_cluster(address: int, rank: int) -> int:
 
 def _strong(event: ThreadEvent, occurrence: Occurrence) -> bool:
     """Whether the order and scope of an instruction are at least those of the operation."""
-    wide = scope_of(occurrence.operation) is ir.Scope.CLUSTER
-    return "relaxed" not in event.modifiers and (not wide or "cluster" in event.modifiers)
+    operation = occurrence.operation
+    wide = scope_of(operation) is ir.Scope.CLUSTER
+    weak = isinstance(operation, ir.Arrive | ir.Wait) and operation.order is ir.Order.RELAXED
+    ordered = weak or "relaxed" not in event.modifiers
+    return ordered and (not wide or "cluster" in event.modifiers)
 
 
 def _expects(operation: ir.Arrive) -> bool:

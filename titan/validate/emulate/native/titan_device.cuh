@@ -169,6 +169,10 @@ inline void barrier_arrive_expect(u64 *barrier, u32 bytes, TITAN_LINE) {
 inline void barrier_arrive_remote(u64 *barrier, u32 cta, TITAN_LINE) {
   emulation::barrier_remote(barrier, cta, line);
 }
+// A weak memory is not emulated: what is relaxed does the same here.
+inline void barrier_arrive_remote_relaxed(u64 *barrier, u32 cta, TITAN_LINE) {
+  emulation::barrier_remote(barrier, cta, line);
+}
 inline bool barrier_try_wait(u64 *barrier, u32 parity, TITAN_LINE) {
   return emulation::barrier_test(barrier, parity, line);
 }
@@ -179,6 +183,10 @@ inline void barrier_wait(u64 *barrier, u32 parity, TITAN_LINE) {
   emulation::barrier_block(barrier, parity, line);
 }
 inline void barrier_wait_cluster(u64 *barrier, u32 parity, TITAN_LINE) {
+  emulation::barrier_block(barrier, parity, line);
+}
+
+inline void barrier_wait_relaxed(u64 *barrier, u32 parity, TITAN_LINE) {
   emulation::barrier_block(barrier, parity, line);
 }
 
@@ -397,6 +405,9 @@ inline u64 shared_descriptor(const void *start, u32 leading_bytes, u32 stride_by
   const auto encoded = [](u32 value) { return static_cast<u64>((value & 0x3ffff) / 16); };
   return encoded(shared_address(start)) + (encoded(leading_bytes) << 16) +
          (encoded(stride_bytes) << 32) + (mode << 62);
+}
+inline u64 descriptor_ahead(u64 descriptor, u32 bytes) {
+  return (descriptor & ~static_cast<u64>(0x3fff)) + ((descriptor & 0x3fff) + bytes / 16) % 0x4000;
 }
 
 namespace emulation {
