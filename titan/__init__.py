@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from titan.api import schedule as schedule
     from titan.api import verify as verify
     from titan.api import verify_ptx as verify_ptx
+    from titan.runtime.arrays import CallError as CallError
+    from titan.runtime.library import Library as Library
+    from titan.runtime.loaded import LoadedKernel as LoadedKernel
+    from titan.runtime.loaded import load as load
+    from titan.runtime.torch_operator import torch_operator as torch_operator
 
 __all__ = ["__version__"]
 _OF_API = (
     "Findings", "InputError", "Kernel", "LitmusResult", "LoweringOptions", "Package", "Scheduled",
     "build", "schedule", "verify_ptx",
 )  # fmt: skip
+_OF_RUNTIME = {
+    "CallError": "arrays", "Library": "library", "LoadedKernel": "loaded", "load": "loaded",
+    "torch_operator": "torch_operator",
+}  # fmt: skip
 _ROOMS = ("litmus", "verify")  # packages that can be called
 
 
@@ -32,6 +41,10 @@ def __getattr__(name: str) -> object:
         import titan.api
 
         return getattr(titan.api, name)
+    if name in _OF_RUNTIME:
+        from importlib import import_module
+
+        return getattr(import_module(f"titan.runtime.{_OF_RUNTIME[name]}"), name)
     if name in _ROOMS:
         from importlib import import_module
 
@@ -40,4 +53,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_API, *_ROOMS})
+    return sorted({*globals(), *_OF_API, *_OF_RUNTIME, *_ROOMS})

@@ -80,7 +80,7 @@ def test_the_second_shape_where_the_first_is_refused(tmp_path, monkeypatch):
     produced = built(LIBRARY / "attention_forward.yaml", "sm_90a", tmp_path)
     refused = [step for step in produced.built.steps if not step.taken]
     assert [step.reason for step in refused] == ["too clever"]
-    assert produced.built.shape.name == "depth 2, order of the schedule"
+    assert produced.built.shape.name == "depth 2, order of the schedule, taking turns"
 
 
 # ------------------------------------------------------------------ what the kernels compute

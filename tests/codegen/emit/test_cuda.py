@@ -50,8 +50,12 @@ def test_every_synchronising_operation_is_spelled_once(name):
     for role in program.roles:
         for operation in ir.walk(role.body) if role.cta == 0 else ():
             match operation:
+                case ir.Wait(order=ir.Order.RELAXED):
+                    count("barrier_wait_relaxed")
                 case ir.Wait(scope=scope):
                     count("barrier_wait" + ("_cluster" if scope is ir.Scope.CLUSTER else ""))
+                case ir.Arrive(order=ir.Order.RELAXED):
+                    count("barrier_arrive_remote_relaxed")
                 case ir.Arrive(transaction=size, scope=scope):
                     remote = scope is ir.Scope.CLUSTER
                     kind = "remote" if remote else "expect" if evaluate(size, {}) else ""

@@ -93,7 +93,7 @@ def test_the_attention_of_the_library_of_loops() -> None:
         assert abs(first.latency_cycles - second.latency_cycles) <= 128
     found = edges(loop)
     assert found[("o_next_0", "o_shrunk_0", 1, DATA)] == (640, True)
-    assert found[("s_0", "scaled_0", 0, DATA)] == (640, True)
+    assert found[("s_0", "masked_0", 0, DATA)] == (640, True)
     assert found[("k", "s_0", 0, DATA)] == (0, True)
     assert found[("s_0", "k", 2, ORDER)] == (640, False)
     assert found[("top_next_1", "fall_1", 1, DATA)] == (14, False)

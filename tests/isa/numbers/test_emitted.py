@@ -105,9 +105,11 @@ def test_emitted_kernels_compute_what_is_meant(name, sizes):
 def test_a_wrong_operand_gives_wrong_numbers():
     made = emission("gemm")
     source = made.files[SOURCE]
-    step = "right + k * 32 / 128 * 16384 + k * 32 % 128"
+    step = "descriptor_ahead(right, k * 32 / 128 * 16384 + k * 32 % 128)"
     assert step in source
-    wrong = ptx_of({**made.files, SOURCE: source.replace(step, "right")}, "sm_90a")
+    wrong = ptx_of(
+        {**made.files, SOURCE: source.replace(step, "descriptor_ahead(right, 0)")}, "sm_90a"
+    )
     (far,) = furthest(made, wrong, {"M": 64, "N": 64, "K": 64}, 0).values()
     assert far > 0.1
 

@@ -80,6 +80,9 @@ template <int W> int check() {
         const void *p = (const void *)(unsigned long long)start;
         bad += real::shared_descriptor<W>(p, leading, stride) !=
                titan::shared_descriptor<W>(p, leading, stride);
+        for (unsigned ahead = 0; start + ahead < 262144; ahead += 4112)
+          bad += real::descriptor_ahead(titan::shared_descriptor<W>(p, leading, stride), ahead) !=
+                 titan::shared_descriptor<W>((const char *)p + ahead, leading, stride);
       }
   for (unsigned offset = 0; offset < 40000; ++offset)
     bad += real::swizzled<W>(offset) != titan::swizzled<W>(offset);
@@ -101,7 +104,7 @@ int main() {
 @pytest.mark.parametrize("fault", ["", "mode << 62"])
 def test_descriptors_swizzles_and_division_agree(tmp_path, fault):
     """Plain C++ of the real header beside the emulation's; a changed field is noticed."""
-    names = ("swizzled", "floor_divide", "floor_modulo", "shared_descriptor")
+    names = ("swizzled", "floor_divide", "floor_modulo", "shared_descriptor", "descriptor_ahead")
     text = "\n".join(body(name) for name in names)
     if fault:
         assert text.count(fault) == 1

@@ -3,13 +3,13 @@
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
 depth, where groups take turns at two products with a softmax between them: first only the last
 multiplication one iteration behind, the order of FlashAttention-3, whose turn holds both products
-and no arithmetic on the scores. Then, for all: the order of the schedule with the groups taking turns at the tensor cores (sm_90a, where
-they issue products themselves), the same without turns; only the last multiplication one iteration
-behind, which needs fewer registers; one iteration at a time. Then depth 2, the baseline of the
-seed, with a last iteration that threads copy; then the same depths without a warp that only loads,
-and at the very end no pipeline at all. Where a tensor has no tensor map, or threads are asked for,
-the list is bulk copies, which say why not, and the same orders by threads. Source: seed
-formulation, architecture overview.
+and no arithmetic on the scores. Then, for all: the order of the schedule with the groups taking
+turns at the tensor cores (sm_90a, where they issue products themselves), the same without turns;
+only the last multiplication one iteration behind, which needs fewer registers; one iteration at a
+time. Then depth 2, the baseline of the seed, with a last iteration that threads copy; then the same
+depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
+tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
+orders by threads. Source: seed formulation, architecture overview.
 """
 
 from __future__ import annotations

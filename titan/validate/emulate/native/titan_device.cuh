@@ -176,6 +176,9 @@ inline void barrier_arrive_remote_relaxed(u64 *barrier, u32 cta, TITAN_LINE) {
 inline bool barrier_try_wait(u64 *barrier, u32 parity, TITAN_LINE) {
   return emulation::barrier_test(barrier, parity, line);
 }
+inline bool barrier_try_wait_relaxed(u64 *barrier, u32 parity, TITAN_LINE) {
+  return emulation::barrier_test(barrier, parity, line);
+}
 inline bool barrier_try_wait_cluster(u64 *barrier, u32 parity, TITAN_LINE) {
   return emulation::barrier_test(barrier, parity, line);
 }

@@ -1,0 +1,57 @@
+"""The corner of a tile that a mask fails at first, against all of the tile's elements."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from titan.codegen.emit.expressions import SpellingScope
+from titan.codegen.emit.masks import worst_corner
+from titan.sync.expression import evaluate, parse_expression
+
+ROWS, COLUMNS = 5, 4
+CAUSAL = "j * 4 + column < keys and j * 4 + column <= i * 10 + row"
+
+
+def conditions():
+    draw = Random(5)
+    for _ in range(60):
+        parts = []
+        for _ in range(draw.randrange(1, 4)):
+            row, column = draw.randrange(-2, 3), draw.randrange(-2, 3)
+            left = f"{row} * row + {column} * column + j"
+            parts.append(f"{left} {draw.choice(('<', '<=', '>', '>='))} {draw.randrange(-6, 9)}")
+        yield " and ".join(parts)
+
+
+@pytest.mark.parametrize("text", [CAUSAL, *conditions()])
+def test_the_corner_holds_where_all_elements_hold(text):
+    condition = parse_expression(text)
+    corner = worst_corner(condition, ROWS, COLUMNS)
+    assert corner is not None
+    for j, first in product(range(4), (0, 5)):
+        names = {"j": j, "i": 1, "keys": 11}
+        everywhere = all(
+            evaluate(condition, {**names, "row": first + row, "column": column})
+            for row in range(ROWS)
+            for column in range(COLUMNS)
+        )
+        assert bool(evaluate(corner, {**names, "row": first})) == everywhere
+
+
+@pytest.mark.parametrize("text", ["row == column", "row < 3 or column < 2", "row * column < 5"])
+def test_other_conditions_have_no_corner(text):
+    assert worst_corner(parse_expression(text), ROWS, COLUMNS) is None
+
+
+@pytest.mark.parametrize("text", ["(n - 1) % 4", "(n - 9) // 4", "(n // 3 - 1) % 2", "n % 3"])
+def test_remainders_and_quotients_round_down_without_a_correction(text):
+    """What is spelled has no operand below zero, where C++ and Python divide alike."""
+    spelled = SpellingScope({"n": "n"}, {"n": 0}).text(parse_expression(text))
+    assert "floor" not in spelled
+    for n in range(20):
+        assert eval(spelled.replace("/", "//"), {"n": n}) == evaluate(
+            parse_expression(text), {"n": n}
+        )

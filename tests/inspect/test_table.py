@@ -1,0 +1,32 @@
+"""The stored table of main loops: complete, and as the page shows it."""
+
+from __future__ import annotations
+
+import json
+
+from benchmarks import bench_sass
+
+PAGE = bench_sass.ROOT / "docs" / "reference" / "sass.md"
+STORED = bench_sass.ROOT / "benchmarks" / "results" / "sass.json"
+
+
+def test_the_page_shows_what_is_stored():
+    rows = json.loads(STORED.read_text(encoding="utf-8"))
+    assert bench_sass.table(rows) in PAGE.read_text(encoding="utf-8")
+
+
+def test_attention_issues_no_more_than_its_peer_for_each_product():
+    rows = json.loads(STORED.read_text(encoding="utf-8"))
+    for problem in ("attention 128", "causal attention 128"):
+        of = {row["kernel"]: row["least"] / row["tensor"] for row in rows
+              if row["problem"] == problem}  # fmt: skip
+        (ours,) = (value for name, value in of.items() if name.endswith("after"))
+        (peer,) = (value for name, value in of.items() if name.startswith("FlashAttention"))
+        assert ours <= peer
+
+
+def test_what_is_emitted_has_no_costly_fence_in_a_loop():
+    rows = json.loads(STORED.read_text(encoding="utf-8"))
+    ours = [row for row in rows if row["kernel"].endswith("after")]
+    assert len(ours) >= 6
+    assert all(row["fences"] == 0 and row["spill_bytes"] == 0 for row in ours)

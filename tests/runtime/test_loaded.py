@@ -1,0 +1,151 @@
+"""Packages as functions: what a call computes, and what it refuses, with the words for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import titan
+from tests.runtime.packages import FOLDER, numbers, package, random_bits
+from titan.runtime import launchers
+from titan.runtime.arrays import CallError, Place, facts_of
+from titan.runtime.library import Library
+from titan.validate.compare.compile import nvcc
+
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+
+
+@pytest.fixture(scope="module")
+def gemm():
+    return titan.load(package("gemm_small_tiles"))
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The launches that the emulated device would run."""
+    found = []
+    monkeypatch.setattr(
+        launchers.EmulatedLauncher, "run",
+        lambda self, launch, arrays, stream: found.append((launch, arrays, stream)),
+    )  # fmt: skip
+    return found
+
+
+@needs_nvcc
+def test_a_product_by_numpy_arrays(gemm):
+    a, b = random_bits(40, 72, seed=1), random_bits(24, 72, seed=2)
+    found = gemm(a, b)
+    right = numbers(a) @ numbers(b).T
+    assert found.shape == (40, 24)
+    assert np.abs(numbers(found) - right).max() < 0.02 * np.abs(right).max()
+    wide = np.zeros((40, 96), np.uint16)  # rows with gaps, which a tensor map describes
+    wide[:, :72] = a
+    out = np.zeros((40, 32), np.uint16)
+    assert gemm(B=b, A=wide[:, :72], out=out[:, :24]) is not None
+    assert (out[:, :24] == found).all()
+    assert (out[:, 24:] == 0).all()
+
+
+def test_the_signature(gemm):
+    assert gemm.signature == "gemm_small_tiles(A: bf16[M, K], B: bf16[N, K]) -> C: bf16[M, N]"
+    assert gemm.shapes(random_bits(8, 16), random_bits(24, 16)) == {"C": ((8, 24), "bf16")}
+
+
+def test_a_launch_gets_sizes_strides_and_addresses(gemm, launched):
+    a = np.zeros((40, 96), np.uint16)
+    gemm(a[:, :72], random_bits(24, 72))
+    ((launch, arrays, stream),) = launched
+    maps = {item.tensor: item for item in launch.arguments if hasattr(item, "strides_bytes")}
+    assert maps["A"].extents == (72, 40)
+    assert maps["A"].strides_bytes == (192,)
+    assert maps["B"].strides_bytes == (144,)
+    assert [item.value for item in launch.arguments if hasattr(item, "value")] == [40, 24, 72]
+    assert arrays["A"].address == a.ctypes.data
+    assert stream == 0
+
+
+A, B = random_bits(16, 64), random_bits(24, 64)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "keywords", "words"),
+    [
+        ((A,), {}, "the input B is not given"),
+        ((A, B, B), {}, "3 inputs for"),
+        ((A,), {"A": A}, "the input A is given twice"),
+        ((A, B), {"X": A}, "no input X"),
+        ((A, B[:, :56]), {}, "K is 64 by A and 56 by B"),
+        ((A.astype(np.float32), B), {}, "A holds f32, and bf16 is taken"),
+        ((A[0], B), {}, r"A has shape \[64\], and \[M, K\] is taken"),
+        ((np.asfortranarray(A), B), {}, "the last dimension has to be contiguous"),
+        ((A[:, :60].copy(), B[:, :60].copy()), {}, "needs K % 8 == 0"),
+        ((np.zeros((16, 65), np.uint16)[:, :64], B), {}, "takes multiples of 16"),
+        ((A, [1]), {}, "B is a list, which is no array"),
+        ((A, B), {"out": np.zeros((16, 25), np.uint16)}, r"shape \[16, 25\], not \[16, 24\]"),
+        ((A, B), {"out": np.zeros((16, 24), np.float32)}, "C has to hold bf16"),
+        ((A, B), {"out": (A, B)}, "`out` has to be C"),
+    ],
+)
+def test_what_a_call_does_not_take(gemm, launched, inputs, keywords, words):
+    with pytest.raises(CallError, match=words):
+        gemm(*inputs, **keywords)
+    assert launched == []
+
+
+def test_all_faults_at_once(gemm, launched):
+    with pytest.raises(CallError) as caught:
+        gemm(A.astype(np.float16), B[:, :56].astype(np.float32))
+    assert str(caught.value).count("; ") >= 2
+
+
+def test_an_output_that_is_read_only(gemm, launched):
+    out = np.zeros((16, 24), np.uint16)
+    out.flags.writeable = False
+    with pytest.raises(CallError, match="C cannot be written"):
+        gemm(A, B, out=out)
+
+
+def test_no_package(tmp_path):
+    with pytest.raises(CallError, match="is not a package"):
+        titan.load(tmp_path)
+    with pytest.raises(CallError, match="no packages"):
+        titan.Library(tmp_path)
+
+
+def test_arrays_through_dlpack_are_what_numpy_says():
+    class Exported:
+        """An array of another framework: DLPack alone."""
+
+        def __init__(self, values):
+            self.values = values
+
+        def __dlpack__(self):
+            return self.values.__dlpack__()
+
+    for values in (
+        np.zeros((3, 4, 5), np.float32)[:, ::2, 1:], np.zeros((2, 3), np.float16).T,
+        np.zeros(7, np.int32), np.zeros((2, 2), np.uint16),
+    ):  # fmt: skip
+        found, right = facts_of(Exported(values)), facts_of(values)
+        assert (found.address, found.shape, found.strides) == (
+            right.address, right.shape, right.strides,
+        )  # fmt: skip
+        assert (found.dtype, found.place, found.dense) == (right.dtype, Place.CPU, right.dense)
+
+
+def test_a_library_takes_what_computes_the_same():
+    for name in ("gemm", "gemm_small_tiles", "gemm_f16", "attention_forward",
+                 "attention_forward_causal"):  # fmt: skip
+        package(name)
+    library = Library(FOLDER)
+
+    def chosen(*inputs, kernel):
+        return [choice.kernel.name for choice in library.choices(*inputs, kernel=kernel)]
+
+    wide = np.lib.stride_tricks.as_strided(A, (8192, 8192), (16384, 2))  # never read
+    assert chosen(A, B, kernel="gemm")[0] == "gemm_small_tiles"
+    assert chosen(wide, wide, kernel="gemm") == ["gemm", "gemm_small_tiles"]
+    q = random_bits(2, 40, 128)
+    assert chosen(q, q, q, kernel="attention_forward") == ["attention_forward"]
+    with pytest.raises(CallError, match="no package 'gem' here; did you mean"):
+        library(A, B, kernel="gem")

@@ -1,0 +1,1 @@
+"""How does a framework call a package? Arrays, their checks, launchers, a choice among packages."""

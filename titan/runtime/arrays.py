@@ -1,0 +1,171 @@
+"""Arrays of any framework as plain facts: where they lie, their shape, strides and element type.
+
+NumPy arrays are read through `__array_interface__`, which knows the types of ml_dtypes; all others
+through DLPack (`__dlpack__`), whose capsule is read here. Nothing is copied. Source: DLPack 1.1,
+dlpack.h; NumPy, the array interface.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from titan.foundation.errors import UserError
+
+# What belongs to a framework: its arrays, dtypes and operators, whose types are not known here.
+Foreign: TypeAlias = Any
+
+# Element types by (DLDataTypeCode, bits). Frameworks without a type pass its bits as integers.
+_TYPES = {
+    (2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (0, 32): "i32", (1, 32): "u32",
+    (10, 8): "e4m3", (12, 8): "e5m2", (1, 16): "16 bits", (0, 16): "16 bits", (1, 8): "8 bits",
+    (0, 8): "8 bits", (2, 64): "f64", (0, 64): "i64",
+}  # fmt: skip
+_NUMPY_TYPES = {
+    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "uint32": "u32",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "uint16": "16 bits", "int16": "16 bits",
+    "uint8": "8 bits", "int8": "8 bits",
+}  # fmt: skip
+BITS_OF = {"bf16": "16 bits", "f16": "16 bits", "e4m3": "8 bits", "e5m2": "8 bits"}
+
+
+class CallError(UserError):
+    """A call that the kernel does not take; the text names the argument and what is wrong."""
+
+
+class Place(Enum):
+    """Where the memory of an array is."""
+
+    CPU = "the CPU"
+    CUDA = "a CUDA device"
+    ROCM = "a ROCm device"
+    OTHER = "another device"
+
+
+_PLACES = {1: Place.CPU, 2: Place.CUDA, 3: Place.CUDA, 10: Place.ROCM, 13: Place.CUDA}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """`address` in bytes; `strides` in elements; `owner` keeps the memory alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    place: Place
+    number: int
+    writable: bool
+    owner: object
+
+    @property
+    def dense(self) -> bool:
+        """Whether the elements lie row by row without gaps."""
+        step = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != step:
+                return False
+            step *= extent
+        return True
+
+    @property
+    def row_strided(self) -> bool:
+        """Whether elements of a row are neighbours; rows may have gaps, and any order."""
+        inner = not self.shape or self.shape[-1] == 1 or self.strides[-1] == 1
+        return inner and all(stride > 0 for stride in self.strides[:-1])
+
+    @property
+    def span(self) -> int:
+        """Elements from the first one to behind the last one, gaps included."""
+        if 0 in self.shape:
+            return 0
+        pairs = zip(self.shape, self.strides, strict=True)
+        return 1 + sum((extent - 1) * stride for extent, stride in pairs)
+
+    def holds(self, dtype: str) -> bool:
+        """Whether the elements are of a type, or its bits as integers."""
+        return self.dtype in (dtype, BITS_OF.get(dtype))
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("number", ctypes.c_int32)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+_CAPSULE = b"dltensor"
+
+
+def facts_of(array: object, name: str = "the argument") -> ArrayFacts:
+    """The facts of an array. Raises CallError where it is none, or asks for gradients."""
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None and type(array).__module__ == "numpy":
+        return _of_numpy(array, interface, name)
+    export = getattr(array, "__dlpack__", None)
+    if export is None:
+        raise CallError(f"{name} is a {type(array).__name__}, which is no array (no __dlpack__)")
+    detach = getattr(array, "detach", None)  # torch refuses to export what records gradients
+    try:
+        capsule = (detach().__dlpack__ if detach is not None else export)()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise CallError(f"{name} cannot be exported through DLPack: {error}") from None
+    return _of_capsule(capsule, array, name)
+
+
+def _of_numpy(array: object, interface: dict[str, object], name: str) -> ArrayFacts:
+    import numpy
+
+    assert isinstance(array, numpy.ndarray)
+    kind = _NUMPY_TYPES.get(array.dtype.name, array.dtype.name)
+    if array.dtype.byteorder == ">":
+        raise CallError(f"{name} holds numbers of the other byte order")
+    size = array.dtype.itemsize
+    if any(stride % size for stride in array.strides):
+        raise CallError(f"{name} has strides that are not whole elements")
+    strides = tuple(stride // size for stride in array.strides)
+    data = interface["data"]
+    assert isinstance(data, tuple)
+    return ArrayFacts(
+        int(data[0]), array.shape, strides, kind, Place.CPU, 0, bool(array.flags.writeable), array
+    )
+
+
+def _of_capsule(capsule: object, array: object, name: str) -> ArrayFacts:
+    """The tensor stays owned by the capsule, whose destructor gives it back."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    try:
+        address = pointer(capsule, _CAPSULE)
+    except ValueError:
+        raise CallError(f"{name} exports a DLPack capsule of another version") from None
+    tensor = _Tensor.from_address(address)
+    if tensor.lanes != 1:
+        raise CallError(f"{name} has vectors of {tensor.lanes} elements")
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.rank))
+    if tensor.strides:
+        strides = tuple(tensor.strides[axis] for axis in range(tensor.rank))
+    else:
+        steps = [1]
+        for extent in reversed(shape[1:]):
+            steps.append(steps[-1] * extent)
+        strides = tuple(reversed(steps[: tensor.rank]))
+    kind = _TYPES.get((tensor.code, tensor.bits), f"DLPack type {tensor.code}, {tensor.bits} bits")
+    place = _PLACES.get(tensor.device.kind, Place.OTHER)
+    return ArrayFacts(
+        (tensor.data or 0) + tensor.offset, shape, strides, kind, place,
+        int(tensor.device.number), True, (capsule, array),
+    )  # fmt: skip

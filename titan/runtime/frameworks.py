@@ -1,0 +1,99 @@
+"""What differs between frameworks: how an output is made, and on which stream a launch goes.
+
+A framework is recognised by the module of an array's type, and imported by nobody else. Where a
+framework lacks an element type, its bits are integers, as those of the inputs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from titan.runtime.arrays import BITS_OF, ArrayFacts, CallError, Foreign
+
+TORCH_TYPES = {
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "u32": "uint32",
+    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+}  # fmt: skip
+_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
+_INTEGERS = {"16 bits": "uint16", "8 bits": "uint8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """`empty(shape, dtype, like)` makes an output beside an input; `stream(like)` is a handle."""
+
+    name: str
+    empty: Callable[[tuple[int, ...], str, object], Foreign]
+    stream: Callable[[object], int]
+
+
+def framework_of(array: object) -> Framework:
+    """The framework of an array. Raises CallError for one that no output can be made for."""
+    root = type(array).__module__.partition(".")[0]
+    if root in _FRAMEWORKS:
+        return _FRAMEWORKS[root]
+    known = ", ".join(dict.fromkeys(item.name for item in _FRAMEWORKS.values()))
+    raise CallError(f"outputs are made for {known}, not for {type(array).__name__}; give `out`")
+
+
+def _torch_empty(shape: tuple[int, ...], dtype: str, like: object) -> object:
+    import torch
+
+    assert isinstance(like, torch.Tensor)
+    return torch.empty(shape, dtype=getattr(torch, TORCH_TYPES[dtype]), device=like.device)
+
+
+def _torch_stream(like: object) -> int:
+    import torch
+
+    assert isinstance(like, torch.Tensor)
+    return int(torch.cuda.current_stream(like.device).cuda_stream) if like.is_cuda else 0
+
+
+def _numpy_empty(shape: tuple[int, ...], dtype: str, like: object) -> object:
+    """With the type of the input where that has it (ml_dtypes), else the bits."""
+    import numpy
+
+    assert isinstance(like, numpy.ndarray)
+    same = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}.get(dtype)
+    if same is not None and like.dtype.name == same:
+        return numpy.empty(shape, like.dtype)
+    return numpy.empty(shape, _NUMPY.get(dtype) or _INTEGERS[BITS_OF[dtype]])
+
+
+def _cupy_empty(shape: tuple[int, ...], dtype: str, like: object) -> object:
+    import cupy
+
+    return cupy.empty(shape, _NUMPY.get(dtype) or _INTEGERS[BITS_OF[dtype]])
+
+
+def _cupy_stream(like: object) -> int:
+    import cupy
+
+    return int(cupy.cuda.get_current_stream().ptr)
+
+
+def _jax_empty(shape: tuple[int, ...], dtype: str, like: Foreign) -> object:
+    """JAX gives no stream: what computes the input is waited for, and the launch too."""
+    import jax
+
+    like.block_until_ready()
+    kind = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}.get(dtype)
+    with jax.default_device(next(iter(like.devices()))):
+        made = jax.numpy.zeros(shape, kind or _NUMPY[dtype])
+    return made.block_until_ready()
+
+
+_FRAMEWORKS = {
+    "torch": Framework("PyTorch", _torch_empty, _torch_stream),
+    "numpy": Framework("NumPy", _numpy_empty, lambda like: 0),
+    "cupy": Framework("CuPy", _cupy_empty, _cupy_stream),
+    "jax": Framework("JAX", _jax_empty, lambda like: 0),
+    "jaxlib": Framework("JAX", _jax_empty, lambda like: 0),
+}
+
+
+def same_place(one: ArrayFacts, other: ArrayFacts) -> bool:
+    """Whether two arrays are on one device."""
+    return (one.place, one.number) == (other.place, other.number)

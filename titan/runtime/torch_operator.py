@@ -1,0 +1,89 @@
+"""A package as an operator of PyTorch: `torch.library.custom_op` with a fake kernel.
+
+The fake kernel gives shapes and types without launching, so that torch.compile and torch.export
+trace through a call. Gradients flow where a backward is given: PyTorch calls it with the inputs,
+the outputs and the gradients of the outputs, and it gives one gradient for each input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from titan.runtime.arrays import CallError, Foreign
+from titan.runtime.binding import input_names, named, output_names
+from titan.runtime.frameworks import TORCH_TYPES
+from titan.runtime.loaded import LoadedKernel
+
+NAMESPACE = "titan"
+Backward = Callable[
+    [tuple[Foreign, ...], tuple[Foreign, ...], tuple[Foreign, ...]], tuple[Foreign, ...]
+]
+
+
+def torch_operator(
+    kernel: LoadedKernel, name: str = "", backward: Backward | None = None
+) -> Callable[..., Foreign]:
+    """The operator `titan::NAME`, by default of the kernel's name, with the kernel's inputs.
+
+    Raises CallError where PyTorch is not installed or knows an operator of that name already.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise CallError(f"PyTorch cannot be imported: {error}") from None
+    qualified = f"{NAMESPACE}::{name or kernel.name}"
+    inputs = input_names(kernel.manifest)
+    many = len(output_names(kernel.manifest)) > 1
+    result = "Tensor[]" if many else "Tensor"
+    schema = f"({', '.join(f'Tensor {item}' for item in inputs)}) -> {result}"
+    if hasattr(torch.ops.titan, name or kernel.name):
+        raise CallError(f"PyTorch knows an operator {qualified} already")
+
+    def launched(*arrays: Foreign) -> Foreign:
+        found = kernel(*arrays)
+        return list(found) if many else found
+
+    def fake(*arrays: Foreign) -> Foreign:
+        made = _fake_outputs(kernel, arrays)
+        return made if many else made[0]
+
+    operator = torch.library.custom_op(qualified, launched, mutates_args=(), schema=schema)
+    operator.register_fake(fake)
+    if backward is not None:
+        _with_gradient(operator, backward, many)
+    found: Callable[..., Foreign] = operator
+    return found
+
+
+def _fake_outputs(kernel: LoadedKernel, arrays: tuple[Foreign, ...]) -> list[Foreign]:
+    """Empty outputs; extents may be symbols of torch.compile, so expressions are not checked."""
+    import torch
+
+    given: dict[str, Foreign] = named(kernel.manifest, arrays, {})
+    sizes: dict[str, Foreign] = {}
+    for item in kernel.manifest["tensors"]:
+        if item["name"] in given:
+            sizes.update(zip(item["shape"], given[item["name"]].shape, strict=True))
+    like = arrays[0]
+    return [
+        torch.empty(
+            [sizes[text] if text in sizes else int(text) for text in item["shape"]],
+            dtype=getattr(torch, TORCH_TYPES[item["dtype"]]), device=like.device,
+        )
+        for item in kernel.manifest["tensors"]
+        if item["output"]
+    ]  # fmt: skip
+
+
+def _with_gradient(operator: Foreign, backward: Backward, many: bool) -> None:
+    def keep(ctx: Foreign, inputs: tuple[Foreign, ...], output: Foreign) -> None:
+        outputs = tuple(output) if many else (output,)
+        ctx.count = len(inputs)
+        ctx.save_for_backward(*inputs, *outputs)
+
+    def back(ctx: Foreign, *gradients: Foreign) -> Foreign:
+        saved = ctx.saved_tensors
+        flat = tuple(gradients[0]) if many else gradients
+        return tuple(backward(saved[: ctx.count], saved[ctx.count :], flat))
+
+    operator.register_autograd(back, setup_context=keep)
