@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.proof.kernels import ROOT, certificate, programs
-from titan.proof.check import RefusedError, check
+from titan.proof.check import Proof, RefusedError, check
 from titan.proof.codec import digest_of, program_of, text_of
+from titan.proof.configuration import Configuration, System
+from titan.proof.open_sizes import NotCoveredError, linear, parts_of
+from titan.proof.representatives import Representatives
+from titan.sync.state import QueueState
 
 CERTIFIED = (
     "ampere_gemm_multistage",
@@ -175,15 +180,97 @@ def reachable_modules(start: str) -> set[str]:
 def test_the_checker_imports_the_semantics_and_nothing_that_searches() -> None:
     modules = reachable_modules("titan.proof.check")
     plain = tuple(
-        f"titan.foundation.{name}" for name in ("errors", "records", "verdict", "source.span")
+        f"titan.foundation.{name}"
+        for name in ("errors", "records", "verdict", "source.span", "diagnostics.wording")
     )
     assert all(name.startswith(("titan.proof", "titan.sync", *plain)) for name in modules)
     assert "titan.proof.write" not in modules
 
 
+PROPOSALS = {"titan.proof.representatives", "titan.proof.shifts"}
+
+
 def checker_files() -> list[Path]:
-    names = reachable_modules("titan.proof.check")
+    """The checker without what proposes representatives, each of which it decides."""
+    names = reachable_modules("titan.proof.check") - PROPOSALS
     return [ROOT / (n.replace(".", "/") + ".py") for n in names if n.startswith("titan.proof")]
+
+
+def test_proposals_are_asked_for_in_one_place() -> None:
+    """All other modules of the checker know nothing of those that are not trusted."""
+    for path in checker_files():
+        told = {node.module for node in ast.walk(ast.parse(path.read_text("utf-8")))
+                if isinstance(node, ast.ImportFrom)}  # fmt: skip
+        assert not told & PROPOSALS or path.stem == "check"
+
+
+def _another_number(number: int, found: Configuration) -> tuple[int, Configuration]:
+    return max(number - 1, 0), found
+
+
+def _without_an_arrival(number: int, found: Configuration) -> tuple[int, Configuration]:
+    key, held = found.state.barriers[0]
+    barriers = ((key, held._replace(pending=held.pending - 1)), *found.state.barriers[1:])
+    return number, found._replace(state=found.state._replace(barriers=barriers))
+
+
+def _nothing_in_flight(number: int, found: Configuration) -> tuple[int, Configuration]:
+    queues = tuple((key, QueueState((), ())) for key, _ in found.state.queues)
+    return number, found._replace(state=found.state._replace(queues=queues, free_flights=()))
+
+
+def _sizes_one_higher(number: int, found: Configuration) -> tuple[int, Configuration]:
+    sizes = tuple(size._replace(known=tuple(n + 1 for n in size.known)) for size in found.sizes)
+    return number, found._replace(sizes=sizes)
+
+
+def _sizes_decided(number: int, found: Configuration) -> tuple[int, Configuration]:
+    sizes = tuple(s._replace(known=tuple(parts_of(n)[0] for n in s.known)) for s in found.sizes)
+    return number, found._replace(sizes=sizes)
+
+
+def _with_a_name_of_its_own(number: int, found: Configuration) -> tuple[int, Configuration]:
+    """An unknown that the interpreter may take for that of another iteration."""
+    (size, *others) = found.sizes
+    fresh = size._replace(known=tuple(linear(0, {f"{size.name}.9": 1}) for _ in size.known))
+    return number, found._replace(sizes=(fresh, *others))
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("mi300_gemm", _another_number),
+        ("bulk_copy", _without_an_arrival),
+        ("mi300_gemm", _nothing_in_flight),
+        ("mi300_gemm", _sizes_one_higher),
+        ("mi300_gemm", _sizes_decided),
+        ("mi300_gemm", _with_a_name_of_its_own),
+    ],
+)
+def test_a_wrong_proposal_is_refused(
+    name: str,
+    spoil: Callable[[int, Configuration], tuple[int, Configuration]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What proposes representatives is not trusted: a fault in it makes no certificate pass."""
+    text, honest = certificate(name), Representatives.of
+
+    def spoilt(self: Representatives, found: Configuration) -> tuple[int, Configuration | None]:
+        number, proposed = honest(self, found)
+        return (number, None) if proposed is None else spoil(number, proposed)
+
+    monkeypatch.setattr(Representatives, "of", spoilt)
+    with pytest.raises(RefusedError):
+        check(text)
+
+
+def test_splits_that_lead_back_to_themselves_are_refused() -> None:
+    proof = Proof(System(programs("mi300_gemm")[0], {}), [])
+    proof.splits = {3: {4, 5}, 4: {6}, 6: {9}}
+    proof.finish()
+    proof.splits[6] = {3}
+    with pytest.raises(NotCoveredError, match="split into itself"):
+        proof.finish()
 
 
 def code_lines(path: Path) -> int:

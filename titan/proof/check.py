@@ -1,10 +1,11 @@
 """The checker of certificates: re-derives every line with the reference interpreter.
 
 A certificate is a closed set of configurations, each given by the way to it: for each, all steps
-with their successors, or one step that represents all, or a question about a size with both
+with their successors, or one step that represents all, or a question about a number with both
 answers. The checker asks of each line only what it chooses, executes each step, writes the line
 that this gives, and compares; it sees that no configuration is faulty, that nothing is left
-without its line, and that the reductions are ones it knows to be sound. It imports no solver and
+without its line, and that what represents a successor represents all of it. Which configuration
+represents it is proposed by `representatives`, which is not trusted. It imports no solver and
 none of the engines. Theorems: `any_number`, `any_number_reduced` (proofs/AnyNumber.v).
 """
 
@@ -14,11 +15,12 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from titan.foundation.errors import UserError
+from titan.foundation.errors import Refusal, UserError
 from titan.proof.codec import digest_of, program_of, text_of, value_of
 from titan.proof.commuting import alone
-from titan.proof.configuration import Configuration, FaultyError, System
+from titan.proof.configuration import Configuration, FaultyError, System, is_instance
 from titan.proof.open_sizes import NotCoveredError, UndecidedError
+from titan.proof.representatives import Representatives
 from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Actor, Step
 from titan.sync.program import SyncProgram
@@ -57,33 +59,39 @@ def step_text(step: Step) -> str:
 class Proof:
     """The configurations met so far, numbered in the order in which lines lead to them."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, claims: list[CertifiedShiftClass]) -> None:
         self.system = system
-        self.numbers: dict[Configuration, int] = {}
+        self.proposals = Representatives(system, claims)
         self.found: list[Configuration] = []
+        self.splits: dict[int, set[int]] = {}  # configurations without steps of their own
 
     def line(self, kind: str, successors: Iterable[tuple[str, Configuration]]) -> str:
         """A line of a certificate: `KIND LABEL>NUMBER ...`."""
         words = [kind]
         for label, configuration in successors:
-            if configuration not in self.numbers:
-                self.numbers[configuration] = len(self.found)
-                self.found.append(configuration)
-            words.append(f"{label}>{self.numbers[configuration]}")
+            number, proposed = self.proposals.of(configuration)
+            if proposed is not None:
+                self.found.append(proposed)
+            if not is_instance(configuration, self.found[number]):
+                raise NotCoveredError("no configuration represents all of a successor")
+            words.append(f"{label}>{number}")
         return " ".join(words)
 
     def start(self) -> str:
         """The line of the configurations before the first step."""
         return self.line("start", (("", start) for start in self.system.starts()))
 
-    def expanded(self, before: Configuration, kind: str, choice: str) -> str:
-        """The line of a configuration: `all` steps, `one` step, or a `split` by a size.
+    def expanded(self, number: int, kind: str, choice: str) -> str:
+        """The line of a configuration: `all` steps, `one` step, or a `split` by an unknown.
 
         Raises NotCoveredError where the choice proves nothing, and UndecidedError.
         """
-        steps = {step_text(step): step for step in self.system.steps(before)}
+        before = self.found[number]
         if kind == "split":
-            return self.line(kind, ((choice, c) for c in self.system.split(before, choice)))
+            line = self.line(kind, [(choice, c) for c in self.system.split(before, choice)])
+            self.splits[number] = {int(word.rpartition(">")[2]) for word in line.split()[1:]}
+            return line
+        steps = {step_text(step): step for step in self.system.steps(before)}
         if kind == "one":
             if choice not in steps or len(steps) == 1:
                 raise NotCoveredError("the step is not possible, or the only one")
@@ -95,6 +103,15 @@ class Proof:
         elif kind != "all":
             raise NotCoveredError("not a line of a certificate")
         return self.line(kind, [(t, self.system.after(before, s)) for t, s in steps.items()])
+
+    def finish(self) -> None:
+        """Whoever follows splits alone comes to steps. Raises NotCoveredError."""
+        left = dict(self.splits)
+        while ready := [number for number, parts in left.items() if not parts & left.keys()]:
+            for number in ready:
+                del left[number]
+        if left:
+            raise NotCoveredError("a configuration is split into itself")
 
 
 def head_of(program: SyncProgram, given: dict[str, int], claims: list[CertifiedShiftClass]) -> str:
@@ -112,9 +129,9 @@ def check(text: str) -> Covered:
     except UndecidedError as question:
         message = f"the size {question.name} decides and there is no case split on it"
         raise RefusedError(lines.at, message) from None
-    except (NotCoveredError, FaultyError) as reason:
+    except (Refusal, FaultyError) as reason:
         raise RefusedError(lines.at, str(reason)) from None
-    except (ValueError, KeyError, TypeError, ZeroDivisionError, IndexError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         raise RefusedError(lines.at, f"not a line of a certificate ({error})") from None
 
 
@@ -138,26 +155,30 @@ def _checked(text: str, lines: _Lines) -> Covered:
         raise NotCoveredError("the text was changed")
     program = program_of(lines.next().split(" ", 2)[2])
     given = json.loads(lines.next().partition(" ")[2])
-    if not isinstance(given, dict) or any(type(v) is not int for v in given.values()):
-        raise ValueError("the sizes given are not numbers")
+    least = {p.name: p.minimum for p in program.parameters if p.value is None}
+    if not isinstance(given, dict) or any(
+        type(number) is not int or number < least[name] for name, number in given.items()
+    ):
+        raise ValueError("what is given is no size of the program")
     claims = []
     while (line := lines.next()).startswith("class "):
         claims.append(value_of(CertifiedShiftClass, line.removeprefix("class ")))
     if not text.startswith(head_of(program, given, claims)):
         raise ValueError("the first lines differ")
-    proof = Proof(System(program, given, claims))
+    proof = Proof(System(program, given), claims)
     if line != proof.start():
         raise NotCoveredError("the initial configurations differ")
     kinds = []
-    for before in proof.found:  # grows while lines lead to more
+    for number, _ in enumerate(proof.found):  # grows while lines lead to more
         line = lines.next()
         kind, choice = f"{line} ".split(" ")[:2]
-        derived = proof.expanded(before, kind, choice.partition(">")[0])
+        derived = proof.expanded(number, kind, choice.partition(">")[0])
         if line != derived:
             raise NotCoveredError(f"what is derived is another line: {derived}")
         kinds.append(kind)
     if lines.at != len(lines.lines) - 2:
         raise NotCoveredError("a line for an unreachable configuration")
+    proof.finish()
     sizes = tuple((p.name, p.minimum) for p in proof.system.open)
     known = tuple(sorted(proof.system.given.items()))
     counts = len(proof.found), kinds.count("one"), kinds.count("split")

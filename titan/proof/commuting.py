@@ -168,17 +168,13 @@ class _Others:
                 return [(_named(key_of(barrier, values)), threads, 0, 0)]
         return []
 
-    def _completions(self, flight: Flight, chunk: bool = False) -> list[Signal]:
-        """What the end of an operation does to barriers, or the next chunk of it."""
+    def _completions(self, flight: Flight) -> list[Signal]:
+        """What the end of an operation does to barriers, with all that is left of it."""
         operation = self.machine.operations[flight.site]
         if not isinstance(operation, ir.Asynchronous):
             return [(key, amount, 0, 0) for key, amount in flight.completes]
-        found: list[Signal] = []
-        for key, amount in flight.completes:
-            share = amount // operation.chunks
-            left = amount - share * (operation.chunks - flight.chunks)
-            found.append((key, 0, 0, share if chunk and flight.chunks > 1 else left))
-        return found
+        done = operation.chunks - flight.chunks
+        return [(k, 0, 0, n - n // operation.chunks * done) for k, n in flight.completes]
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
@@ -293,7 +289,7 @@ class _Others:
             issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
             return [] if issued else self._signals(self.own, self.operation, values)
         finished = self.step.actor is Actor.FINISH
-        return self._completions(self.flight, chunk=True) if finished else []
+        return self._completions(self.flight) if finished else []
 
     def _kind_commutes(self, values: dict[str, int]) -> bool:
         operation = self.operation
@@ -332,17 +328,16 @@ class _Others:
 
     def _fences_commute(self, touched: Touched) -> bool:
         """No fence takes away a mark that the other side makes or meets."""
-        own = {cell[0] for cell, *_ in touched}
-        generic_own = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
         mine = {self.operation.kind} if isinstance(self.operation, ir.Fence) else set()
-        marked, tensormaps = self.system.asynchronous, self.system.tensormaps
+        maps = self.system.tensormaps
         if (mine | self.fences) & ONE_WAY:
             return False
-        if self.fences & TENSORMAP and (own & tensormaps or (mine & TENSORMAP and tensormaps)):
+        if self.fences & TENSORMAP and (maps & {c[0] for c, *_ in touched} or mine & TENSORMAP):
             return False
-        if mine & TENSORMAP and self.touched & tensormaps:
+        if mine & TENSORMAP and self.touched & maps:
             return False
-        if self.flight is not None and self.fences and generic_own & marked:
+        generic_own = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
+        if self.flight is not None and self.fences and generic_own & self.system.asynchronous:
             return False  # the end of an operation leaves a mark of the engine
         if ir.FenceKind.ASYNC not in mine:
             return True
@@ -350,7 +345,7 @@ class _Others:
         reached = {cell for cell, *_ in self.reaching}
         gone = {self.own, ENGINE}
         meets = any(gone & (h.writers | h.readers) for c, h in self.state.cells if c in reached)
-        return not (generic & marked or meets)
+        return not (generic & self.system.asynchronous or meets)
 
     def _ends_commute(self) -> bool:
         """No CTA ends before or by the step, where that could meet anything in flight."""

@@ -1,11 +1,15 @@
-"""A size of which only a lower bound is known, as a number that says when that is not enough.
+"""Numbers of which only a part is known: `value + factor * unknown + ...`, unknowns from 0 on.
 
-Decides nothing: the reference interpreter computes with `AtLeast` as with any number, and whatever
-has one value for all sizes from the bound on has that value. Where the answer depends on the size,
-`UndecidedError` is raised; where the size itself would be needed, `NotCoveredError`.
+Decides nothing: the reference interpreter computes with `Linear` as with any number, exactly, so
+that one run of it is a run for each value of the unknowns. Where the answer depends on an unknown,
+`UndecidedError` is raised; where a number would be needed or two unknowns are multiplied,
+`NotCoveredError`. Theorem: `linear_sound` (proofs/Linear.v).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 from titan.foundation.errors import Refusal, TitanError
 
@@ -15,92 +19,129 @@ class NotCoveredError(Refusal):
 
 
 class UndecidedError(TitanError):
-    """The answer is not the same for all values of the size `name`."""
+    """The answer is not the same for all values of the unknown `name`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
 
 
-class AtLeast(int):
-    """`name + offset`, where the size `name` is any number so that this is at least its value."""
+class Linear:
+    """`value` plus the sum of `terms`, (unknown, factor); not an int, so that no use is missed."""
 
-    name: str
+    __slots__ = ("terms", "value")
 
-    def __new__(cls, bound: int, name: str) -> AtLeast:
-        number = super().__new__(cls, bound)
-        number.name = name
-        return number
-
-    def _plain(self, other: object) -> int:
-        if type(other) is not int:
-            raise NotCoveredError(f"the open size {self.name} is combined with another open number")
-        return other
+    def __init__(self, value: int, terms: tuple[tuple[str, int], ...]) -> None:
+        self.value, self.terms = value, terms
 
     def __add__(self, other: int) -> int:
-        return AtLeast(int.__add__(self, self._plain(other)), self.name)
+        if type(other) is int:
+            return cast("int", Linear(self.value + other, self.terms))
+        value, terms = parts_of(other)
+        factors = dict(self.terms)
+        for name, factor in terms:
+            factors[name] = factors.get(name, 0) + factor
+        return linear(self.value + value, factors)
 
     __radd__ = __add__
 
     def __sub__(self, other: int) -> int:
-        return self + -self._plain(other)
+        return self + -1 * other
+
+    def __rsub__(self, other: int) -> int:
+        return self * -1 + other
+
+    def __mul__(self, factor: int) -> int:
+        if type(factor) is not int:
+            raise NotCoveredError("two open numbers are multiplied")
+        return linear(self.value * factor, {name: f * factor for name, f in self.terms})
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> int:
+        if type(divisor) is not int or any([factor % divisor for _, factor in self.terms]):
+            raise NotCoveredError("an open number is divided by what does not divide it")
+        terms = tuple((name, factor // divisor) for name, factor in self.terms)
+        return cast("int", Linear(self.value // divisor, terms))
+
+    def __mod__(self, divisor: int) -> int:
+        self // divisor
+        return self.value % divisor
+
+    def __and__(self, mask: int) -> int:
+        return self % 2 if mask == 1 else self.__hash__()
 
     def __lt__(self, other: int) -> bool:
-        if int.__ge__(self, self._plain(other)):
+        value, terms = parts_of(self - other)
+        if value < 0 and all(factor < 0 for _, factor in terms):
+            return True
+        if value >= 0 and all(factor > 0 for _, factor in terms):
             return False
-        raise UndecidedError(self.name)
-
-    def __le__(self, other: int) -> bool:
-        return self < self._plain(other) + 1
-
-    def __gt__(self, other: int) -> bool:
-        return not self <= other
+        raise UndecidedError(min(name for name, _ in terms))
 
     def __ge__(self, other: int) -> bool:
         return not self < other
 
-    def __eq__(self, other: object) -> bool:
-        return self <= self._plain(other)
+    def __le__(self, other: int) -> bool:
+        return self < other + 1
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __gt__(self, other: int) -> bool:
+        return not self < other + 1
+
+    def __eq__(self, other: object) -> bool:
+        difference = self - cast("int", other)
+        return (
+            difference == 0 if type(difference) is int else not (difference < 0 or difference > 0)
+        )
 
     def __bool__(self) -> bool:
         return self != 0
 
-    def __hash__(self) -> int:
-        return self._refuse()
+    def without(self, name: str) -> int:
+        """The number if the unknown is 0."""
+        return linear(self.value, {n: factor for n, factor in self.terms if n != name})
 
-    def _refuse(self, *_: object) -> int:
-        raise NotCoveredError(f"the value of the open size {self.name} is needed")
+    def raised(self, name: str) -> int:
+        """The number if the unknown is one more, and again any from 0 on."""
+        return self + dict(self.terms).get(name, 0)
 
-    __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _refuse  # type: ignore[assignment]
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse  # type: ignore[assignment]
-    __and__ = __rand__ = __or__ = __ror__ = _refuse  # type: ignore[assignment]
-    __xor__ = __index__ = _refuse  # type: ignore[assignment]
+    def __hash__(self, *_: object) -> int:
+        raise NotCoveredError("the value of an open number is needed")
+
+    __rfloordiv__ = __rmod__ = __hash__
+
+    def __str__(self) -> str:
+        return "+".join([str(self.value), *(f"{factor}*{name}" for name, factor in self.terms)])
 
 
-class Numbers(tuple[int, ...]):
-    """The numbers of a size that has one for each iteration: `known`, then any from `minimum` on.
+def linear(value: int, factors: Mapping[str, int]) -> int:
+    """The number, typed as the interpreter has it; a plain one where no unknown is left."""
+    terms = sorted([item for item in factors.items() if item[1]])
+    return cast("int", Linear(value, tuple(terms))) if terms else value
 
-    The interpreter asks it as it asks a tuple of numbers.
+
+def parts_of(number: int) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """The value and the terms of a number. Raises NotCoveredError."""
+    if isinstance(number, Linear):
+        return number.value, number.terms
+    if not isinstance(number, int):
+        raise NotCoveredError("an open number is combined with what is none")
+    return number, ()
+
+
+class Size(NamedTuple):
+    """An open size: `known` in the iterations from `first` on, in all others any from `minimum`.
+
+    A size without an outer loop has the iteration 0 alone.
     """
 
     name: str
     minimum: int
+    first: int
+    known: tuple[int, ...]
 
-    @classmethod
-    def of(cls, name: str, minimum: int, known: tuple[int, ...]) -> Numbers:
-        """Numbers of the size `name`."""
-        numbers = cls(known)
-        numbers.name, numbers.minimum = name, minimum
-        return numbers
-
-    def __len__(self) -> int:
-        return 2**40
-
-    def __getitem__(self, place: int) -> int:  # type: ignore[override]
-        try:
-            return super().__getitem__(place)
-        except IndexError:
-            return AtLeast(self.minimum, f"{self.name}.{place}")
+    def __call__(self, iteration: int) -> int:
+        place = max(iteration, 0) - self.first
+        if type(place) is int and 0 <= place < len(self.known):
+            return self.known[place]
+        return linear(self.minimum, {f"{self.name}.{place}": 1})

@@ -20,7 +20,6 @@ from titan.sync.expression import (
     Name,
     Not,
     linear_form,
-    names_of,
     substitute,
 )
 from titan.sync.parts import completions_of, effects_of
@@ -55,19 +54,6 @@ def expressions_of(value: object) -> Iterator[Expression]:
         for field in fields(value):
             if field.name not in ("body", "then", "otherwise", "span"):
                 yield from expressions_of(getattr(value, field.name))
-
-
-def ends(program: ir.SyncProgram) -> bool:
-    """Whether every loop counts off passes that are fixed when it begins: then every run ends."""
-    outer = {parameter.name: parameter.per or "" for parameter in program.parameters}
-    for loop in (op for role in program.roles for op in ir.walk(role.body)):
-        if isinstance(loop, ir.Loop):
-            inner = [op for op in ir.walk(loop.body) if isinstance(op, ir.Assign | ir.Loop)]
-            changed = {op.variable for op in inner}
-            named = names_of(loop.stop) | {outer.get(name, "") for name in names_of(loop.stop)}
-            if loop.variable in changed or named & (changed | {loop.variable}):
-                return False
-    return True
 
 
 class CheckedClass:

@@ -11,7 +11,7 @@ from titan.engines.explore.shifts import Analysis, NotApplicableError
 from titan.proof.check import Proof, head_of, sealed, step_text
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
-from titan.proof.open_sizes import NotCoveredError, UndecidedError
+from titan.proof.open_sizes import NotCoveredError, UndecidedError, parts_of
 from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Actor, Step
 from titan.sync.program import SyncProgram
@@ -31,12 +31,13 @@ def write(
     """The certificate of a program. Raises NotCoveredError and FaultyError."""
     sizes = dict(given or {})
     claims = claims_of(program, sizes)
-    proof = Proof(System(program, sizes, claims))
+    proof = Proof(System(program, sizes), claims)
     lines = [proof.start()]
-    for before in proof.found:  # grows while lines lead to more
-        lines.append(_line(proof, before, reduce))
+    for number, _ in enumerate(proof.found):  # grows while lines lead to more
+        lines.append(_line(proof, number, reduce))
         if len(proof.found) > states_max:
             raise NotCoveredError(f"more than {states_max} configurations")
+    proof.finish()
     return sealed("\n".join([head_of(program, sizes, claims) + lines[0], *lines[1:], ""]))
 
 
@@ -74,45 +75,49 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShif
     return claims
 
 
-def _line(proof: Proof, before: Configuration, reduce: bool) -> str:
+def _line(proof: Proof, number: int, reduce: bool) -> str:
     """One step that represents all where there is one, all steps where not, or a question."""
-    system = proof.system
-    steps = {step_text(step): step for step in system.steps(before)}
+    system, before = proof.system, proof.found[number]
     try:
+        steps = {step_text(step): step for step in system.steps(before)}
         if reduce and len(steps) > 1:
-            chosen = _chosen(system, before, list(steps.values()))
+            chosen = _chosen(proof, before, list(steps.values()))
             if chosen is not None:
-                return proof.expanded(before, "one", step_text(chosen))
-        return proof.expanded(before, "all", "")
+                return proof.expanded(number, "one", step_text(chosen))
+        return proof.expanded(number, "all", "")
     except UndecidedError as question:
-        return proof.expanded(before, "split", question.name)
+        return proof.expanded(number, "split", question.name)
 
 
-def _chosen(system: System, before: Configuration, steps: list[Step]) -> Step | None:
+def _chosen(proof: Proof, before: Configuration, steps: list[Step]) -> Step | None:
     """A step that represents all. Raises UndecidedError where a size may find one."""
     asked: set[str] = set()
     for step in sorted(steps, key=lambda step: step.actor is Actor.AGENT):
-        if alone(system, before, step, asked):
+        if alone(proof.system, before, step, asked):
             return step
-    if asked:
-        ahead, name = min((_ahead(system, before, name), name) for name in asked)
+    names = {parameter.name for parameter in proof.system.open}
+    known = [(name.rpartition("."), name) for name in asked]
+    sizes = [name for (head, _, place), name in known if head in names and place.isdigit()]
+    if sizes:
+        ahead, name = min((_ahead(proof, before, name), name) for name in sizes)
         if ahead <= AHEAD_MAX:
             raise UndecidedError(name)
     return None
 
 
-def _ahead(system: System, before: Configuration, asked: str) -> int:
+def _ahead(proof: Proof, before: Configuration, asked: str) -> int:
     """How far ahead of the last of its class the size is asked for, in periods."""
     name, _, place = asked.rpartition(".")
-    known = before.sizes[[parameter.name for parameter in system.open].index(name)]
-    bound = known[int(place)].value if int(place) < len(known) else 0
+    known = next(size.known for size in before.sizes if size.name == name)
+    bound = parts_of(known[int(place)])[0] if int(place) < len(known) else 0
     ahead = 0
-    for agent, position, inside in system.live(before.state):
-        for entry in system.classes:
+    for agent, position, inside in proof.proposals.live(before.state):
+        for entry in proof.proposals.classes:
             if name not in entry.claim.sizes:
                 continue
-            falls = system.falls(agent, inside, entry)
+            falls = proof.proposals.falls(agent, inside, entry)
             for value, own in zip(position.values, falls, strict=True):
                 if own:
-                    ahead = max(ahead, (bound - value) // max(entry.claim.period, 4))
+                    least = parts_of(value)[0]
+                    ahead = max(ahead, (bound - least) // max(entry.claim.period, 4))
     return ahead

@@ -14,12 +14,13 @@ from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
 
+NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 Sizes = Mapping[str, int | tuple[int, ...]]
 
 
 class LocalLoopError(Refusal):
-    """A role's control flow runs on without reaching an operation."""
+    """A role's control flow runs on without reaching an operation, or its numbers beyond bounds."""
 
     reason = Reason.UNBOUNDED_LOOP
 
@@ -98,11 +99,13 @@ class ControlFlow:
         environment = dict(zip(self._variables[agent.role.name], values, strict=True))
         environment[agent.role.agent_constant] = agent.member
         for name, size in self.sizes.items():
-            if isinstance(size, int):
-                environment[name] = size
-            else:
+            if callable(size):  # a number for each iteration, however many there are
+                environment[name] = size(environment.get(self._per[name] or "", 0))
+            elif isinstance(size, tuple):
                 instance = environment.get(self._per[name] or "", 0)
                 environment[name] = size[min(max(instance, 0), len(size) - 1)]
+            else:
+                environment[name] = size
         return environment
 
     def start(self, agent: Agent) -> Position:
@@ -152,6 +155,8 @@ class ControlFlow:
             environment = self.environment(agent, tuple(values))
             if isinstance(operation, ir.Assign):
                 value = evaluate(operation.value, environment)
+                if isinstance(value, int) and abs(value) > NUMBER_MAX:
+                    raise LocalLoopError(f"{agent.name}: {operation.variable} is beyond 62 bits")
                 values[variables.index(operation.variable)] = value
                 frames[-1] = (number, index + 1)
             elif isinstance(operation, ir.Loop):

@@ -71,4 +71,5 @@ def listed(names: Sequence[str], last: str = "and") -> str:
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 error`, `2 errors`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    one = str(number) == "1"  # an open number of a certificate is not asked what it is
+    return f"{number} {noun if one else plural or noun + 's'}"
