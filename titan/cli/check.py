@@ -11,6 +11,7 @@ from titan.cli.output import write
 
 if TYPE_CHECKING:
     from titan.proof.check import Covered
+    from titan.proof.fence_check import CoveredFences
     from titan.proof.run_check import CoveredRun
     from titan.sync.program import SyncProgram
 
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     help="A kernel file; the certificate must be of its sync program.",
 )
 def check(paths: tuple[str, ...], kernel: str | None) -> int:
-    """Check certificates of `titan verify --certificate`, and say what they cover.
+    """Check certificates of `titan verify` and `titan fences`, and say what they cover.
 
     No solver and no engine takes part. The exit code is 0 for proved, 2 for a certificate that is
     refused.
     """
     from titan.proof.check import RefusedError
     from titan.proof.check import check as checked
+    from titan.proof.fence_check import FENCE_HEAD, check_fences
     from titan.proof.run_check import RUN_HEAD, RunRefusedError, check_run
 
     wanted = None if kernel is None else _digests(kernel)
@@ -41,6 +43,9 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             if text.startswith(f"{RUN_HEAD}\n"):
                 run = check_run(text)
                 digest, rendered = run.digest, _run_text(path, run)
+            elif text.startswith(f"{FENCE_HEAD}\n"):
+                fences = check_fences(text)
+                digest, rendered = fences.digest, _fences_text(path, fences)
             else:
                 covered = checked(text)
                 digest, rendered = covered.digest, _text(path, covered)
@@ -86,6 +91,21 @@ def _run_text(path: str, covered: CoveredRun) -> str:
             "the same phase in every order",
             f"  policies  {_readings(covered.program)}",
             f"  not here  {'; '.join(left_out)}",
+            "",
+        ]
+    )
+
+
+def _fences_text(path: str, covered: CoveredFences) -> str:
+    return "\n".join(
+        [
+            f"proved: {path}: the fences of {covered.program.name} for {covered.program.target}",
+            f"  program   sha256 {covered.digest}",
+            f"  shows     without any one of its {covered.fences} fences an interleaving of the "
+            "reference interpreter lacks it",
+            f"  by        {covered.steps} steps",
+            f"  policies  {_readings(covered.program)}",
+            "  not here  that the program needs no more fences: the certificate of its verdict",
             "",
         ]
     )

@@ -36,6 +36,12 @@ STATES_MAX = 2_000_000  # of a search that verifies a new set of fences
     help="With --fix: write to this file and leave the kernel file unchanged.",
 )
 @click.option(
+    "--certificate",
+    metavar="PATH",
+    default=None,
+    help="Write for each fence an interleaving that fails without it, for `titan check`.",
+)
+@click.option(
     "--budget-seconds",
     type=click.FloatRange(0.01, 1e6),
     default=600.0,
@@ -48,6 +54,7 @@ def fences(
     colour: str,
     fixing: bool,
     output: str | None,
+    certificate: str | None,
     budget_seconds: float,
 ) -> int:
     """Show what each proxy fence is for, and where fences are missing or redundant.
@@ -64,6 +71,8 @@ def fences(
 
     if output is not None and not fixing:
         raise click.UsageError("--output goes with --fix")
+    if certificate is not None and (len(files) > 1 or fixing):
+        raise click.UsageError("--certificate takes one file as it stands")
     if output is not None and len(files) > 1:
         raise click.UsageError("--output takes the kernel of one file")
     options = VerifyOptions(states_max=STATES_MAX, seconds_max=budget_seconds, save_traces=None)
@@ -86,6 +95,8 @@ def fences(
             sys.stdout.flush()
     if format_name == "json":
         write(report.as_json(done, errors))
+    if certificate is not None and not any(codes):
+        codes.append(_write_certificates(files[0], certificate, options))
     worst_first = (2, 1, 3, 0)
     return next(code for code in worst_first if code in codes)
 
@@ -125,6 +136,36 @@ def _one(path: str, options: VerifyOptions, fixing: bool, output: str | None) ->
                 raise click.FileError(target, (error.strerror or str(error)).lower()) from None
             written = target
     return FenceReport(path, name, found, fixed, written=written, fixing=fixing)
+
+
+def _write_certificates(path: str, place: str, options: VerifyOptions) -> int:
+    """The certificates of the fences of a file's kernels; 3 where one has none.
+
+    One kernel: to the file `place`; several: into the folder of that name.
+    """
+    from pathlib import Path
+
+    from titan.cli.certificates import programs_of
+    from titan.foundation.atomic import write_text
+    from titan.proof.fence_write import write_fences
+    from titan.proof.open_sizes import NotCoveredError
+
+    programs = programs_of(path, options)
+    code = ExitCode.VERIFIED
+    for number, program in enumerate(programs, 1):
+        name = Path(place)
+        if len(programs) > 1:
+            name /= f"{program.name}-{number}.cert"
+        try:
+            text = write_fences(program)
+        except NotCoveredError as reason:
+            click.echo(f"no certificate of the fences of {program.name}: {reason}", err=True)
+            code = ExitCode.UNDECIDED
+            continue
+        name.parent.mkdir(parents=True, exist_ok=True)
+        write_text(name, text)
+        click.echo(f"certificate: {name}", err=True)
+    return int(code)
 
 
 def _code(item: FenceReport, fixing: bool) -> int:

@@ -30,14 +30,14 @@ NO_TILES = (UNDEFINED, ANY_TILE)
 Group = tuple[int, int]  # a class, and the iteration of its outer loop
 
 
-class Bound(NamedTuple):
+class SizeBound(NamedTuple):
     """An open size: `value`, or any number from there on."""
 
     value: int
     decided: bool
 
 
-Bounds = tuple[tuple[Bound, ...], ...]  # of each open parameter, those of its iterations
+Bounds = tuple[tuple[SizeBound, ...], ...]  # of each open parameter, those of its iterations
 
 
 class Plain(NamedTuple):
@@ -268,7 +268,7 @@ class Representatives:
         for parameter, known in zip(self.open, sizes, strict=True):
             kept = list(known)
             if parameter.per:
-                fresh = Bound(parameter.minimum, False)
+                fresh = SizeBound(parameter.minimum, False)
                 least = min(self._least_read(state, parameter), len(known))
                 kept[:least] = [fresh] * least
                 while kept and kept[-1] == fresh:
@@ -337,7 +337,7 @@ def _bounds(found: Configuration) -> Bounds:
     """Of each size its least value, and whether only groups can make it more."""
     return tuple(
         tuple(
-            Bound(value, all(name[0] == "~" for name, _ in terms))
+            SizeBound(value, all(name[0] == "~" for name, _ in terms))
             for value, terms in map(parts_of, size.known)
         )
         for size in found.sizes
