@@ -9,7 +9,7 @@ race makes every outcome possible. `python -m tests.litmus.amdgpu_suite` writes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.foundation.resources import root
 
@@ -155,6 +155,22 @@ def scoped() -> Iterator[GeneratedTest]:
                 yield shaped("SB", "sc", where, scope)
 
 
+def mixed() -> Iterator[GeneratedTest]:
+    """Shapes of two threads with some of their locations in LDS: two memories, two counters."""
+    for shape in ("MP", "SB", "LB", "S", "R", "2+2W"):
+        for lds in ("x", "y", "xy"):
+            for strength in ("ra", "sc"):
+                for scope in ("workgroup", "agent") if shape in ("MP", "SB") else ("workgroup",):
+                    test = shaped(shape, strength, "group", scope)
+                    locations = tuple(
+                        f"lds {name}" if name[0] in lds else name for name in test.locations
+                    )
+                    yield replace(
+                        test, name=f"{test.name}-lds-{lds}", locations=locations,
+                        comment=f"{test.comment}; in LDS: {lds}",
+                    )  # fmt: skip
+
+
 def guarded(
     name: str, comment: str, locations: tuple[str, ...], writer: tuple[str, ...],
     reader: tuple[str, ...], where: str, verdict: str,
@@ -282,7 +298,7 @@ def sequences() -> Iterator[GeneratedTest]:
 
 def suite() -> list[GeneratedTest]:
     """All tests, each name once."""
-    found = [*classic(), *scoped(), *messages(), *barriers(), *sequences()]
+    found = [*classic(), *scoped(), *mixed(), *messages(), *barriers(), *sequences()]
     assert len({test.name for test in found}) == len(found)
     return found
 

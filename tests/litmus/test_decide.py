@@ -16,8 +16,8 @@ from titan.litmus.language import ast
 from titan.litmus.language.suite import find_tests, read_test
 from titan.litmus.language.text import read_litmus
 from titan.litmus.model.options import ModelOptions
+from titan.litmus.model.unsupported import UnsupportedTest
 from titan.litmus.report import format_decision, format_execution
-from titan.litmus.smt.terms import UnsupportedTest
 
 
 def one(name: str) -> ast.LitmusTest:

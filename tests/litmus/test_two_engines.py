@@ -12,7 +12,7 @@ from tests.sampling import part
 from titan.litmus.decide import decide
 from titan.litmus.enumerate.candidates import TooManyCandidates, admits, allowed
 from titan.litmus.language.printing import format_litmus
-from titan.litmus.smt.terms import UnsupportedTest
+from titan.litmus.model.unsupported import UnsupportedTest
 
 EXAMPLES = {"plain": 300, "proxy": 300, "barrier": 250, "async": 200, "perturbed": 300}
 BUDGET = 3_000

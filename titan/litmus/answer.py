@@ -65,7 +65,7 @@ def answer(entry: SuiteEntry, request: LitmusRequest) -> LitmusAnswer:
     """Decide one file as asked. Raises EnginesDisagree."""
     from titan.litmus.language.condition import LitmusError
     from titan.litmus.language.suite import read_test
-    from titan.litmus.smt.terms import UnsupportedTest
+    from titan.litmus.model.unsupported import UnsupportedTest
 
     expected = entry.expected.under(request.options) if entry.expected is not None else None
     try:

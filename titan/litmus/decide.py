@@ -17,6 +17,9 @@ from titan.foundation.errors import InternalError
 from titan.litmus.enumerate.candidates import TooManyCandidates, admits
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.language.condition import observed_terms
+from titan.litmus.machine.answers import distinct_states
+from titan.litmus.machine.decision import MachinesDisagree, decide_machine
+from titan.litmus.machine.explorer import TooManyStates
 from titan.litmus.model.execution import CandidateExecution
 from titan.litmus.model.options import ModelOptions
 from titan.litmus.smt.question import LitmusQuestion
@@ -25,6 +28,7 @@ from titan.litmus.smt.witness import extract
 
 SOLVER_LOGIC = "QF_LIA"
 STATES_MAX = 256
+MACHINE = "explorer"  # the engine of tests of machine instructions
 
 
 class EnginesDisagree(InternalError):
@@ -82,6 +86,8 @@ def decide(
     """
     started = time.process_time()
     options = options or ModelOptions()
+    if test.dialect.machine is not None:
+        return _explored(test, options, started, recheck)
     question = LitmusQuestion(test, options, unroll)
     allowed: bool | None
     witness = None
@@ -105,6 +111,22 @@ def decide(
     complete = not question.graph.cut
     return LitmusDecision(
         test, options, allowed, complete, witness, seconds, solver, note, rechecked
+    )
+
+
+def _explored(
+    test: LitmusTest, options: ModelOptions, started: float, recheck: bool
+) -> LitmusDecision:
+    """A test of machine instructions: every outcome, by one or both engines of the machine."""
+    try:
+        found = decide_machine(test, recheck=recheck)
+    except TooManyStates as error:
+        return gave_up(test, options, MACHINE, str(error), time.process_time() - started)
+    except MachinesDisagree as error:
+        raise EnginesDisagree(str(error)) from None
+    seconds = time.process_time() - started
+    return LitmusDecision(
+        test, options, found.allowed, True, None, seconds, MACHINE, "", found.rechecked
     )
 
 
@@ -135,8 +157,11 @@ def final_states(
     limit: int = STATES_MAX,
 ) -> list[dict[FinalRegister | FinalMemory, int]]:
     """Every reachable final state of what the condition mentions, sorted; at most `limit`."""
-    question = LitmusQuestion(test, options or ModelOptions(), unroll)
     terms = observed_terms(test.condition)
+    if test.dialect.machine is not None:
+        outcomes = decide_machine(test, recheck=False).outcomes
+        return distinct_states(terms, outcomes)[:limit]
+    question = LitmusQuestion(test, options or ModelOptions(), unroll)
     values = {term: question.term(term) for term in terms}
     stuck = [
         question.graph.undetermined.get((t.thread, t.register), NO)

@@ -56,6 +56,8 @@ def format_decision(
 def _reading(decision: LitmusDecision) -> str:
     if decision.test.dialect is Dialect.PTX:
         return str(decision.options)
+    if decision.test.dialect.machine is not None:
+        return f"instructions of {decision.test.dialect.machine}, every state of its caches"
     return f"{decision.test.dialect}: scopes include each other, a data race is undefined"
 
 

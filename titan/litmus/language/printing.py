@@ -14,6 +14,7 @@ from titan.litmus.language.ast import (
     ThreadPlacement,
 )
 from titan.litmus.language.condition import format_condition
+from titan.litmus.language.machine_steps import MachineStep
 from titan.litmus.language.mnemonics import RELATIONS
 from titan.litmus.model.dialect import Dialect
 
@@ -62,7 +63,7 @@ def _program(test: LitmusTest) -> list[str]:
 
 
 def _place(place: ThreadPlacement, dialect: Dialect) -> str:
-    if dialect is Dialect.AMDGPU:
+    if dialect.amd:
         return format_place(place)
     cluster = f"cluster {place.cluster}," if place.cluster != 1000 + place.cta else ""
     return f"cta {place.cta},{cluster}gpu {place.gpu}"
@@ -70,7 +71,7 @@ def _place(place: ThreadPlacement, dialect: Dialect) -> str:
 
 def _location(location: Location, dialect: Dialect) -> str:
     home = f" @ {_place(location.home, dialect)}" if location.home is not None else ""
-    if location.home is not None and dialect is Dialect.AMDGPU:
+    if location.home is not None and dialect.amd:
         return f"lds {location.name} = {location.initial}{home.replace('wave 0,', '')}"
     if location.alias_of is not None:
         return f"{location.name} @ {location.proxy} aliases {location.alias_of}"
@@ -82,6 +83,8 @@ def _location(location: Location, dialect: Dialect) -> str:
 
 def format_instruction(instruction: ast.LitmusInstruction, dialect: Dialect = Dialect.PTX) -> str:
     """One instruction as the text format spells it."""
+    if isinstance(instruction, MachineStep):
+        return instruction.text
     if dialect is Dialect.AMDGPU:
         own = format_amdgpu(instruction)
         if own is not None:

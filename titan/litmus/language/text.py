@@ -50,6 +50,7 @@ from titan.litmus.language.ast import (
 )
 from titan.litmus.language.condition import ConditionReader, LitmusError
 from titan.litmus.language.limits import check_limits, check_program
+from titan.litmus.language.machine_steps import MachineStep, StepForm, misplaced, read_step
 from titan.litmus.language.mnemonics import InstructionError, read_instruction
 from titan.litmus.model.dialect import Dialect
 
@@ -135,7 +136,7 @@ class _Reader:
         condition = self._condition(threads, last.end(), len(self.text))
         self._check_declared(threads)
         self._check_clusters(threads)
-        if self.dialect is Dialect.AMDGPU:
+        if self.dialect.amd:
             self._check_lds(threads, self._homed(threads))
         return LitmusTest(
             header.group(2),
@@ -186,7 +187,7 @@ class _Reader:
         kind, name, value, place = match.groups()
         if name in self.locations:
             raise LitmusError(f"location `{name}` is declared twice", span)
-        amd = self.dialect is Dialect.AMDGPU
+        amd = self.dialect.amd
         if kind in (("shared", "mbarrier") if amd else ("lds",)):
             raise LitmusError(f"{self.dialect} has no `{kind}`", span)
         home = None
@@ -229,7 +230,7 @@ class _Reader:
         A place that names only a CTA takes the cluster and the device of a thread that runs there.
         """
         result = []
-        amd = self.dialect is Dialect.AMDGPU
+        amd = self.dialect.amd
         for location in self.locations.values():
             home = location.home
             if home is not None:
@@ -318,12 +319,14 @@ class _Reader:
             raise LitmusError(str(error), span) from None
 
     def _spelled(self, text: str) -> LitmusInstruction:
+        if self.dialect.machine is not None:
+            return read_step(text, self.dialect.machine)
         amd = self.dialect is Dialect.AMDGPU
         return amdgpu.read_amdgpu(text) if amd else read_instruction(text)
 
     def _placed(self, text: str, number: int, span: Span) -> ThreadPlacement:
         """A place as the dialect names it; `number`: of the thread."""
-        if self.dialect is not Dialect.AMDGPU:
+        if not self.dialect.amd:
             return _placement(text)
         try:
             return amdgpu.read_place(text, number)
@@ -334,8 +337,9 @@ class _Reader:
 
     def _scopes(self, threads: list[LitmusThread], start: int, end: int) -> list[LitmusThread]:
         names = {thread.name: number for number, thread in enumerate(threads)}
-        if self.dialect is Dialect.AMDGPU:
-            raise self.fail("AMDGPU tests name places in the heads of the columns", start, end)
+        if self.dialect.amd:
+            message = f"{self.dialect} tests name places in the heads of the columns"
+            raise self.fail(message, start, end)
         counters = {"gpu": -1, "cluster": -1, "cta": -1}
         stack: list[dict[str, int]] = []
         placed: dict[str, ThreadPlacement] = {}
@@ -379,6 +383,10 @@ class _Reader:
                     if homes[name] not in (None, thread.placement.group):
                         message = f"`{name}` is in the LDS of another work-group"
                         raise LitmusError(message, instruction.span)
+                if isinstance(instruction, MachineStep):
+                    wrong = misplaced(instruction, {n for n in homes if homes[n] is not None})
+                    if wrong is not None:
+                        raise LitmusError(wrong, instruction.span)
 
     def _check_clusters(self, threads: list[LitmusThread]) -> None:
         """A CTA is in one cluster, a work-group on one XCD, whichever thread names it."""
@@ -389,7 +397,7 @@ class _Reader:
             known = clusters.setdefault((place.gpu, place.cta), place.cluster)
             if known != place.cluster:
                 message = f"cta {place.cta} of gpu {place.gpu} is in two clusters"
-                if self.dialect is Dialect.AMDGPU:
+                if self.dialect.amd:
                     message = f"wg {place.cta} of agent {place.gpu} is on two xcds"
                 raise LitmusError(message, span or self.source.span(0, 3))
 
@@ -400,6 +408,11 @@ class _Reader:
     def _check_declared(self, threads: list[LitmusThread]) -> None:
         for thread in threads:
             labels = {i.name for i in thread.instructions if isinstance(i, Label)}
+            labels |= {
+                i.target
+                for i in thread.instructions
+                if isinstance(i, MachineStep) and i.form is StepForm.LABEL
+            }
             for instruction in thread.instructions:
                 for name in named_locations(instruction):
                     if name not in self.locations:
@@ -411,8 +424,18 @@ class _Reader:
                 for name in named_locations(instruction):
                     if self.locations[name].is_mbarrier and name not in barriers:
                         raise LitmusError(f"`{name}` is an mbarrier, not data", instruction.span)
-                if isinstance(instruction, Branch) and instruction.target not in labels:
-                    raise LitmusError(f"unknown label `{instruction.target}`", instruction.span)
+                target = _jump(instruction)
+                if target is not None and target not in labels:
+                    raise LitmusError(f"unknown label `{target}`", instruction.span)
+
+
+def _jump(instruction: LitmusInstruction) -> str | None:
+    """The label that an instruction may jump to."""
+    if isinstance(instruction, Branch):
+        return instruction.target
+    if isinstance(instruction, MachineStep) and instruction.form is StepForm.BRANCH:
+        return instruction.target
+    return None
 
 
 def _placement(text: str) -> ThreadPlacement:
@@ -428,7 +451,7 @@ def named_locations(instruction: LitmusInstruction) -> list[str]:
         names = [*instruction.destinations, instruction.source, instruction.tensormap]
     for field_name in ("location", "source", "destination"):
         is_register = field_name == "destination" and isinstance(
-            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign
+            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | MachineStep
         )
         if not is_register and isinstance(getattr(instruction, field_name, None), str):
             names.append(getattr(instruction, field_name))
@@ -458,6 +481,8 @@ def defined_registers(thread: LitmusThread) -> list[str]:
     """Registers that a thread starts with or assigns."""
     names = [name for name, _ in thread.registers]
     for instruction in thread.instructions:
-        if isinstance(instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign):
+        if isinstance(
+            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | MachineStep
+        ):
             names += [instruction.destination] if instruction.destination is not None else []
     return list(dict.fromkeys(names))

@@ -2,8 +2,9 @@
 
 `PTX` is the PTX memory model with proxies. `AMDGPU` is the source model of AMD devices: scoped
 C++ atomics as the LLVM AMDGPU memory model has them (scopes are inclusive, a data race makes every
-outcome possible). The models share their events and relations; a table says which rules the one
-has and the other lacks.
+outcome possible). `GFX90A`, `GFX942` and `GFX950` are tests of machine instructions, which are
+explored and not decided by axioms. The source models share their events and relations; a table says
+which rules the one has and the other lacks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,19 @@ class Dialect(StrEnum):
 
     PTX = "PTX"
     AMDGPU = "AMDGPU"
+    GFX90A = "GFX90A"
+    GFX942 = "GFX942"
+    GFX950 = "GFX950"
+
+    @property
+    def machine(self) -> str | None:
+        """The target whose instructions the test consists of; None for a source test."""
+        return self.value.lower() if self.value.startswith("GFX") else None
+
+    @property
+    def amd(self) -> bool:
+        """Whether places are those of AMD devices."""
+        return self is not Dialect.PTX
 
 
 # Rules of `mutants` that a dialect does not have.
@@ -40,4 +54,4 @@ ABSENT: dict[Dialect, frozenset[str]] = {
 
 def in_force(rule: str, dialect: Dialect) -> bool:
     """Whether a dialect has a rule at all."""
-    return rule not in ABSENT[dialect]
+    return rule not in ABSENT.get(dialect, frozenset())

@@ -183,7 +183,7 @@ def verdict_of(test: LitmusTest, unroll: int = 2) -> ModelVerdict | None:
     """What the model allows, by reading; None for a test that it does not decide."""
     from titan.litmus.decide import STATES_MAX, decide, final_states
     from titan.litmus.model.options import FenceRule, ModelOptions, WarPolicy
-    from titan.litmus.smt.terms import UnsupportedTest
+    from titan.litmus.model.unsupported import UnsupportedTest
 
     terms = _terms(test)
     parts = (test.condition,) + ((test.filter,) if test.filter is not None else ())

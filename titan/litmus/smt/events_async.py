@@ -14,8 +14,9 @@ from pysmt.shortcuts import BOOL, INT, Int, Symbol
 
 from titan.litmus.language import ast
 from titan.litmus.language.ast import GroupKind, Proxy, Scope, Semantics
+from titan.litmus.model.unsupported import UnsupportedTest
 from titan.litmus.smt.event import EventKind, LitmusEvent, SymbolicState
-from titan.litmus.smt.terms import UnsupportedTest, arithmetic, choose
+from titan.litmus.smt.terms import arithmetic, choose
 from titan.litmus.smt.thread_events import ThreadEvents
 
 

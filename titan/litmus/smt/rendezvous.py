@@ -17,11 +17,11 @@ from pysmt.fnode import FNode
 from pysmt.shortcuts import INT, Int, Plus, Symbol
 
 from titan.litmus.language.ast import Barrier, MbarrierWait
+from titan.litmus.model.unsupported import UnsupportedTest
 from titan.litmus.smt.events import EventGraph, EventKind, LitmusEvent
 from titan.litmus.smt.terms import (
     NO,
     YES,
-    UnsupportedTest,
     all_of,
     any_of,
     both,

@@ -23,7 +23,7 @@ from pysmt.shortcuts import (
     Times,
 )
 
-from titan.foundation.errors import Refusal
+from titan.litmus.model.unsupported import UnsupportedTest
 
 YES = TRUE()
 NO = FALSE()
@@ -90,10 +90,6 @@ def compare(left: FNode, relation: str, right: FNode) -> FNode:
     if relation == "!=":
         return Not(Equals(left, right))
     return {"<": LT, "<=": LE, ">": GT, ">=": GE}[relation](left, right)
-
-
-class UnsupportedTest(Refusal):
-    """A construct that the format can express but no engine decides; never rounded to a verdict."""
 
 
 def arithmetic(operation: str, operands: list[FNode]) -> FNode:
