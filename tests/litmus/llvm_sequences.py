@@ -44,7 +44,8 @@ _WATCHED = ("global_", "ds_", "buffer_", "s_waitcnt", "flat_")
 def module() -> str:
     """LLVM IR with a kernel for each row."""
     functions = "\n".join(_function(number, row) for number, row in enumerate(ROWS))
-    return f'{functions}\nattributes #0 = {{ nounwind "amdgpu-flat-work-group-size"="1,1024" }}\n!0 = !{{}}\n'  # noqa: E501
+    attributes = 'attributes #0 = { nounwind "amdgpu-flat-work-group-size"="1,1024" }'
+    return f"{functions}\n{attributes}\n!0 = !{{}}\n"
 
 
 def _function(number: int, row: Row) -> str:

@@ -32,7 +32,7 @@ from titan.litmus.render.kernel import Rendering, render
 from titan.litmus.render.outcomes import outcomes_of, verdict_of
 from titan.litmus.render.refusal import NotRenderable
 
-SUITE = root("litmus")
+SUITE, AMD = root("litmus"), ("amdgpu", "cdna")
 MARK = re.compile(r"^(.*?) *// titan (\d+) (\d+)$")
 SAMPLE = (
     "classic/MP+fence.acq_rel",
@@ -63,7 +63,7 @@ needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 @cache
 def suite() -> dict[Path, Rendering | NotRenderable]:
     found: dict[Path, Rendering | NotRenderable] = {}
-    for entry in find_tests(sorted(p for p in SUITE.glob("*/") if p.name != "amdgpu")):
+    for entry in find_tests(sorted(p for p in SUITE.glob("*/") if p.name not in AMD)):
         try:
             found[entry.path] = render(read_test(entry.path))
         except NotRenderable as error:

@@ -35,6 +35,7 @@ from titan.litmus.language.ast import (
 from titan.litmus.language.condition import mentions_race
 from titan.litmus.model.execution import CandidateExecution
 from titan.litmus.model.options import ModelOptions
+from titan.litmus.model.unsupported import UnsupportedTest
 
 
 class TooManyCandidates(Refusal):
@@ -139,6 +140,8 @@ class Enumeration:
         budget: int = 2_000_000,
         guide: CandidateExecution | None = None,
     ) -> None:
+        if test.dialect.machine is not None:
+            raise UnsupportedTest("instructions of a machine are explored, not enumerated")
         self.test = test
         self.options = options or ModelOptions()
         self.rounds = rounds

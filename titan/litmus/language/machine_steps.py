@@ -40,7 +40,7 @@ LDS = (StepForm.LDS_READ, StepForm.LDS_WRITE, StepForm.LDS_ATOMIC)
 
 
 @dataclass(frozen=True, slots=True)
-class MachineStep(LitmusInstruction):
+class CdnaStep(LitmusInstruction):
     """`location` is in global memory or LDS as the form says; a copy has a source, too.
 
     `levels` of an invalidation are the caches that it empties: `cu`, `xcd`, `agent`.
@@ -84,11 +84,11 @@ _GFX90A_ONLY = {
 }
 
 
-def read_step(text: str, target: str) -> MachineStep:
+def read_step(text: str, target: str) -> CdnaStep:
     """The instruction that `text` spells for a target. Raises InstructionError."""
     text = " ".join(text.split())
     if text.endswith(":"):
-        return MachineStep(StepForm.LABEL, text, target=name_of(text[:-1].strip()))
+        return CdnaStep(StepForm.LABEL, text, target=name_of(text[:-1].strip()))
     head, _, rest = text.partition(" ")
     if head == "s_waitcnt":
         return _wait(text, rest)
@@ -101,36 +101,36 @@ def read_step(text: str, target: str) -> MachineStep:
     if head in ("buffer_wbl2", "buffer_inv", *_GFX90A_ONLY):
         return _cache(text, head, bits, target)
     if head == "s_barrier":
-        return MachineStep(StepForm.BARRIER, text)
+        return CdnaStep(StepForm.BARRIER, text)
     if head[1:] in RELATIONS and head[0] == "b":
         left, right, goal = _take(text, operands, 3)
-        return MachineStep(
+        return CdnaStep(
             StepForm.BRANCH, text, operands=(operand_of(left), operand_of(right)),
             target=name_of(goal), relation=RELATIONS[head[1:]],
         )  # fmt: skip
     return _access(text, head, operands, bits, target)
 
 
-def _access(text: str, head: str, operands: list[str], bits: list[str], target: str) -> MachineStep:
+def _access(text: str, head: str, operands: list[str], bits: list[str], target: str) -> CdnaStep:
     reach = _reach(bits, target)
     if head in ("global_load_dword", "s_load_dword", "ds_read_b32"):
         destination, location = _take(text, operands, 2)
         form = StepForm(head)
-        return MachineStep(form, text, name_of(destination), name_of(location), reach=reach)
+        return CdnaStep(form, text, name_of(destination), name_of(location), reach=reach)
     if head in ("global_store_dword", "ds_write_b32"):
         location, value = _take(text, operands, 2)
         form = StepForm(head)
-        return MachineStep(
+        return CdnaStep(
             form, text, None, name_of(location), operands=(operand_of(value),), reach=reach
         )
     if head == "global_load_lds_dword":
         destination, source = _take(text, operands, 2)
-        return MachineStep(
+        return CdnaStep(
             StepForm.COPY, text, None, name_of(destination), name_of(source), reach=reach
         )
     if head == "v_mov_b32":
         destination, value = _take(text, operands, 2)
-        return MachineStep(
+        return CdnaStep(
             StepForm.ASSIGN, text, name_of(destination), operation="mov",
             operands=(operand_of(value),),
         )  # fmt: skip
@@ -139,7 +139,7 @@ def _access(text: str, head: str, operands: list[str], bits: list[str], target: 
     if operation is None or not (lds or head.startswith("global_atomic_")):
         raise InstructionError(f"unknown machine instruction `{head}`")
     destination, location, *values = _take(text, operands, 4 if operation == "cas" else 3)
-    return MachineStep(
+    return CdnaStep(
         StepForm.LDS_ATOMIC if lds else StepForm.ATOMIC, text, name_of(destination),
         name_of(location), operation=operation, operands=tuple(operand_of(v) for v in values),
         reach=Scope.SYS if "sc1" in bits else Scope.GPU,
@@ -152,7 +152,7 @@ def _take(text: str, operands: list[str], count: int) -> list[str]:
     return operands
 
 
-def _wait(text: str, rest: str) -> MachineStep:
+def _wait(text: str, rest: str) -> CdnaStep:
     found = dict(_COUNTER.findall(rest))
     if not found or _COUNTER.sub("", rest).replace("&", "").strip():
         raise InstructionError(f"`{text}` waits for vmcnt(N), lgkmcnt(N) or both")
@@ -160,9 +160,7 @@ def _wait(text: str, rest: str) -> MachineStep:
     for name, count in counts.items():
         if count > _MAXIMA[name]:
             raise InstructionError(f"{name} counts to {_MAXIMA[name]} here, not {count}")
-    return MachineStep(
-        StepForm.WAIT, text, vmcnt=counts.get("vmcnt"), lgkmcnt=counts.get("lgkmcnt")
-    )
+    return CdnaStep(StepForm.WAIT, text, vmcnt=counts.get("vmcnt"), lgkmcnt=counts.get("lgkmcnt"))
 
 
 def _check_bits(text: str, head: str, bits: list[str], target: str) -> None:
@@ -182,21 +180,21 @@ def _reach(bits: list[str], target: str) -> Scope:
     return Scope.CTA
 
 
-def _cache(text: str, head: str, bits: list[str], target: str) -> MachineStep:
+def _cache(text: str, head: str, bits: list[str], target: str) -> CdnaStep:
     old = target == "gfx90a"
     if head in _GFX90A_ONLY or (old and head == "buffer_inv"):
         if not old or head == "buffer_inv":
             raise InstructionError(f"{target} has no `{head}`")
         form, reach, levels = _GFX90A_ONLY[head]
-        return MachineStep(form, text, reach=reach, levels=levels)
+        return CdnaStep(form, text, reach=reach, levels=levels)
     if head == "buffer_wbl2":
         reach = Scope.SYS if old else _reach(bits, target)
-        return MachineStep(StepForm.WRITE_BACK, text, reach=reach)
+        return CdnaStep(StepForm.WRITE_BACK, text, reach=reach)
     reach = _reach(bits, target)
-    return MachineStep(StepForm.INVALIDATE, text, reach=reach, levels=_EMPTIED[reach])
+    return CdnaStep(StepForm.INVALIDATE, text, reach=reach, levels=_EMPTIED[reach])
 
 
-def misplaced(step: MachineStep, lds: set[str]) -> str | None:
+def misplaced(step: CdnaStep, lds: set[str]) -> str | None:
     """Why the locations are in the wrong memory for the instruction; None if they are not."""
     wanted = step.form in LDS or step.form is StepForm.COPY
     if step.location is not None and (step.location in lds) != wanted:

@@ -14,7 +14,7 @@ from titan.litmus.language.ast import (
     ThreadPlacement,
 )
 from titan.litmus.language.condition import format_condition
-from titan.litmus.language.machine_steps import MachineStep
+from titan.litmus.language.machine_steps import CdnaStep
 from titan.litmus.language.mnemonics import RELATIONS
 from titan.litmus.model.dialect import Dialect
 
@@ -83,7 +83,7 @@ def _location(location: Location, dialect: Dialect) -> str:
 
 def format_instruction(instruction: ast.LitmusInstruction, dialect: Dialect = Dialect.PTX) -> str:
     """One instruction as the text format spells it."""
-    if isinstance(instruction, MachineStep):
+    if isinstance(instruction, CdnaStep):
         return instruction.text
     if dialect is Dialect.AMDGPU:
         own = format_amdgpu(instruction)

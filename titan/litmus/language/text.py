@@ -50,7 +50,7 @@ from titan.litmus.language.ast import (
 )
 from titan.litmus.language.condition import ConditionReader, LitmusError
 from titan.litmus.language.limits import check_limits, check_program
-from titan.litmus.language.machine_steps import MachineStep, StepForm, misplaced, read_step
+from titan.litmus.language.machine_steps import CdnaStep, StepForm, misplaced, read_step
 from titan.litmus.language.mnemonics import InstructionError, read_instruction
 from titan.litmus.model.dialect import Dialect
 
@@ -383,7 +383,7 @@ class _Reader:
                     if homes[name] not in (None, thread.placement.group):
                         message = f"`{name}` is in the LDS of another work-group"
                         raise LitmusError(message, instruction.span)
-                if isinstance(instruction, MachineStep):
+                if isinstance(instruction, CdnaStep):
                     wrong = misplaced(instruction, {n for n in homes if homes[n] is not None})
                     if wrong is not None:
                         raise LitmusError(wrong, instruction.span)
@@ -411,7 +411,7 @@ class _Reader:
             labels |= {
                 i.target
                 for i in thread.instructions
-                if isinstance(i, MachineStep) and i.form is StepForm.LABEL
+                if isinstance(i, CdnaStep) and i.form is StepForm.LABEL
             }
             for instruction in thread.instructions:
                 for name in named_locations(instruction):
@@ -433,7 +433,7 @@ def _jump(instruction: LitmusInstruction) -> str | None:
     """The label that an instruction may jump to."""
     if isinstance(instruction, Branch):
         return instruction.target
-    if isinstance(instruction, MachineStep) and instruction.form is StepForm.BRANCH:
+    if isinstance(instruction, CdnaStep) and instruction.form is StepForm.BRANCH:
         return instruction.target
     return None
 
@@ -451,7 +451,7 @@ def named_locations(instruction: LitmusInstruction) -> list[str]:
         names = [*instruction.destinations, instruction.source, instruction.tensormap]
     for field_name in ("location", "source", "destination"):
         is_register = field_name == "destination" and isinstance(
-            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | MachineStep
+            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | CdnaStep
         )
         if not is_register and isinstance(getattr(instruction, field_name, None), str):
             names.append(getattr(instruction, field_name))
@@ -481,8 +481,6 @@ def defined_registers(thread: LitmusThread) -> list[str]:
     """Registers that a thread starts with or assigns."""
     names = [name for name, _ in thread.registers]
     for instruction in thread.instructions:
-        if isinstance(
-            instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | MachineStep
-        ):
+        if isinstance(instruction, Load | Atomic | MatrixRead | MbarrierWait | Assign | CdnaStep):
             names += [instruction.destination] if instruction.destination is not None else []
     return list(dict.fromkeys(names))

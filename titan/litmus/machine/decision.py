@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from titan.foundation.errors import InternalError
 from titan.litmus.language.ast import LitmusTest, Register
-from titan.litmus.language.machine_steps import LDS, VECTOR, MachineStep, StepForm
+from titan.litmus.language.machine_steps import LDS, VECTOR, CdnaStep, StepForm
 from titan.litmus.machine.answers import reaches
 from titan.litmus.machine.explorer import MachineExplorer, Outcome, TooManyStates
 from titan.litmus.machine.lines import LineMachine
@@ -58,7 +58,7 @@ def program_of(test: LitmusTest) -> MachineProgram:
         raise UnsupportedTest("two threads of one wave have one list of machine instructions")
     waves = []
     for thread in test.threads:
-        steps = tuple(i for i in thread.instructions if isinstance(i, MachineStep))
+        steps = tuple(i for i in thread.instructions if isinstance(i, CdnaStep))
         _check(steps)
         named = tuple(_named(step, thread.name) for step in steps)
         registers = tuple((f"{thread.name}_{name}", value) for name, value in thread.registers)
@@ -73,7 +73,7 @@ def program_of(test: LitmusTest) -> MachineProgram:
     )
 
 
-def _named(step: MachineStep, thread: str) -> MachineStep:
+def _named(step: CdnaStep, thread: str) -> CdnaStep:
     """The instruction with registers that no other wave has."""
     destination = None if step.destination is None else f"{thread}_{step.destination}"
     operands = tuple(
@@ -82,7 +82,7 @@ def _named(step: MachineStep, thread: str) -> MachineStep:
     return replace(step, destination=destination, operands=operands)
 
 
-def _check(steps: tuple[MachineStep, ...]) -> None:
+def _check(steps: tuple[CdnaStep, ...]) -> None:
     labels = {s.target: n for n, s in enumerate(steps) if s.form is StepForm.LABEL}
     pending: dict[str, str] = {}
     for number, step in enumerate(steps):

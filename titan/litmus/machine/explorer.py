@@ -25,9 +25,9 @@ from itertools import combinations, pairwise
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Reason
 from titan.litmus.language.ast import Operand, Scope
-from titan.litmus.language.machine_steps import LDS, VECTOR, MachineStep, StepForm
+from titan.litmus.language.machine_steps import LDS, VECTOR, CdnaStep, StepForm
 from titan.litmus.machine.program import MachineProgram, Node
-from titan.litmus.machine.state import Flight, MachineState, WaveState, WriteId
+from titan.litmus.machine.state import CountedOperation, MachineState, WaveState, WriteId
 
 STATES_MAX = 200_000
 Outcome = tuple[tuple[tuple[str, str, int], ...], tuple[tuple[str, int], ...]]
@@ -115,7 +115,7 @@ class MachineExplorer:
         yield from self._barriers(state)
         yield from self._propagate(state)
 
-    def _step(self, state: MachineState, number: int) -> MachineStep | None:
+    def _step(self, state: MachineState, number: int) -> CdnaStep | None:
         at = state.waves[number].at
         return self.codes[number][at] if at < len(self.codes[number]) else None
 
@@ -148,7 +148,7 @@ class MachineExplorer:
             if after is not None:
                 yield after
 
-    def _issued(self, state: MachineState, number: int, step: MachineStep) -> MachineState | None:
+    def _issued(self, state: MachineState, number: int, step: CdnaStep) -> MachineState | None:
         after = state.copy()
         wave = after.waves[number]
         token = (number, wave.at)
@@ -169,12 +169,14 @@ class MachineExplorer:
                 cu = self.paths[number][0]
                 names = after.names if cu in self.parents else ()
                 awaited = tuple(w for name in names for w, _ in after.held(cu, name))
-                wave.vector.append(Flight(token, None, False, 0, awaited=awaited))
+                wave.vector.append(CountedOperation(token, None, False, 0, awaited=awaited))
             case StepForm.SCALAR:
-                wave.local.append(Flight(token, step.destination, False, 0))
+                wave.local.append(CountedOperation(token, step.destination, False, 0))
             case _ if step.form in LDS:
                 operands = tuple(_value(wave, operand) for operand in step.operands)
-                wave.local.append(Flight(token, step.destination, False, 0, operands=operands))
+                wave.local.append(
+                    CountedOperation(token, step.destination, False, 0, operands=operands)
+                )
             case _ if step.form in VECTOR:
                 return self._vector(after, number, step, token)
         return after
@@ -182,7 +184,7 @@ class MachineExplorer:
     # Vector memory ------------------------------------------------------------------------
 
     def _vector(
-        self, after: MachineState, number: int, step: MachineStep, token: WriteId
+        self, after: MachineState, number: int, step: CdnaStep, token: WriteId
     ) -> MachineState | None:
         wave, cu = after.waves[number], self.paths[number][0]
         name = step.source or step.location
@@ -196,12 +198,12 @@ class MachineExplorer:
             after.bounds[(cu, name)] = token
             after.limit(name, queue, token)
             done = cu not in self.parents
-            wave.vector.append(Flight(token, None, done, 0))
+            wave.vector.append(CountedOperation(token, None, done, 0))
             return after
         after.queues[(cu, name)] = (*queue, token)
         bound = after.bounds.get((cu, name), after.first)
         destination = None if step.form is StepForm.COPY else step.destination
-        wave.vector.append(Flight(token, destination, False, 0, bound, operands=operands))
+        wave.vector.append(CountedOperation(token, destination, False, 0, bound, operands=operands))
         return after
 
     def _form(self, token: WriteId) -> StepForm:
@@ -234,7 +236,7 @@ class MachineExplorer:
                     break  # LDS operations of a wave are performed in order
 
     def _take(
-        self, state: MachineState, number: int, place: int, step: MachineStep
+        self, state: MachineState, number: int, place: int, step: CdnaStep
     ) -> Iterator[MachineState]:
         """A load takes its value, an atomic is performed, at the level of its reach."""
         path = self.paths[number]
@@ -295,7 +297,7 @@ class MachineExplorer:
             held_below |= {w for w, _ in state.orders.get((node, name), ())}
 
     def _perform(
-        self, state: MachineState, number: int, place: int, step: MachineStep, depth: int
+        self, state: MachineState, number: int, place: int, step: CdnaStep, depth: int
     ) -> MachineState:
         """An atomic, behind what its own caches hold of the location."""
         path = self.paths[number]
@@ -372,7 +374,7 @@ class MachineExplorer:
             self._arrived(state, write, upper)
 
     def _write_back(
-        self, state: MachineState, number: int, place: int, step: MachineStep
+        self, state: MachineState, number: int, place: int, step: CdnaStep
     ) -> Iterator[MachineState]:
         path = self.paths[number]
         flight = state.waves[number].vector[place]
@@ -388,7 +390,7 @@ class MachineExplorer:
         record[place] = record[place].finished(0)
         yield after
 
-    def _invalidate(self, state: MachineState, number: int, step: MachineStep) -> None:
+    def _invalidate(self, state: MachineState, number: int, step: CdnaStep) -> None:
         """Lines of these caches are fetched again from the level above; what they hold stays."""
         path, levels = self.paths[number], self.program.levels()
         for name in state.names:
@@ -409,9 +411,7 @@ class MachineExplorer:
 
     # LDS, scalar loads, waits and barriers ------------------------------------------------
 
-    def _local(
-        self, state: MachineState, number: int, place: int, step: MachineStep
-    ) -> MachineState:
+    def _local(self, state: MachineState, number: int, place: int, step: CdnaStep) -> MachineState:
         after = state.copy()
         assert step.location is not None
         flight = after.waves[number].local[place]
@@ -425,7 +425,7 @@ class MachineExplorer:
         return after
 
     def _scalar(
-        self, state: MachineState, number: int, place: int, step: MachineStep
+        self, state: MachineState, number: int, place: int, step: CdnaStep
     ) -> Iterator[MachineState]:
         """A scalar load sees any write that its caches do not know to be overwritten."""
         path = self.paths[number]
@@ -437,7 +437,7 @@ class MachineExplorer:
             record[place] = record[place].finished(value)
             yield after
 
-    def _wait(self, state: MachineState, number: int, step: MachineStep) -> Iterator[MachineState]:
+    def _wait(self, state: MachineState, number: int, step: CdnaStep) -> Iterator[MachineState]:
         wave = state.waves[number]
         vector = 0 if step.vmcnt is None else max(0, len(wave.vector) - step.vmcnt)
         if not all(flight.done for flight in wave.vector[:vector]):
@@ -467,7 +467,7 @@ class MachineExplorer:
 
 
 def _retirements(
-    code: tuple[MachineStep, ...], local: list[Flight], need: int
+    code: tuple[CdnaStep, ...], local: list[CountedOperation], need: int
 ) -> Iterator[frozenset[int]]:
     """Which operations may be the ones that lgkmcnt has counted down: LDS ones in order."""
     done = [n for n, flight in enumerate(local) if flight.done]
@@ -483,7 +483,7 @@ def _resolved(state: MachineState, number: int, names: tuple[str, ...]) -> Itera
     yield state
     wave = state.waves[number]
     for queue in ("vector", "local"):
-        flights: list[Flight] = getattr(wave, queue)
+        flights: list[CountedOperation] = getattr(wave, queue)
         for n, flight in enumerate(flights):
             if flight.register in names and all(f.done for f in flights[: n + 1]):
                 after = state.copy()
@@ -494,7 +494,7 @@ def _resolved(state: MachineState, number: int, names: tuple[str, ...]) -> Itera
                 yield after
 
 
-def _registers(step: MachineStep) -> tuple[str, ...]:
+def _registers(step: CdnaStep) -> tuple[str, ...]:
     return tuple(operand.name for operand in step.operands if not isinstance(operand, int))
 
 

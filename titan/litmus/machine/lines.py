@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from titan.litmus.language.ast import Operand
-from titan.litmus.language.machine_steps import MachineStep, StepForm
+from titan.litmus.language.machine_steps import CdnaStep, StepForm
 from titan.litmus.machine.explorer import Outcome, TooManyStates
 from titan.litmus.machine.program import MachineProgram, Node
 
@@ -146,7 +146,7 @@ class LineMachine:
                 self._clean(after, node, name)
                 yield after
 
-    def _execute(self, board: _Board, n: int, step: MachineStep) -> Iterator[_Board]:
+    def _execute(self, board: _Board, n: int, step: CdnaStep) -> Iterator[_Board]:
         if step.form is StepForm.WAIT:
             yield from self._wait(board, n, step)
             return
@@ -184,7 +184,7 @@ class LineMachine:
             del board.lines[key]
 
     def _enter(
-        self, board: _Board, n: int, step: MachineStep, token: Token, inputs: tuple[int, ...]
+        self, board: _Board, n: int, step: CdnaStep, token: Token, inputs: tuple[int, ...]
     ) -> Iterator[_Board]:
         """An access leaves for its CU's L1: it hits there, or goes on its way to L2."""
         cu = self.path[n][0]
@@ -218,7 +218,7 @@ class LineMachine:
         board.vector[n].append(_Pending(token, inputs))
         yield board
 
-    def _at(self, token: Token) -> MachineStep:
+    def _at(self, token: Token) -> CdnaStep:
         return self.code[token[0]][token[1]]
 
     def _serve(self, board: _Board, n: int) -> Iterator[_Board]:
@@ -253,7 +253,7 @@ class LineMachine:
         )
 
     def _arrive(
-        self, board: _Board, n: int, place: int, step: MachineStep, name: str
+        self, board: _Board, n: int, place: int, step: CdnaStep, name: str
     ) -> Iterator[_Board]:
         """The first of a way leaves it, and is served at the level of its reach."""
         path = self.path[n]
@@ -288,7 +288,7 @@ class LineMachine:
         yield from self._load(after, n, place, step, name, max(depth, min(1, len(path) - 1)))
 
     def _load(
-        self, board: _Board, n: int, place: int, step: MachineStep, name: str, depth: int
+        self, board: _Board, n: int, place: int, step: CdnaStep, name: str, depth: int
     ) -> Iterator[_Board]:
         """The value of the first line on the way up; a clean one may have been dropped before."""
         path = self.path[n]
@@ -389,7 +389,7 @@ class LineMachine:
                   if x == name and node in self.path[n]}  # fmt: skip
         return found
 
-    def _wait(self, board: _Board, n: int, step: MachineStep) -> Iterator[_Board]:
+    def _wait(self, board: _Board, n: int, step: CdnaStep) -> Iterator[_Board]:
         surplus = [
             0 if allowed is None else max(0, len(queue) - allowed)
             for queue, allowed in (

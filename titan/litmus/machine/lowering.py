@@ -18,7 +18,7 @@ from titan.litmus.language.machine_steps import (
     LDS,
     LDS_ATOMIC_NAMES,
     VECTOR,
-    MachineStep,
+    CdnaStep,
     StepForm,
     read_step,
 )
@@ -72,7 +72,7 @@ def _fine(test: LitmusTest) -> frozenset[str]:
 
 
 def _wave(lower: _Lowering, threads: tuple[LitmusThread, ...]) -> MachineWave:
-    steps: list[MachineStep] = []
+    steps: list[CdnaStep] = []
     registers: list[tuple[str, int]] = []
     for thread in threads:
         steps += lower.thread(thread)
@@ -88,7 +88,7 @@ class _Lowering:
     def __init__(self, target: str, lds: set[str], edit: Edit) -> None:
         self.target, self.lds, self.edit = target, lds, edit
 
-    def thread(self, thread: LitmusThread) -> list[MachineStep]:
+    def thread(self, thread: LitmusThread) -> list[CdnaStep]:
         """Its instructions; registers and labels carry the name of the thread."""
         prefix = f"{thread.name}_"
         labels = {i.name: n for n, i in enumerate(thread.instructions) if isinstance(i, ast.Label)}
@@ -147,7 +147,7 @@ class _Lowering:
         return [new for text in texts for new in self.edit(role, text)]
 
 
-def _waited(steps: list[MachineStep]) -> Iterator[MachineStep]:
+def _waited(steps: list[CdnaStep]) -> Iterator[CdnaStep]:
     """Steps with a wait before the first use of each result in flight."""
     vector: list[str | None] = []
     local: list[str | None] = []

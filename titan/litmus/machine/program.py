@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.litmus.language.ast import Scope, ThreadPlacement
-from titan.litmus.language.machine_steps import MachineStep
+from titan.litmus.language.machine_steps import CdnaStep
 
 Node = tuple[object, ...]
 _LEVELS = {"gfx90a": ("cu", "agent", "system")}
@@ -27,7 +27,7 @@ class MachineWave:
 
     name: str
     place: ThreadPlacement
-    steps: tuple[MachineStep, ...]
+    steps: tuple[CdnaStep, ...]
     registers: tuple[tuple[str, int], ...] = ()
 
 
@@ -59,7 +59,7 @@ class MachineProgram:
         levels = self.levels()
         return levels.index(level) if level in levels else len(levels) - 1
 
-    def reach(self, step: MachineStep) -> Scope:
+    def reach(self, step: CdnaStep) -> Scope:
         """Of an access; fine-grained memory of gfx90a is not cached."""
         if self.target == "gfx90a" and (step.source or step.location) in self.fine:
             return Scope.SYS

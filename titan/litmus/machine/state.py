@@ -11,7 +11,7 @@ Written = tuple[WriteId, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class CountedOperation:
     """An operation that its counter still counts.
 
     `bound`: the oldest write that it may see; `limit`: the first that it may not, a later store of
@@ -28,15 +28,15 @@ class Flight:
     operands: tuple[int, ...] = ()
     awaited: tuple[WriteId, ...] = ()
 
-    def finished(self, value: int) -> Flight:
+    def finished(self, value: int) -> CountedOperation:
         """Done, with what the register gets."""
         return replace(self, done=True, value=value, bound=(-1, 0), limit=None, awaited=())
 
-    def took(self, value: int) -> Flight:
+    def took(self, value: int) -> CountedOperation:
         """With its value, not yet at its destination."""
         return replace(self, taken=True, value=value, bound=(-1, 0), limit=None)
 
-    def returned(self) -> Flight:
+    def returned(self) -> CountedOperation:
         """Still counted, its register written."""
         return replace(self, register=None)
 
@@ -47,15 +47,15 @@ class WaveState:
 
     at: int
     registers: dict[str, int]
-    vector: list[Flight] = field(default_factory=list)
-    local: list[Flight] = field(default_factory=list)
+    vector: list[CountedOperation] = field(default_factory=list)
+    local: list[CountedOperation] = field(default_factory=list)
     waiting: bool = False
 
     def in_flight(self, name: str) -> bool:
         """Whether a result for the register has not come back for sure."""
         return any(f.register == name for f in (*self.vector, *self.local))
 
-    def retire(self, flight: Flight) -> None:
+    def retire(self, flight: CountedOperation) -> None:
         """Write the register of an operation that is done."""
         if flight.register is not None:
             self.registers[flight.register] = flight.value

@@ -24,6 +24,7 @@ from titan.litmus.language.ast import (
 )
 from titan.litmus.language.condition import mentions_race, observed_terms
 from titan.litmus.model.options import ModelOptions
+from titan.litmus.model.unsupported import UnsupportedTest
 from titan.litmus.smt.axioms import consistent
 from titan.litmus.smt.events import EventGraph, build_events
 from titan.litmus.smt.model import AxiomaticModel
@@ -43,6 +44,8 @@ class LitmusQuestion:
     _final: dict[str, FNode] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.test.dialect.machine is not None:
+            raise UnsupportedTest("instructions of a machine have no axioms")
         self.graph = build_events(self.test, self.unroll)
         self.model = AxiomaticModel(self.graph, self.options)
         self.constraints = consistent(self.model)
