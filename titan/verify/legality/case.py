@@ -25,6 +25,7 @@ from titan.sync.program import (
     Block,
     Branch,
     Buffer,
+    Effect,
     Loop,
     Operation,
     PoolTake,
@@ -169,6 +170,15 @@ class Case:
     def homes(self) -> dict[str, int]:
         """The CTA of each buffer."""
         return {buffer.name: buffer.cta for buffer in self.program.buffers}
+
+    def space_of(self, effect: Effect) -> Space:
+        """Where the memory of an effect lies."""
+        return self.memories[plain(effect.buffer)].buffer.space
+
+    def storage_of(self, effect: Effect) -> str:
+        """The memory of an effect: one name for all buffers that share it, in every CTA."""
+        buffer = self.memories[plain(effect.buffer)].buffer
+        return plain(buffer.storage or buffer.name)
 
     # Program
 

@@ -6,18 +6,19 @@ the role. Bulk copies, tcgen05 products, their commits and waits, and arrivals t
 by one thread; everything else is by all, unless the file says otherwise (`by: thread`, `by: all`).
 Between what the others have accessed and what the elected one does with it, and between what it
 alone has waited for, stored or loaded and what the others do next, a barrier of all of them must
-stand: in shared memory, and in tensor memory where threads fetch and put what one thread
-multiplies. A proxy fence by one thread covers what that thread has accessed, and nothing of the
-others, where the policy `fence_rule` is `writer`; and after the fences of all threads they must
-synchronise before one continues.
+stand: in shared memory, in tensor memory where threads fetch and put what one thread multiplies,
+and in global memory. A proxy fence by one thread covers what that thread has accessed, and nothing
+of the others, where the policy `fence_rule` is `writer`; and after the fences of all threads they
+must synchronise before one continues.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
 no memory): judged where the file says `by: thread` or `by: all` of one of its operations, otherwise
 assumed, and a note of the verdict says where. At an mbarrier threads meet where all of them arrive
-and then wait for that very arrival (`rendezvous.py`). Buffers are distinguished by name. Where a
-condition decides, both arms are followed, and what was done under a condition is not held against
-what is done under its opposite, as long as its variables keep their values.
+and then wait for that very arrival (`rendezvous.py`). Memory is distinguished by storage: buffers
+that share one are one. Where a condition decides, both arms are followed, and what was done under a
+condition is not held against what is done under its opposite, as long as its variables keep their
+values.
 
 Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mma and tcgen05.commit
 (issued by one thread), mbarrier.arrive (publishes what its thread did), elect.sync, bar.
@@ -74,6 +75,8 @@ _HELPS = (
     "`{warpgroups: 1, agents: 4}` makes an agent of each warp, and `when: self == 0` names one",
 )
 _SINGLE_KINDS = ("bulk", "tcgen05")  # queues whose operations one thread issues and waits for
+_PARTS_OF_THREADS = ("cp_async", "tcgen05_ld", "tcgen05_st")  # each thread or warp its own part
+MEMORIES = (Space.SHARED, Space.TENSOR, Space.GLOBAL)
 _OWN = ("own store", "own load")  # accesses of the elected thread alone
 _UNFENCED = {
     "unfenced store": "left store",
@@ -132,11 +135,12 @@ class _Walk:
 
     case: Case
     role: Role
-    used: frozenset[str]  # buffers that other roles, or other agents of the role, use as well
+    used: frozenset[str]  # storages that other roles, or other agents of the role, use as well
     copied: frozenset[str]  # those of them that engines touch there
-    brought: dict[str, frozenset[str]]  # by barrier: buffers that a wait there may be about
+    brought: dict[str, frozenset[str]]  # by barrier: storages that a wait there may be about
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    own_parts: dict[str, Operation] = field(default_factory=dict)  # see `assume_own_parts`
 
     def block(self, body: Block, at: DataflowState, under: Conditions) -> DataflowState:
         for operation in body:
@@ -272,7 +276,7 @@ class _Walk:
         return at
 
     def access(self, operation: Access, at: DataflowState, under: Conditions) -> DataflowState:
-        for name, write in self.shared(operation):
+        for name, write in self.touched(operation):
             what = "store" if write else "load"
             if self.single(operation):
                 clashes = ("store", "load") if write else ("store",)
@@ -281,19 +285,26 @@ class _Walk:
                         self.report(f"own {what}", name, operation, fact)
                 at = self.add(at, f"own {what}", name, operation, under)
                 continue
-            for fact in at.facts:
-                if fact.name != name:
-                    continue
-                if fact.what == "filled" or (fact.what == "read" and write):
-                    self.report(what, name, operation, fact)
-                elif fact.what == "own store" or (fact.what == "own load" and write):
-                    self.report("own use", name, operation, fact)
+            self.found_by_all(name, write, operation, at)
             at = self.add(at, what, name, operation, under)
             policies = self.case.program.policies
-            fenced = self.case.memories[name].buffer.space is Space.SHARED  # else no other proxy
-            if fenced and policies.fence_rule == "writer" and (write or policies.war_fence):
+            proxied = any(self.case.space_of(e) is not Space.TENSOR for e in operation.effects)
+            if proxied and policies.fence_rule == "writer" and (write or policies.war_fence):
                 at = self.add(at, f"unfenced {what}", name, operation, under)
         return at
+
+    def found_by_all(self, name: str, write: bool, operation: Operation, at: DataflowState) -> None:
+        """Report what the elected thread alone has done with what all threads access now."""
+        for fact in at.facts:
+            if fact.name != name:
+                continue
+            clash = fact.what == "store" or (fact.what == "load" and write)
+            if clash and fact.operation != id(operation):
+                self.own_parts.setdefault(name, operation)
+            if fact.what == "filled" or (fact.what == "read" and write):
+                self.report("store" if write else "load", name, operation, fact)
+            elif fact.what == "own store" or (fact.what == "own load" and write):
+                self.report("own use", name, operation, fact)
 
     def fence(self, operation: Fence, at: DataflowState, under: Conditions) -> DataflowState:
         """A proxy fence: of all threads for all accesses, of one thread for its own alone."""
@@ -306,9 +317,11 @@ class _Walk:
 
     def issue(self, operation: Asynchronous, at: DataflowState, under: Conditions) -> DataflowState:
         alone = self.single(operation)
-        threads_copy = self.case.queue_kind(operation.queue) == "cp_async"
-        for name, write in self.shared(operation):
-            if threads_copy:  # each thread its own part, by the generic proxy
+        kind = self.case.queue_kind(operation.queue)
+        by_each = kind in _PARTS_OF_THREADS or not self.case.nvidia
+        for name, write in self.touched(operation):
+            if by_each:
+                self.found_by_all(name, write, operation, at)
                 at = self.add(at, "store" if write else "load", name, operation, under)
                 continue
             clashes = ("store", "load") if write else ("store",)
@@ -365,14 +378,19 @@ class _Walk:
             return kind in _SINGLE_KINDS
         return False
 
-    def shared(self, operation: Operation) -> Iterator[tuple[str, bool]]:
-        """The buffers in shared and tensor memory that the operation touches, and whether it
-        writes them."""
-        spaces = (Space.SHARED, Space.TENSOR)
+    def touched(self, operation: Operation) -> Iterator[tuple[str, bool]]:
+        """The storages that the operation touches, and whether it writes them; no registers."""
         for effect in effects_of(operation):
-            memory = self.case.memories[plain(effect.buffer)]
-            if memory.buffer.space in spaces and effect.proxy is not Proxy.TENSORMAP:
-                yield memory.name, effect.write
+            if self.case.space_of(effect) in MEMORIES and effect.proxy is not Proxy.TENSORMAP:
+                yield self.case.storage_of(effect), effect.write
+
+    def name_of(self, storage: str, *operations: Operation) -> str:
+        """A storage by the name of the buffer that one of the operations has of it."""
+        for operation in operations:
+            for effect in effects_of(operation):
+                if self.case.storage_of(effect) == storage:
+                    return plain(effect.buffer)
+        return storage
 
 
 def _kept(under: Conditions, variable: str) -> Conditions:
@@ -396,18 +414,18 @@ def _assigned(body: Block) -> set[str]:
 def used_elsewhere(
     case: Case, role: Role, by: type[Access | Asynchronous] | None = None
 ) -> frozenset[str]:
-    """Buffers in shared memory that other roles, or other agents of this one, use as well.
+    """Storages that other roles, or other agents of this one, use as well.
 
     `by`: those that such operations use there.
     """
     return frozenset(
-        plain(effect.buffer)
+        case.storage_of(effect)
         for other in case.program.roles
         if other.agents > 1 or plain(other.name) != plain(role.name) or other.cta != role.cta
         for operation in walk(other.body)
         if by is None or isinstance(operation, by)
         for effect in effects_of(operation)
-        if case.memories[plain(effect.buffer)].buffer.space is Space.SHARED
+        if case.space_of(effect) in MEMORIES
     )
 
 
@@ -422,12 +440,12 @@ def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
         own = plain(other.name) == plain(role.name) and other.agents == 1 and other.cta == role.cta
         match item:
             case Asynchronous(completes=completes):
-                names = {plain(effect.buffer) for effect in item.effects}
+                names = {case.storage_of(effect) for effect in item.effects}
                 for completion in completes:
                     found.setdefault(completion.barrier.name, set()).update(names)
             case QueueArrive(queue=queue, barrier=barrier):
                 names = {
-                    plain(effect.buffer)
+                    case.storage_of(effect)
                     for _, issued in case.asynchronous
                     if issued.queue == queue
                     for effect in issued.effects
@@ -452,12 +470,12 @@ def _either(condition: Expression, then: DataflowState, otherwise: DataflowState
     return replace(then.join(otherwise), facts=frozenset(facts))
 
 
-def _headline(what: str, name: str, threads: int) -> str:
+def _headline(what: str, name: str, threads: int, verb: str) -> str:
     buffer = quoted(name)
     return {
-        "copy": f"one thread copies {buffer}, which {threads} threads write, and they do not "
+        "copy": f"one thread {verb} {buffer}, which {threads} threads write, and they do not "
         "synchronise in between",
-        "overwrite": f"one thread starts a copy that overwrites {buffer}, which {threads} threads "
+        "overwrite": f"one thread starts what overwrites {buffer}, which {threads} threads "
         "have accessed, and they do not synchronise in between",
         "use by all": f"{threads} threads together start what reads {buffer}, of which "
         "each has written a part, and they do not synchronise in between",
@@ -476,7 +494,7 @@ def _headline(what: str, name: str, threads: int) -> str:
         "own use": f"{threads} threads use {buffer}, which one of them alone has accessed, and "
         "they do not synchronise in between",
         "late": f"{threads} threads fence their accesses to {buffer}, and do not synchronise "
-        "before it is copied",
+        "before an engine uses it",
         "fence": f"one thread fences for {threads} that have accessed {buffer}; each fences its "
         "own accesses",
         "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
@@ -490,22 +508,41 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     if not case.kernel.threads_placed:
         return
     reported = set()
-    for role in case.program.roles if case.nvidia else ():
+    for role in case.program.roles:
         if role.threads < case.target.threads_per_warp:
             continue
         used, copied = used_elsewhere(case, role), used_elsewhere(case, role, Asynchronous)
         walk_ = _Walk(case, role, used, copied, brought_by(case, role))
         walk_.block(role.body, DataflowState(), frozenset())
         if role.threads == case.target.threads_per_warp and not _distinguishes_lanes(role):
-            _assume_that_lanes_meet(case, role, walk_)
+            if case.nvidia:
+                _assume_that_lanes_meet(case, role, walk_)
             continue
-        for what, name, number in walk_.found:
+        _assume_own_parts(case, role, walk_)
+        if not case.nvidia:
+            continue
+        for (what, storage, number), since in walk_.found.items():
             operation = walk_.operations[number]
+            name = walk_.name_of(storage, operation, walk_.operations[since])
             if (what, name, operation.span) in reported:
                 continue
             reported.add((what, name, operation.span))
-            headline = _headline(what, name, role.threads)
+            verb = "multiplies" if operation.label == "mma" else "copies"
+            headline = _headline(what, name, role.threads, verb)
             yield case.fault("TTN432", headline, operation.span, source=_SOURCE, helps=_HELPS)
+
+
+def _assume_own_parts(case: Case, role: Role, found: _Walk) -> None:
+    """A note of what all threads store and use again without a meeting: each its own part."""
+    for storage, operation in found.own_parts.items():
+        if any(case.space_of(effect) is Space.TENSOR for effect in effects_of(operation)):
+            continue  # a warp reaches its own quarter of the lanes alone
+        name, span = found.name_of(storage, operation), operation.span
+        where = f" (line {span.start_line})" if span is not None else ""
+        case.assume(
+            f"between two meetings each of the {role.threads} threads of {plain(role.name)} uses "
+            f"what it has itself accessed of {quoted(name)}{where}"
+        )
 
 
 def _distinguishes_lanes(role: Role) -> bool:
@@ -515,8 +552,9 @@ def _distinguishes_lanes(role: Role) -> bool:
 def _assume_that_lanes_meet(case: Case, role: Role, found: _Walk) -> None:
     """A note of what one lane does with memory that all lanes of its warp use."""
     places: dict[str, int] = {}
-    for _, name, number in found.found:
-        span = found.operations[number].span
+    for (_, storage, number), since in found.found.items():
+        operation = found.operations[number]
+        span, name = operation.span, found.name_of(storage, operation, found.operations[since])
         places.setdefault(name, span.start_line if span is not None else 0)
     if places:
         where = ", ".join(f"{quoted(name)} (line {line})" for name, line in places.items())
