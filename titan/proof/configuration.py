@@ -8,7 +8,7 @@ another that represents all of it and more: `is_instance` decides that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from titan.foundation.errors import TitanError
 from titan.proof.open_sizes import Linear, NotCoveredError, Size, UndecidedError, linear, parts_of
@@ -20,6 +20,7 @@ from titan.sync.parts import effects_of
 from titan.sync.state import Flight, QueueState, State
 
 STARTS_MAX = 1000
+Replaced = TypeVar("Replaced")
 PARTS_MAX = 100_000
 PLAIN = (int, str, bool, frozenset)  # types of what cannot hold an open number
 AHEAD_MAX = 100  # iterations between those whose sizes are asked for
@@ -199,14 +200,15 @@ def _extended(size: Size, place: int) -> Size:
 # ---------------------------------------------------------------------------- open numbers
 
 
-def replaced(value: Any, change: Callable[[Linear], int]) -> Any:
+def replaced(value: Replaced, change: Callable[[Linear], int]) -> Replaced:
     """The value with every open number in it changed."""
     if isinstance(value, Linear):
-        return change(value)
+        return cast("Replaced", change(value))
     if not isinstance(value, tuple):
         return value
     parts = [part if type(part) in PLAIN else replaced(part, change) for part in value]
-    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    made = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return cast("Replaced", made)
 
 
 def _assigned(number: int, values: dict[str, int]) -> tuple[int, dict[str, int]]:
