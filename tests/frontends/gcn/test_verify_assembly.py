@@ -194,3 +194,35 @@ def test_words_in_lds_may_steer_where_no_race_decides_them():
     assert {item.code for item in racing.diagnostics} <= {"TTN202", "TTN203"}
     unknown = judged(THROUGH_LDS.replace("v_mov_b32_e32 v2, 7", "v_exp_f32_e32 v2, v0"))
     assert unknown.verdict is Verdict.UNDECIDED
+
+
+def test_a_race_at_an_unknown_address_is_undecided():
+    text = kernel(
+        """s_load_dwordx2 s[4:5], s[0:1], 0x0
+        v_lshlrev_b32_e32 v1, 2, v0
+        s_waitcnt lgkmcnt(0)
+        global_load_dword v2, v1, s[4:5]
+        s_waitcnt vmcnt(0)
+        ds_write_b32 v1, v0
+        ds_read_b32 v3, v2
+        s_waitcnt lgkmcnt(0)""",
+        threads=128,
+    )
+    finding = judged(text)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("may touch all" in note for note in finding.notes)
+    assert judged(text.replace("\tds_write_b32 v1, v0\n", "")).verdict is Verdict.VERIFIED
+
+
+def test_scalar_loads_of_what_a_wave_stores_race():
+    text = kernel(
+        """s_load_dwordx2 s[4:5], s[0:1], 0x0
+        v_lshlrev_b32_e32 v1, 2, v0
+        s_waitcnt lgkmcnt(0)
+        global_store_dword v1, v0, s[4:5]
+        s_load_dword s6, s[4:5], 0x0
+        s_waitcnt lgkmcnt(0)"""
+    )
+    assert judged(text, ONE_WAVE).verdict is Verdict.REFUTED
+    waited = text.replace("s[4:5]\n\ts_load_dword", "s[4:5]\n\ts_waitcnt vmcnt(0)\n\ts_load_dword")
+    assert judged(waited, ONE_WAVE).verdict is Verdict.VERIFIED

@@ -68,9 +68,8 @@ def record_waves(
         roles.append(ir.Role(f"wave {wave}", tuple(body), threads=LANES))
     for event in run.events:
         if isinstance(event, UnknownAddress):
-            text = f"unknown-address-{event.where}"
-            times, first = remarks.get(text, (0, event.instruction))
-            remarks[text] = (times + 1, first)
+            times, first = remarks.get("unknown-load", (0, event.instruction))
+            remarks["unknown-load"] = (times + 1, first)
     program = ir.SyncProgram(
         name,
         target,

@@ -94,6 +94,4 @@ class OutsideLds(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnknownAddress(Event):
-    """An access at an address that is not known: all of LDS, or unwritten global memory."""
-
-    where: str
+    """A load from global memory at an address that is not known."""

@@ -14,7 +14,9 @@ import numpy as np
 from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import M0
+from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.outcome import Policy
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, results_of
 from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
@@ -82,6 +84,10 @@ def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
 
     def step(wave: Wave) -> None:
         base, offset = base_of(wave), offset_of(wave)
+        uses: tuple[WaveUse, ...] = ()
+        if plain and isinstance(base, int) and isinstance(offset, int):
+            start = np.array([base + (offset & 0xFFFFFFFF) + more], np.int64)
+            uses = (WaveUse(group.footprint(start, 4 * target.count, GLOBAL), False),)
         for at in range(target.count):
             value: int | OpaqueWord | None = None
             if plain and isinstance(base, int) and isinstance(offset, int):
@@ -91,7 +97,7 @@ def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
                     if value is not None:
                         break
             wave.set_scalar(target.first + at, unknown if value is None else value)
-        group.issue(wave, number, WaveQueue.SCALAR, registers, ())
+        group.issue(wave, number, WaveQueue.SCALAR, registers, uses)
 
     return step
 
@@ -147,7 +153,8 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             return
         addresses = _lds_addresses(wave, address_of, item)
         if addresses is None:
-            group.events.append(UnknownAddress(*group.header(wave, number), "LDS"))
+            header = group.header(wave, number)
+            group.events.append(Assumption(*header, Policy.OPAQUE_ADDRESS))
             uses = (WaveUse(group.all_lds, not reads, atomic),)
             if not reads:
                 group.forget_all()
@@ -361,7 +368,7 @@ def _vector_access(
             if addresses is None:
                 if write:
                     raise Refused(f"the address of {item.opcode}", _why(wave, code))
-                group.events.append(UnknownAddress(*group.header(wave, number), "global"))
+                group.events.append(UnknownAddress(*group.header(wave, number)))
             else:
                 active = addresses[wave.active]
                 active = active[active >= 0]
