@@ -80,8 +80,13 @@ bench-schedule: setup
 corpus: setup
 	$(BIN)/python -m benchmarks.real_code "$(CORPUS)" --write
 
+# With CORPUS=FOLDER (real PTX with launches) also what needs such a folder.
+WITH_FOLDER = bench_flash_attention bench_numbers bench_real_code
 bench: setup
-	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+	set -e; for script in $(filter-out $(WITH_FOLDER:%=benchmarks/%.py),$(wildcard benchmarks/bench_*.py)); do \
+		$(BIN)/python -m $$(echo $${script%.py} | tr / .); done
+	test -z "$(CORPUS)" || { set -e; for name in $(WITH_FOLDER); do \
+		$(BIN)/python -m benchmarks.$$name "$(CORPUS)"; done; }
 
 # Verdicts, counts of states and bytes of packages against the stored ones; minutes.
 same: setup

@@ -215,10 +215,10 @@ FAULTS = {
     "stride of a descriptor": (
         r"(right = titan::tensor_descriptor<128>.*), 1024\)", r"\1, 512)", r"wrong numbers"),
     "operands exchanged": (r", a, b, x_t", ", b, a, x_t", r"wrong numbers"),
-    "the other type": (r"titan::bf16, 128, false", "titan::f16, 128, false", r"wrong numbers"),
     "the issuer ends before its multiplications": (
         r"titan::tensor_commit\(b_issuer_drained(?s:.)*?titan::tensor_fence_after\(\);", "",
         None),
+    "the other type": (r"titan::bf16, 128, false", "titan::f16, 128, false", r"wrong numbers"),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.events import Event
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.waves.events import MissingWaitStates, OutsideLds, PendingRegister
+from titan.isa.waves.events import OutsideLds, PendingRegister
 
 FAULTS_MAX = 8
 
@@ -38,11 +38,6 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             verb = "written" if write else "read"
             headline = f"{register} is {verb} while the load into it is in flight"
             others = (Annotation(places.span(at), f"{counter} counts it from here on"),)
-        case MissingWaitStates(register=register, written_at=at, needed=needed, passed=passed):
-            if policies.register_ready == "allow":
-                return None
-            headline = f"{register} is used {passed} wait states after it is written, not {needed}"
-            others = (Annotation(places.span(at), "written here"),)
         case OutsideLds(footprint=footprint, size_bytes=size):
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"

@@ -27,7 +27,6 @@ class DecodedInstruction:
     reads: frozenset[int]
     writes: frozenset[int]
     touches: frozenset[int]
-    wait_states: int
     step: Step | None = None
 
 
@@ -54,11 +53,8 @@ def decoded(number: int, item: AssemblyInstruction) -> DecodedInstruction:
     reads = {at for operand in item.operands[results:] for at in register_numbers(operand)}
     if opcode.both or _keeps_half(item):
         reads |= writes
-    states = 1
-    if item.base == "s_nop":
-        states = 1 + _immediate(item)
     return DecodedInstruction(
-        number, item, opcode, frozenset(reads), frozenset(writes), frozenset(reads | writes), states
+        number, item, opcode, frozenset(reads), frozenset(writes), frozenset(reads | writes)
     )
 
 
@@ -74,8 +70,3 @@ def results_of(item: AssemblyInstruction, opcode: GcnOpcode) -> int:
 def _keeps_half(item: AssemblyInstruction) -> bool:
     """Loads of 16 bits keep the other half of their register."""
     return "_d16" in item.base
-
-
-def _immediate(item: AssemblyInstruction) -> int:
-    value = getattr(item.operands[0], "value", 0) if item.operands else 0
-    return int(value) & 15

@@ -75,16 +75,6 @@ class PendingRegister(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MissingWaitStates(Event):
-    """`needed` wait states must lie between `written_at` and here, and only `passed` do."""
-
-    register: str
-    written_at: int
-    needed: int
-    passed: int
-
-
-@dataclass(frozen=True, slots=True)
 class OutsideLds(Event):
     """An access beyond the LDS of the work-group."""
 
