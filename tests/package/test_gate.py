@@ -290,6 +290,16 @@ def test_what_is_not_looked_into_fails(tmp_path, files, capsys, kind):
     assert len(find((str(tmp_path / "all"),))) == 2
 
 
+def test_kernels_below_a_folder_are_judged(tmp_path, files, capsys):
+    write(tmp_path / "package", files)
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "late.yaml").write_text(FAR.replace("t < 5000", "t < 2"))
+    (tmp_path / "kernels" / "other.yaml").write_text("not: a kernel\n")
+    code, lines = told(capsys, tmp_path, "--fresh")
+    assert code == 1 and any("late.yaml  refuted" in line for line in lines)
+    assert any(line.startswith("1 ok, 1 failed") for line in lines)
+
+
 def test_a_row_of_somebody_else_is_no_verdict(tmp_path, files, capsys, monkeypatch):
     """The cache of another user, or one that came with a checkout, decides nothing."""
     write(tmp_path / "p", files)

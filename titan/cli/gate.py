@@ -73,10 +73,10 @@ def gate(
 ) -> int:
     """Check packages, schedules and kernels without searching; one line each.
 
-    DIR is a package or a folder with packages below it. FILE is a schedule (its loop next to it), a
-    kernel file, the certificate of a package or of a verdict (`.cert`). Each line names the scope
-    of the verdict and policies other than the defaults; a failure has a kind and is explained.
-    Exit code 1 when any fails; what is not inspected (links, hidden folders) fails.
+    DIR is a package, or a folder with packages, certificates of verdicts (`.cert`) and kernel files
+    below it. FILE is a schedule (its loop next to it), a kernel file, or a certificate. Each line
+    names the scope of the verdict and policies other than the defaults; a failure has a kind and is
+    explained. Exit code 1 when any fails; what is not inspected (links, hidden folders) fails.
     """
     from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run

@@ -24,6 +24,7 @@ from titan.package.failures import GateFailure, failure_of
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
 from titan.report.findings import narrowing_text, parameters_text
 from titan.verify.coverage import relaxed_policies
+from titan.verify.files import KERNEL_SUFFIXES, kind_of
 from titan.verify.model import Coverage, Finding, VerifyOptions
 from titan.verify.pipeline import verify_file
 
@@ -97,14 +98,16 @@ class GateRules:
 
 
 def find(paths: tuple[str, ...]) -> list[GateItem]:
-    """What the paths name, in order; folders are searched for packages. Raises NothingThere."""
+    """What the paths name, in order; folders are searched. Raises NothingThere."""
     items: list[GateItem] = []
     for path in paths:
         if os.path.isdir(path):
             package = contents.is_package(path)
-            found = [GateItem(PACKAGE, path)] if package else list(_packages(path))
+            found = [GateItem(PACKAGE, path)] if package else list(_below(path))
             if not found:
-                raise NothingThere(f"there is no package in {contents.printable(path)}")
+                raise NothingThere(
+                    f"there is no package, certificate or kernel in {contents.printable(path)}"
+                )
             items += found
         elif not os.path.isfile(path):
             raise NothingThere(f"there is no file or folder {contents.printable(path)}")
@@ -117,8 +120,8 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
     return list(dict.fromkeys(items))
 
 
-def _packages(folder: str) -> Iterator[GateItem]:
-    """What lies below a folder: packages, and what is skipped, with the reason.
+def _below(folder: str) -> Iterator[GateItem]:
+    """Packages, certificates and kernels below a folder, and what is skipped, with the reason.
 
     Nothing is left out silently: symbolic links, hidden folders, folders that cannot be read, and
     files of a package without a certificate next to them are items of their own.
@@ -135,10 +138,15 @@ def _packages(folder: str) -> Iterator[GateItem]:
             yield GateItem(PACKAGE, parent)
             continue
         yield from _skipped(parent, folders, files)
+        bare = bool(PACKAGE_FILES & set(files))  # reported as skipped
         for name in sorted(files):
             path = os.path.join(parent, name)
-            if name.endswith(certified.SUFFIX) and not os.path.islink(path):
+            if os.path.islink(path):
+                continue
+            if name.endswith(certified.SUFFIX):
                 yield GateItem(PROOF, path)
+            elif not bare and name.endswith(KERNEL_SUFFIXES) and kind_of(path) == "kernel":
+                yield GateItem(KERNEL, path)
         folders[:] = sorted(
             name
             for name in folders

@@ -11,6 +11,7 @@ from pathlib import Path
 from titan.foundation.records import dataclass
 
 FILES_MAX = 10_000
+KERNEL_SUFFIXES = (".yaml", ".yml")
 _HEAD_BYTES = 65_536
 _TITAN = re.compile(rb"(?m)^['\"]?titan['\"]?\s*:")
 _LOOP = re.compile(rb"(?m)^['\"]?loop['\"]?\s*:")
@@ -42,7 +43,7 @@ def find_kernels(paths: Iterable[str]) -> Found:
             identity = os.path.realpath(file)
             if identity in seen:
                 continue
-            kind = _kind(file)
+            kind = kind_of(file)
             if named or kind:
                 seen.add(identity)
             if kind == "loop":
@@ -61,14 +62,14 @@ def _files_in(folder: str) -> Iterator[str]:
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith((".yaml", ".yml")):
+            if name.endswith(KERNEL_SUFFIXES):
                 count += 1
                 if count > FILES_MAX:
                     return
                 yield os.path.join(parent, name)
 
 
-def _kind(path: str) -> str:
+def kind_of(path: str) -> str:
     """`kernel`, `loop`, `tile` or nothing, from the beginning of the file."""
     try:
         if not Path(path).is_file():  # a pipe would be waited for
