@@ -24,7 +24,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unaligned
-from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, staged_buffer
+from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, sent_from, staged_buffer
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.pipeline.tensor_pipeline import (
@@ -321,4 +321,4 @@ class BlackwellAttention(TensorPipeline):
         """From registers to shared memory, and from there by a bulk store of one thread."""
         together = doc.SyncStatement(slot("together", "0"))
         staged = slot(operation.name, "0", content=self.g)
-        return self._sent_from(staged, together, again=self.groups > 1)
+        return sent_from(staged, together, again=self.groups > 1)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unaligned
-from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, staged_buffer
+from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, sent_from, staged_buffer
 from titan.codegen.pipeline.indices import earlier
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
@@ -205,7 +205,7 @@ class ProductsPipeline(TensorPipeline):
                     made.append(doc.ComputeStatement(name, "tiles"))
             if self._staged(operation):
                 staged = slot(operation.name, me if self.groups > 1 else "0", content=me)
-                made += self._sent_from(staged, self._together(me), again=False)
+                made += sent_from(staged, self._together(me), again=False)
             else:
                 made.append(doc.ComputeStatement(operation.name))
         return (*made, *((doc.DrainStatement(OUTPUT),) if self.stores else ()))

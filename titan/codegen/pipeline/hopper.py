@@ -452,18 +452,21 @@ class Hopper:
         return (doc.ComputeStatement(name, iteration),)
 
     def _store(self, operation: TileOperation, index: str, again: bool) -> doc.Block:
-        """From registers to shared memory, and from there by a bulk store of one thread."""
-        together = doc.SyncStatement(slot("together", "self"))
         staged = slot(operation.name, "0", "self", content=index)
-        before: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
-        return (
-            *(before if again else ()),
-            doc.StoreStatement(staged),
-            doc.FenceStatement(),
-            together,
-            doc.BulkStoreStatement(staged, OUTPUT),
-            doc.CommitStatement(OUTPUT),
-        )
+        return sent_from(staged, doc.SyncStatement(slot("together", "self")), again)
+
+
+def sent_from(staged: doc.Slot, together: doc.DocumentStatement, again: bool) -> doc.Block:
+    """From registers to shared memory, and from there by a bulk store of one thread."""
+    before: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
+    return (
+        *(before if again else ()),
+        doc.StoreStatement(staged),
+        doc.FenceStatement(),
+        together,
+        doc.BulkStoreStatement(staged, OUTPUT),
+        doc.CommitStatement(OUTPUT),
+    )
 
 
 def tile_bytes(value: Value) -> int:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import OUTPUT, staged_buffer, tile_bytes
+from titan.codegen.pipeline.hopper import staged_buffer, tile_bytes
 from titan.codegen.pipeline.indices import inner
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
@@ -115,20 +115,6 @@ class TensorPipeline:
             if not ring.once:
                 found.append(doc.BarrierDeclaration(self.empty[name], frees, stages))
         return found
-
-    def _sent_from(
-        self, staged: doc.Slot, together: doc.DocumentStatement, again: bool
-    ) -> doc.Block:
-        """From registers to shared memory, and from there by a bulk store of one thread."""
-        before: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
-        return (
-            *(before if again else ()),
-            doc.StoreStatement(staged),
-            doc.FenceStatement(),
-            together,
-            doc.BulkStoreStatement(staged, OUTPUT),
-            doc.CommitStatement(OUTPUT),
-        )
 
 
 def result_of(operation: TileOperation) -> Value:
