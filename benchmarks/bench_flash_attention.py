@@ -1,11 +1,11 @@
-"""FlashAttention-3, forward, from its real PTX on the emulated device, against NumPy.
+"""FlashAttention-3 and -4, forward, from their real PTX on the emulated device, against NumPy.
 
     python -m benchmarks.bench_flash_attention FOLDER [--write]
 
 FOLDER holds `fa3_prefill_causal0.ptx` and `fa3_prefill_causal1.ptx` (docs/reference/real_code.md
-says where from). Launches are those of `benchmarks/launches`, ragged ones with fewer queries and
-keys. Each runs under adversarial schedules, and has to give numbers within the rounding of its
-output.
+says where from), and what `benchmarks/flash_attention_4.py` makes; what it lacks is left out.
+Launches are those of `benchmarks/launches`, ragged ones with fewer queries and keys. Each runs
+under adversarial schedules, and has to give numbers within the rounding of its output.
 """
 
 from __future__ import annotations
@@ -37,13 +37,19 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "flash_attention.json"
 SCHEDULES = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("mixed", "random"))
 HEADS, DIMENSION = 4, 128
+FOURTH = {  # FlashAttention-4: with its choice, and with an accumulator always or never rescaled
+    "fa4_forward": "not causal", "fa4_forward_always": "not causal, always rescaled",
+    "fa4_forward_never": "not causal, never rescaled", "fa4_forward_causal": "causal",
+}  # fmt: skip
 SCALE = 0.0883883
 TOLERANCE = 2.0**-8  # of the largest number of the output: weights are rounded to 16 bits
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionLaunch:
-    """A launch with its arrays by address, of which `out` is compared with `wanted`."""
+    """A launch with its arrays by address, of which `out` is compared with `wanted`; an array of
+    integers of 16 bits holds bfloat16.
+    """
 
     name: str
     text: str
@@ -64,11 +70,26 @@ def attended(q: Array, k: Array, v: Array, causal: bool) -> Array:
     return found
 
 
-def recorded(folder: Path, name: str) -> tuple[str, Launch]:
-    """The PTX and its launch. Raises UserError."""
+def bfloat16(values: Array) -> Array:
+    """The bits of numbers rounded to bfloat16."""
+    bits = values.astype(np.float32).view(np.uint32)
+    found: Array = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return found
+
+
+def numbers(values: Array) -> Array:
+    """The numbers of an array: of bfloat16 where it holds integers."""
+    if values.dtype != np.uint16:
+        return values
+    found: Array = (values.astype(np.uint32) << 16).view(np.float32)
+    return found
+
+
+def recorded(folder: Path, name: str, launch_of: str = "") -> tuple[str, Launch]:
+    """The PTX and its launch, or that of another kernel. Raises UserError."""
     text = (folder / f"{name}.ptx").read_text(encoding="utf-8")
     module, findings = parse(text, name)
-    described, faults = read_launch(str(HERE / "launches" / f"{name}.launch.yaml"))
+    described, faults = read_launch(str(HERE / "launches" / f"{launch_of or name}.launch.yaml"))
     if module is None or described is None:
         raise UserError(f"{findings or faults}")
     entry, _ = find_entry(module, None)
@@ -113,6 +134,23 @@ def flash_attention_3(folder: Path, causal: bool, queries: int, keys: int) -> At
     return AttentionLaunch(shown, text, ready, arrays, out, wanted)
 
 
+def flash_attention_4(folder: Path, name: str) -> AttentionLaunch:
+    """bf16, one head of 128, 256 queries and 512 keys: the sizes that it is compiled for."""
+    text, launch = recorded(folder, name, "fa4_forward")
+    random, maps = np.random.default_rng(2), launch.maps()
+    q, k, v = (bfloat16(random.standard_normal(map_.dimensions[::-1])) for map_ in maps[:3])
+    factor = LaunchParameter(struct.pack("<f", SCALE * float(np.log2(np.e))))
+    parameters = (*launch.parameters[:5], factor, *launch.parameters[6:])
+    arrays = dict(zip((map_.base for map_ in maps), (q, k, v, np.zeros_like(q)), strict=True))
+    (sums,) = struct.unpack("<Q", launch.parameters[0].data)
+    arrays[sums] = np.zeros(len(q), np.float32)
+    wanted = attended(*(numbers(item)[None] for item in (q, k, v)), "_causal" in name)[0]
+    return AttentionLaunch(
+        f"FlashAttention-4, {FOURTH[name]}, {len(q)} queries, {len(k)} keys", text,
+        replace(launch, parameters=parameters), arrays, maps[3].base, wanted,
+    )  # fmt: skip
+
+
 def measured(given: AttentionLaunch) -> dict[str, object]:
     """The row of a launch. Raises UserError where it does not end well or is wrong."""
     module, findings = parse(given.text, given.name)
@@ -131,7 +169,7 @@ def measured(given: AttentionLaunch) -> dict[str, object]:
             raise UserError(f"{given.name}: {faults if made is None else made.run.outcome}")
         counts = made.run.instructions
         data, unknown = made.contents(given.out, out.nbytes)
-        found = np.frombuffer(data, out.dtype).reshape(out.shape)
+        found = numbers(np.frombuffer(data, out.dtype).reshape(out.shape))
         far = float(np.abs(found.astype(np.float64) - given.wanted).max())
         if unknown or far > TOLERANCE * float(np.abs(given.wanted).max()):
             raise UserError(f"{given.name}, {schedule}, {engines}: {unknown} unknown, off by {far}")
@@ -143,10 +181,14 @@ def measured(given: AttentionLaunch) -> dict[str, object]:
 
 
 def launches(folder: Path) -> Iterator[AttentionLaunch]:
-    """Every launch."""
+    """Every launch of a kernel that is there."""
     for causal in (False, True):
-        for queries, keys in ((512, 512), (300, 300), (300, 411)):
-            yield flash_attention_3(folder, causal, queries, keys)
+        if (folder / f"fa3_prefill_causal{int(causal)}.ptx").exists():
+            for queries, keys in ((512, 512), (300, 300), (300, 411)):
+                yield flash_attention_3(folder, causal, queries, keys)
+    for name in FOURTH:
+        if (folder / f"{name}.ptx").exists():
+            yield flash_attention_4(folder, name)
 
 
 def main() -> None:

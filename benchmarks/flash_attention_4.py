@@ -6,7 +6,9 @@ In an environment with `nvidia-cutlass-dsl apache-tvm-ffi einops` and, without t
 `flash-attn-4==4.0.0b36 quack-kernels`: PyTorch is stood in for, since only types of it are named.
 Writes `fa4_forward.ptx` with its launch. Data decide whether that kernel rescales its accumulator,
 by loads and stores of tensor memory that the machine does not pass over: so beside it stand
-`fa4_forward_always.ptx` and `fa4_forward_never.ptx`, in which it always or never does.
+`fa4_forward_always.ptx` and `fa4_forward_never.ptx`, in which it always or never does. The causal
+kernel is `fa4_forward_causal.ptx`, with the plain order of its blocks: CuTe DSL 4.8 refuses the
+code of the other one.
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-def compiled(folder: Path) -> str:
-    """The PTX that CuTe DSL leaves in the folder."""
+def prepare(folder: Path) -> None:
+    """Let CuTe DSL, which is not imported yet, leave its PTX in the folder, without PyTorch."""
     os.environ |= {
         "CUTE_DSL_ARCH": "sm_100a",
         "CUTE_DSL_KEEP": "ptx",
@@ -75,6 +77,10 @@ def compiled(folder: Path) -> str:
         package = types.ModuleType(name)
         package.__path__ = [str(site / name.replace(".", "/"))]
         sys.modules[name] = package
+
+
+def compiled(folder: Path, *, causal: bool) -> str:
+    """The PTX that CuTe DSL leaves in the folder, which is empty again behind it."""
     cutlass = importlib.import_module("cutlass")
     cute = importlib.import_module("cutlass.cute")
     runtime = importlib.import_module("cutlass.cute.runtime")
@@ -88,8 +94,9 @@ def compiled(folder: Path) -> str:
     if not hasattr(tensor._Tensor, "to"):  # that quack asks for
         tensor._Tensor.to = converted
     forward = importlib.import_module("flash_attn.cute.flash_fwd_sm100")
+    forward.SingleTileLPTScheduler = forward.SingleTileScheduler
     kernel = forward.FlashAttentionForwardSm100(
-        DIMENSION, DIMENSION, is_causal=False, is_static_persistent=False
+        DIMENSION, DIMENSION, is_causal=causal, is_static_persistent=False
     )
 
     def rows(count: int) -> Any:
@@ -102,18 +109,23 @@ def compiled(folder: Path) -> str:
     )
     given = rows(QUERIES), rows(KEYS), rows(KEYS), rows(QUERIES), sums, cutlass.Float32(0.1)
     cute.compile(kernel, *given, stream=runtime.make_fake_stream())
-    return next(folder.glob("*.ptx")).read_text(encoding="utf-8")
+    (made,) = folder.glob("*.ptx")
+    text = made.read_text(encoding="utf-8")
+    made.unlink()
+    return text
 
 
 def main(folder: Path) -> None:
-    """Write the three files, each with its launch."""
+    """Write the files, each with its launch."""
     dump = folder / "dump"
     dump.mkdir(parents=True, exist_ok=True)
-    text = compiled(dump)
+    prepare(dump)
+    text = compiled(dump, causal=False)
     texts = {
         "fa4_forward": text,
         "fa4_forward_always": _RESCALES.sub(r"\1", text),
         "fa4_forward_never": _RESCALES.sub(r"\1\tbra \3;", text),
+        "fa4_forward_causal": compiled(dump, causal=True),
     }
     for name, made in texts.items():
         (folder / f"{name}.ptx").write_text(made, encoding="utf-8")

@@ -11,7 +11,7 @@ from titan.emulated.memory import OwnMemory, merged
 from titan.emulated.settings import CheckMode, EmulationSettings, from_environment
 from titan.foundation.errors import UserError
 from titan.foundation.verdict import Verdict
-from titan.isa.numbers.device import LaunchError, LaunchShape
+from titan.isa.numbers.device import LaunchShape
 from titan.isa.simt.launch import Allocation
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
@@ -136,11 +136,12 @@ def test_a_read_of_shared_memory_that_nothing_wrote_is_located(mode):
     device = Emulated(EmulationSettings(check=CheckMode(mode)))
     x = device.array(np.zeros(32, dtype=np.uint32))
     text = EXCHANGE.replace("{between}", "").replace("%r1, 32;", "%r1, 0;")
-    with pytest.raises(LaunchError, match="unknown: it reads shared memory") as caught:
+    with pytest.raises(LaunchFault, match="unknown: it reads shared memory") as caught:
         device.launch(text, LaunchShape((1, 1, 1), (32, 1, 1)), [x])
     (found,) = caught.value.findings
     assert found.code == "TTN204" and found.span is not None
     assert "ld.shared.u32" in found.span.excerpt()
+    assert device.queue.checker.summary() == "1 refuted", "its interleavings hold, its run does not"
 
 
 def test_lanes_that_store_to_one_place_leave_one_of_their_values():

@@ -45,6 +45,15 @@ def test_a_race_ends_the_script_with_its_diagnostic(tmp_path, capsys):
     assert shown.err.endswith("titan: 0 launches computed: 1 refuted\n")
 
 
+def test_a_read_of_what_nothing_wrote_ends_the_script(tmp_path, capsys):
+    """Both warps read: in every interleaving the same, so only the run shows it."""
+    path = script(tmp_path, EXCHANGE.replace("{between}", "").replace("%r1, 32;", "%r1, 0;"))
+    assert run(["run", "--check", "all", path]) == 1
+    shown = capsys.readouterr()
+    assert "error[TTN204]" in shown.err and "ld.shared.u32" in shown.err
+    assert shown.err.endswith("titan: 0 launches computed: 1 refuted\n")
+
+
 def test_checks_can_be_left_out(tmp_path, capsys):
     path = script(tmp_path, SCALE, ", 2.0")
     assert run(["run", "--check", "off", path]) == 0

@@ -47,9 +47,10 @@ class LaunchChecker:
     def check(
         self, loaded: LoadedModule, function: Function, launch: Launch,
         contents: Callable[[], Launch],
-    ) -> None:  # fmt: skip
+    ) -> Verdict | None:  # fmt: skip
         """Decide a launch that is given without memory; `contents` gives it with.
 
+        Returns what was counted: VERIFIED or UNDECIDED, None for one that the settings leave out.
         Raises LaunchFault for one that is refuted, LaunchError for one that cannot be run; warns
         of one that is undecided, once for each kernel.
         """
@@ -61,12 +62,12 @@ class LaunchChecker:
             self.settings.check is CheckMode.FIRST and shape in self._seen
         ):
             self.skipped += 1
-            return
+            return None
         self._seen.add(shape)
         key = (*shape, launch.parameters, launch.allocations, tuple(launch.tensor_maps.items()))
         if key in self._verified:
             self.verdicts[Verdict.VERIFIED] += 1
-            return
+            return Verdict.VERIFIED
         code = loaded.kernel(function)
         finding = verify_launch(code, launch, self.options, loaded.places)
         if finding.verdict is Verdict.VERIFIED:
@@ -84,6 +85,15 @@ class LaunchChecker:
             if finding.kernel not in self.undecided:
                 self.undecided[finding.kernel] = reason
                 warnings.warn(f"the launch of {finding.kernel} is {reason}", stacklevel=2)
+        return finding.verdict
+
+    def overrule(self, verdict: Verdict | None) -> None:
+        """Count a launch as refuted that `check` gave this for: its run shows a fault."""
+        if verdict is None:
+            self.skipped -= 1
+        else:
+            self.verdicts[verdict] -= 1
+        self.verdicts[Verdict.REFUTED] += 1
 
     def summary(self) -> str:
         """`3 launches verified, 1 undecided, 2 not checked`; empty if there was none."""

@@ -187,6 +187,15 @@ def test_disabled_output_lanes_are_not_made_up():
             product(128, read, count, text=text, last=multiply)
 
 
+def test_an_accumulator_can_be_enabled_by_a_constant():
+    """CuTe DSL writes 0 or 1 for the predicate; with 0 each product replaces the one before."""
+    read, count = READS["32x32b"]
+    found, _ = product(128, read, count, last="%r9, 0;")
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-8, 9, size=(n, DEPTH))[:, -16:] / 4 for n in (128, COLUMNS))
+    assert np.array_equal(found, x @ y.T)
+
+
 @pytest.mark.parametrize("saturates", [False, True], ids=["wraps", "saturates"])
 def test_products_of_integers(saturates):
     """kind::i8: two products of signed times unsigned bytes, 32 of each row."""
