@@ -105,6 +105,14 @@ def test_the_source_is_not_needed():
     assert verified(re.sub(r" loc\(.*\)$", "", RING, flags=re.MULTILINE)).exit_code == 0
 
 
+def test_attributes_of_arguments_are_not_their_type():
+    text = RING.replace(': i32 loc("', ': i32 {tt.divisibility = 16 : i32} loc("')
+    assert text.count("tt.divisibility") > 1
+    finding = verified(text)
+    assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
+    assert finding.coverage.parameters == (("k_per_64", None),)
+
+
 def test_policies_and_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "k.ttgir"

@@ -276,8 +276,8 @@ def _items(
     loops: list[ir.Loop] = []
     for role in program.roles:
         own = [op for op in ir.walk(role.body) if isinstance(op, ir.Loop) and op.variable == item]
-        bodies = [_emptied(loop, parameter.name) for loop in own]
-        if item in dict(role.variables) or not all(_is_silent(role, body) for body in bodies):
+        bodies = [emptied(loop.body, parameter.name) for loop in own]
+        if item in dict(role.variables) or not all(is_silent(role, body) for body in bodies):
             return None
         if item in names_in(tuple(loop.body for loop in own)) or seen_outside(role.body, item):
             return None
@@ -307,11 +307,12 @@ def _with_nothing(role: ir.Role, item: str) -> ir.Role:
     return replace(role, body=body)
 
 
-def _emptied(loop: ir.Loop, size: str) -> ir.Block:
-    return _mapped(loop.body, lambda whole: substitute(whole, {size: 0}))
+def emptied(block: ir.Block, size: str) -> ir.Block:
+    """The block with a size of 0."""
+    return _mapped(block, lambda whole: substitute(whole, {size: 0}))
 
 
-def _is_silent(role: ir.Role, block: ir.Block) -> bool:
+def is_silent(role: ir.Role, block: ir.Block) -> bool:
     """Whether the block executes no operation and leaves what is read again as it was."""
     return all(_does_nothing(role, operation) for operation in block)
 
@@ -323,9 +324,9 @@ def _does_nothing(role: ir.Role, operation: ir.Operation) -> bool:
         case ir.Assign(variable=variable, value=value):
             return linear_form(value) == ({variable: 1}, 0)
         case ir.Branch(condition=Constant(value), then=then, otherwise=otherwise):
-            return _is_silent(role, then if value else otherwise)
+            return is_silent(role, then if value else otherwise)
         case ir.Branch(then=then, otherwise=otherwise):
-            return _is_silent(role, then) and _is_silent(role, otherwise)
+            return is_silent(role, then) and is_silent(role, otherwise)
     return False
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titan.engines.explore.cases import cases_of
 from titan.engines.explore.components import Component, components, whole_trace
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.known import number_events
@@ -164,6 +165,21 @@ def _search_parts(
     return _joined(found)
 
 
+def _search_cases(
+    program: SyncProgram, sizes: Sizes | None, budget: Budget, progress: Progress | None
+) -> ExplorationResult | None:
+    """Search the cases of a size one after the other; None where there are none (cases.py)."""
+    found: list[ExplorationResult] = []
+    for case in cases_of(program, sizes or {}):
+        result = _search_forms(case, sizes, _left(budget, found), progress)
+        if result.trace is not None:
+            result = replace(result, trace=trace_of(program, result.trace))
+        found.append(result)
+        if result.verdict is not Verdict.VERIFIED:
+            break
+    return _joined(found) if found else None
+
+
 def _search_forms(
     program: SyncProgram, sizes: Sizes | None, budget: Budget, progress: Progress | None
 ) -> ExplorationResult:
@@ -171,6 +187,9 @@ def _search_forms(
 
     Whatever they do not decide, the reason is that of the program itself.
     """
+    apart = _search_cases(program, sizes, budget, progress)
+    if apart is not None:
+        return apart
     spent: list[ExplorationResult] = []
     for form in closing_forms(program, sizes or {}):
         left = _left(budget, spent)

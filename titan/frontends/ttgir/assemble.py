@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.frontends.ttgir.blocks import LOST
+from titan.frontends.ttgir.copies import without_copies
 from titan.frontends.ttgir.effects import QUEUES, Made
 from titan.frontends.ttgir.integers import holds_only, joined, least, split
 from titan.frontends.ttgir.model import TtgirFunction
@@ -59,7 +60,7 @@ def assemble(
                 sizes.note(expression)
     roles = []
     for role in draft.roles:
-        body = _fenced(_changed(tuple(role.body), sizes.change))
+        body = without_copies(_fenced(_changed(tuple(role.body), sizes.change)))
         used = {one.variable for one in ir.walk(body) if isinstance(one, ir.Assign)}
         variables = tuple((name, first) for name, first in role.variables.items() if name in used)
         threads = 32 * role.warps

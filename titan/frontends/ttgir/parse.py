@@ -129,12 +129,16 @@ def _function(reader: _Reader, found: re.Match[str]) -> TtgirFunction:
 
 
 def _arguments(text: str) -> list[tuple[str, str]]:
-    """`%a: type loc(..), ...` as names and types."""
+    """`%a: type {attributes} loc(..), ...` as names and types.
+
+    Triton's compiler of launches adds attributes (`tt.divisibility`); compiling by hand does not.
+    """
     found = []
     for part in _split(text):
         name, _, type_text = part.partition(":")
         if name.strip().startswith("%"):
-            found.append((name.strip(), _without_location(type_text).strip()))
+            plain = _without_location(type_text).partition(" {")[0]
+            found.append((name.strip(), plain.strip()))
     return found
 
 
