@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.agreement.engines import engines, reference, replayed
-from tests.sampling import sampled
+from tests.sampling import part, sampled
 from tests.strategies import program_of_seed, sync_programs
 from titan.foundation.verdict import Verdict
 from titan.sync.fault import FaultKind
@@ -54,11 +54,11 @@ def disagreements(program: SyncProgram) -> tuple[list[str], Counter[str]]:
     return found, tally
 
 
-@pytest.mark.parametrize("part", sampled(range(PARTS), every=4))
-def test_engines_agree_on_random_programs(part):
+@pytest.mark.parametrize("place", sampled(range(PARTS), every=PARTS))
+def test_engines_agree_on_random_programs(place):
     wrong: list[str] = []
     tally: Counter[str] = Counter()
-    for seed in range(part * SEEDS_OF_A_PART, (part + 1) * SEEDS_OF_A_PART):
+    for seed in range(place * SEEDS_OF_A_PART, (place + 1) * SEEDS_OF_A_PART):
         found, counts = disagreements(program_of_seed(seed))
         tally += counts
         wrong += [f"seed {seed}: {text}" for text in found]
@@ -100,7 +100,7 @@ def test_engines_are_whole():
 def test_relaxed_synchronisation_is_for_the_order_engine_alone():
     """The interpreter orders by relaxed operations like by any other: no such fault from it."""
     kinds = set()
-    for seed in range(150):
+    for seed in range(part(150)):
         answer = reference(program_of_seed(seed))
         if answer.trace is not None:
             kinds.add(answer.trace.fault.kind)

@@ -113,7 +113,7 @@ def test_spin_finds_the_same_faults_in_many_programs():
 def test_spin_decides_a_model_of_one_program(seed):
     program = program_of_seed(seed)
     expected = explore_reference(program)
-    result = run_spin(to_promela(program, capacity=10), optimise="-O1")
+    result = run_spin(to_promela(program, capacity=10), optimise="-O0")
     assert result.verdict == expected.verdict
     assert result.states > 0
     if result.rule is not None:

@@ -21,7 +21,7 @@ BUDGET = 3_000
 @pytest.mark.parametrize("family", EXAMPLES)
 def test_engines_agree(family: str) -> None:
     @settings(
-        max_examples=part(EXAMPLES[family], 5),
+        max_examples=part(EXAMPLES[family], 8),
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),

@@ -265,7 +265,10 @@ class Interpreter:
         race = self._races.race(state)
         if race is not None:
             return race
-        if self.steps(state):
+        draft = Draft(state)
+        if any(self._enabled(draft, agent) for agent in self.agents):
+            return None
+        if any(True for _ in self._queues.engine_steps(draft)):
             return None
         waiting = [agent for agent in self.agents if state.positions[agent.number].frames]
         if not waiting:

@@ -78,7 +78,7 @@ def drawn(seed: int) -> ir.SyncProgram:
 
 def test_random_pairs_agree_with_the_reference_search() -> None:
     tally, apart = Counter[str](), 0
-    for seed in range(part(120)):
+    for seed in range(part(120, 8)):
         given = drawn(seed)
         try:
             result = explore(given)
@@ -96,7 +96,7 @@ def test_random_pairs_agree_with_the_reference_search() -> None:
         if result.trace is not None:
             confirm(given, result.trace)
     fewest = min(tally[Verdict.VERIFIED], tally[Verdict.REFUTED])
-    assert apart > part(60) and fewest > part(5, 5), (apart, tally)
+    assert apart > part(60, 8) and fewest >= part(5, 8), (apart, tally)
 
 
 def confirm(given: ir.SyncProgram, trace: Any) -> None:
