@@ -225,7 +225,7 @@ CONTROL = re.compile(
 
 def test_the_harness_adds_nothing_between_the_instructions() -> None:
     for path, rendering in rendered().items():
-        threads = rendering.source.split("if (live) meet(")[1:]
+        threads = rendering.source.split("if (live) {\n      meet(")[1:]
         assert len(threads) == len(read_test(path).threads)
         unmarked = [
             text

@@ -103,7 +103,7 @@ def test_a_result_is_fetched_from_its_own_columns_and_memory_is_given_back() -> 
     places = [run.index(f"tcgen05.{name}.") for name in ("alloc", "mma", "ld", "dealloc")]
     assert places == sorted(places)
     assert run.count("tcgen05.alloc.") == run.count("tcgen05.dealloc.") == 1
-    assert run.index("multiplied(") < run.index("atomicAdd(seen, 1)") < places[2]
+    assert run.index("multiplied(") < run.index("add((unsigned*)seen, 1u)") < places[2]
     assert rendering.manifest["options"]["TITAN_LANES"]["max"] == 1
 
 

@@ -42,12 +42,10 @@ def list_(paths: tuple[Path, ...]) -> None:
 )
 @click.option(
     "--language",
-    type=click.Choice(["cuda", "c11"]),
-    default="cuda",
-    show_default=True,
-    help="CUDA for sm_90a, or C11 with atomics and threads for a CPU.",
+    type=click.Choice(["cuda", "hip", "c11"]),
+    help="CUDA or HIP, by default as the test asks; or C11 with atomics and threads for a CPU.",
 )
-def render(paths: tuple[Path, ...], output: Path, language: str) -> int:
+def render(paths: tuple[Path, ...], output: Path, language: str | None) -> int:
     """Write tests as kernels with a manifest each; nothing is launched.
 
     Tests below a folder that have no rendering are named on stderr with the reason; a test that is

@@ -45,7 +45,7 @@ def root(kind: str) -> Path:
 
 
 def template(backend: str, name: str) -> Template:
-    """A source template of `backends/<backend>/`, compiled once a process.
+    """A source template of `backends/<backend>/`, which may extend one of `backends/common/`.
 
     Names that a template does not know are errors. Nothing is escaped: the texts are C and C++, and
     whoever fills a template has checked what goes into it.
@@ -58,7 +58,7 @@ def _environment(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader([folder, folder.parent / "common"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -62,7 +62,7 @@ class CdnaStep(LitmusInstruction):
 
 
 _COUNTER = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
-_BITS = ("sc0", "sc1", "nt", "glc", "slc")
+CACHE_BITS = ("sc0", "sc1", "nt", "glc", "slc")
 _ATOMICS = {"add": "add", "swap": "exch", "cmpswap": "cas", "smin": "min", "smax": "max",
             "and": "and", "or": "or", "xor": "xor", "sub": "sub"}  # fmt: skip
 _LDS_ATOMICS = {
@@ -94,7 +94,7 @@ def read_step(text: str, target: str) -> CdnaStep:
         return _wait(text, rest)
     words = rest.split()
     bits: list[str] = []
-    while words and words[-1] in _BITS:
+    while words and words[-1] in CACHE_BITS:
         bits.insert(0, words.pop())
     operands = [part.strip() for part in " ".join(words).split(",")] if words else []
     _check_bits(text, head, bits, target)

@@ -8,12 +8,13 @@ is not tried: outcomes of these programs are some outcomes of the test, not all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations, product
 
 from titan.litmus.language import ast
 from titan.litmus.language.ast import LitmusTest, LitmusThread, Operand, Register, Scope
 from titan.litmus.language.machine_steps import (
+    CACHE_BITS,
     GLOBAL_ATOMIC_NAMES,
     LDS,
     LDS_ATOMIC_NAMES,
@@ -36,11 +37,17 @@ def as_written(role: str, text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def programs_of(test: LitmusTest, target: str, edit: Edit = as_written) -> Iterator[MachineProgram]:
+def programs_of(
+    test: LitmusTest,
+    target: str,
+    edit: Edit = as_written,
+    compiled: Mapping[tuple[int, int], CodeSequence] | None = None,
+) -> Iterator[MachineProgram]:
     """The test on a target, once for each order of threads that share a wave.
 
-    `edit` replaces instructions of the table's sequences, for tests of the table. Raises
-    UnsupportedTest.
+    `edit` replaces instructions of the table's sequences, for tests of the table. `compiled` are
+    sequences of the instructions of the test, by thread and place, that stand instead of those of
+    the table; they have all waits. Raises UnsupportedTest.
     """
     waves: dict[object, list[LitmusThread]] = {}
     for thread in test.threads:
@@ -50,7 +57,8 @@ def programs_of(test: LitmusTest, target: str, edit: Edit = as_written) -> Itera
         if meets and len(members) > 1:
             raise UnsupportedTest("s_barrier in one of several threads of a wave is not decided")
     lds = {x.name for x in test.locations if x.home is not None}
-    lower = _Lowering(target, lds, edit)
+    numbers = {thread.name: number for number, thread in enumerate(test.threads)}
+    lower = _Lowering(target, lds, edit, numbers, compiled)
     for orders in product(*(permutations(members) for members in waves.values())):
         yield MachineProgram(
             target,
@@ -77,16 +85,19 @@ def _wave(lower: _Lowering, threads: tuple[LitmusThread, ...]) -> MachineWave:
     for thread in threads:
         steps += lower.thread(thread)
         registers += [(f"{thread.name}_{name}", value) for name, value in thread.registers]
-    return MachineWave(
-        threads[0].name, threads[0].placement, tuple(_waited(steps)), tuple(registers)
-    )
+    code = tuple(_waited(steps) if lower.compiled is None else steps)
+    return MachineWave(threads[0].name, threads[0].placement, code, tuple(registers))
 
 
 class _Lowering:
-    """Sequences of one target."""
+    """Sequences of one target, of the table or as they were compiled."""
 
-    def __init__(self, target: str, lds: set[str], edit: Edit) -> None:
+    def __init__(
+        self, target: str, lds: set[str], edit: Edit, numbers: Mapping[str, int],
+        compiled: Mapping[tuple[int, int], CodeSequence] | None,
+    ) -> None:  # fmt: skip
         self.target, self.lds, self.edit = target, lds, edit
+        self.numbers, self.compiled = numbers, compiled
 
     def thread(self, thread: LitmusThread) -> list[CdnaStep]:
         """Its instructions; registers and labels carry the name of the thread."""
@@ -96,7 +107,10 @@ class _Lowering:
         for number, code in enumerate(thread.instructions):
             if isinstance(code, ast.Branch) and labels[code.target] <= number:
                 raise UnsupportedTest("a loop is not decided at the level of the machine")
-            found += [read_step(text, self.target) for text in self._texts(code, prefix)]
+            texts = self._texts(code, prefix)
+            if self.compiled is not None:
+                texts = _as_compiled(texts, self.compiled[self.numbers[thread.name], number])
+            found += [read_step(text, self.target) for text in texts]
         return found
 
     def _texts(self, code: ast.LitmusInstruction, prefix: str) -> list[str]:
@@ -145,6 +159,15 @@ class _Lowering:
 
     def _edited(self, role: str, texts: tuple[str, ...]) -> list[str]:
         return [new for text in texts for new in self.edit(role, text)]
+
+
+def _as_compiled(texts: list[str], sequence: CodeSequence) -> list[str]:
+    """The access or jump of the table's texts, without bits, in the sequence that was compiled."""
+    words = ("s_waitcnt", "buffer_")
+    bodies = [text for text in texts if not text.startswith(words)]
+    bare = [" ".join(w for w in text.split() if w not in CACHE_BITS) for text in bodies]
+    kept = [f"{text} {sequence.bits}".rstrip() for text in bare]
+    return [*sequence.before, *kept, *sequence.behind]
 
 
 def _waited(steps: list[CdnaStep]) -> Iterator[CdnaStep]:

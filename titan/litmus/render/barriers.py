@@ -30,7 +30,7 @@ def with_numbers(test: LitmusTest) -> LitmusTest:
     for thread in threads:
         for step in thread.instructions:
             if isinstance(step, Barrier):
-                key = (thread.placement, step.identifier)
+                key = (thread.placement.group, step.identifier)
                 if instances.setdefault(key, step.instance) != step.instance:
                     raise NotRenderable(
                         "barrier instance",
@@ -73,7 +73,7 @@ def participants(test: LitmusTest, thread: LitmusThread, barrier: Barrier) -> in
     if isinstance(barrier.count, int):
         return barrier.count
     return sum(
-        other.placement == thread.placement
+        other.placement.group == thread.placement.group
         and any(
             isinstance(step, Barrier) and step.identifier == barrier.identifier
             for step in other.instructions

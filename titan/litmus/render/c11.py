@@ -16,7 +16,6 @@ from titan.litmus.language.ast import (
     FinalMemory,
     FinalRegister,
     LitmusTest,
-    Operand,
     Proxy,
     Semantics,
 )
@@ -27,9 +26,10 @@ from titan.litmus.render.barriers import check_barriers, participants, with_numb
 from titan.litmus.render.layout import lay_out_anywhere
 from titan.litmus.render.manifest import FORMAT
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes, outcomes_of
-from titan.litmus.render.places import LitmusLayout, Seat
+from titan.litmus.render.places import LitmusLayout
 from titan.litmus.render.refusal import NotRenderable, check_dialect
 from titan.litmus.render.rendering import Rendering
+from titan.litmus.render.statements import StatementWriter
 
 TARGET = "c11"
 TEMPLATE = "litmus.c.j2"
@@ -54,18 +54,6 @@ _FETCHES = {
     "min": "fetch_min",
     "max": "fetch_max",
 }
-_ARITHMETIC = {
-    "add": "(int)((unsigned){0} + (unsigned){1})",
-    "sub": "(int)((unsigned){0} - (unsigned){1})",
-    "mul": "(int)((unsigned){0} * (unsigned){1})",
-    "and": "({0} & {1})",
-    "or": "({0} | {1})",
-    "xor": "({0} ^ {1})",
-    "min": "({0} < {1} ? {0} : {1})",
-    "max": "({0} > {1} ? {0} : {1})",
-    "mov": "{0}",
-}
-_RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 def render_c11(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
@@ -76,7 +64,7 @@ def render_c11(test: LitmusTest, verdict: ModelVerdict | None = None) -> Renderi
     test = with_numbers(test)
     layout = lay_out_anywhere(test)
     check_barriers(test, layout)
-    writers = [_Writer(test, layout, seat) for seat in layout.seats]
+    writers = [_Writer(seat, test=test, layout=layout) for seat in layout.seats]
     threads = [_thread(writer, outcomes) for writer in writers]
     numbers = {thread.name: number for number, thread in enumerate(test.threads)}
     context = {
@@ -131,34 +119,21 @@ def _barriers(layout: LitmusLayout) -> dict[tuple[str, int, int], int]:
 
 
 @dataclass(slots=True)
-class _Writer:
-    """Writes one thread; registers and locations are numbers."""
+class _Writer(StatementWriter):
+    """Writes one thread; locations are numbers."""
 
-    test: LitmusTest
-    layout: LitmusLayout
-    seat: Seat
-    registers: dict[str, int] = field(default_factory=dict)
+    test: LitmusTest = field(kw_only=True)
+    layout: LitmusLayout = field(kw_only=True)
     locations: dict[str, int] = field(init=False)
     waits: int = 0
-    bounded: bool = False
 
     def __post_init__(self) -> None:
         self.locations = {place.name: n for n, place in enumerate(self.test.locations)}
 
-    def register(self, name: str) -> str:
-        return f"r{self.registers.setdefault(name, len(self.registers))}"
-
-    def value(self, operand: Operand, step: ast.LitmusInstruction) -> str:
-        if isinstance(operand, ast.Register):
-            return self.register(operand.name)
-        if not -(2**31) < operand < 2**31:
-            raise NotRenderable("size", f"{operand} does not fit 32 bits", step.span)
-        return f"({operand:d})"
-
     def at(self, name: str) -> str:
         return f"&mine->location[{self.locations[name]}].value"
 
-    def write(self, step: ast.LitmusInstruction, labels: dict[str, int], index: int) -> str:
+    def write(self, step: ast.LitmusInstruction, index: int) -> str:
         match step:
             case ast.Load(destination, location, proxy=Proxy.GENERIC):
                 order = _order(step.semantics)
@@ -174,13 +149,8 @@ class _Writer:
                 return f"atomic_thread_fence({_order(semantics)});"
             case ast.Barrier() | ast.ClusterBarrier():
                 return self._barrier(step)
-            case ast.Assign(destination, operation, operands) if operation in _ARITHMETIC:
-                values = [self.value(operand, step) for operand in operands]
-                return f"{self.register(destination)} = {_ARITHMETIC[operation].format(*values)};"
-            case ast.Label():
-                return f"L{index}:;"
-            case ast.Branch() if step.target in labels:
-                return self._branch(step, labels[step.target], index)
+        if (plain := self.plain(step, index)) is not None:
+            return plain
         raise NotRenderable(
             "no counterpart",
             f"a cpu has no `{format_instruction(step).split()[0]}`",
@@ -221,18 +191,6 @@ class _Writer:
         peers = sum(self.layout.cluster(seat.cta) == cluster for seat in self.layout.seats)
         return f"await({barrier}, {self.waits * peers});"
 
-    def _branch(self, step: ast.Branch, target: int, index: int) -> str:
-        jump = f"goto L{target};"
-        if target <= index:
-            self.bounded = True
-            jump = f"{{ if (left-- == 0u) goto give_up; goto L{target}; }}"
-        if step.relation is None:
-            return jump
-        if step.relation not in _RELATIONS:
-            raise NotRenderable("no such form", "no such comparison", step.span)
-        left, right = self.value(step.left, step), self.value(step.right, step)
-        return f"if ({left} {step.relation} {right}) {jump}"
-
 
 def _order(semantics: Semantics) -> str:
     return f"memory_order_{_ORDERS[semantics]}"
@@ -240,9 +198,8 @@ def _order(semantics: Semantics) -> str:
 
 def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, object]:
     thread = writer.seat.thread
-    labels = {s.name: i for i, s in enumerate(thread.instructions) if isinstance(s, ast.Label)}
     lines = [
-        f"{writer.write(step, labels, index)} /* titan {writer.seat.index} {index} */"
+        f"{writer.write(step, index)} /* titan {writer.seat.index} {index} */"
         for index, step in enumerate(thread.instructions)
     ]
     stored = [
@@ -254,7 +211,7 @@ def _thread(writer: _Writer, outcomes: Outcomes) -> dict[str, object]:
     return {
         "lines": lines,
         "stored": stored,
-        "bounded": writer.bounded,
+        "give_up": writer.give_up if writer.bounded else None,
         "registers": [
             {"name": f"r{number}", "value": initial.get(name, 0)}
             for name, number in writer.registers.items()

@@ -14,28 +14,29 @@ from pathlib import Path
 from titan.foundation.atomic import write_files
 from titan.litmus.language.suite import read_test
 from titan.litmus.render.c11 import render_c11
+from titan.litmus.render.hip import render_hip
 from titan.litmus.render.kernel import render
 from titan.litmus.render.outcomes import verdict_of
 from titan.litmus.render.refusal import NotRenderable
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_+-]")
 _NAME_CHARACTERS_MAX = 100
-RENDERERS = {"cuda": render, "c11": render_c11}
+RENDERERS = {"cuda": render, "hip": render_hip, "c11": render_c11}
 
 
 def render_all(
-    paths: Iterable[Path], language: str = "cuda"
+    paths: Iterable[Path], language: str | None = None
 ) -> tuple[dict[str, str], list[tuple[Path, NotRenderable]]]:
     """Name of a file -> its text, for each test a source and a manifest; and who was refused.
 
-    `language` is `cuda` or `c11`.
+    `language` is `cuda`, `hip` or `c11`; None is that of the device that the test is about.
     """
-    renderer = RENDERERS[language]
     texts: dict[str, str] = {}
     refused: list[tuple[Path, NotRenderable]] = []
     for path in paths:
         try:
             test = read_test(path)
+            renderer = RENDERERS[language or ("hip" if test.dialect.amd else "cuda")]
             renderer(test)  # refused before the solver is asked
             rendering = renderer(test, verdict_of(test))
         except NotRenderable as error:

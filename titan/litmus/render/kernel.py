@@ -7,8 +7,7 @@ instances, `titan_litmus_collect` counts their outcomes. Nothing is launched her
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 from titan.foundation.resources import template
@@ -23,22 +22,20 @@ from titan.litmus.render.barriers import (
     with_numbers,
 )
 from titan.litmus.render.blocks import has_jumps, write_block
-from titan.litmus.render.instructions import Assembly, Constraint, Writer, pointer
+from titan.litmus.render.harness import cell_context, harness
+from titan.litmus.render.instructions import Assembly, Constraint, Writer
 from titan.litmus.render.layout import lay_out
 from titan.litmus.render.manifest import (
     CONSTANT_INSTANCES,
     TARGET,
     RenderOptions,
     describe,
-    parameters,
-    target_of,
 )
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes, outcomes_of
 from titan.litmus.render.places import (
     SHARED_BYTES_MAX,
     WARP_THREADS,
     WARPGROUP_WARPS,
-    Cell,
     LitmusLayout,
     LitmusRegion,
     Seat,
@@ -97,46 +94,26 @@ def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
     check_barriers(test, layout)
     seats = [_seat(test, layout, seat, outcomes) for seat in layout.seats]
     limits = _limits(layout, seats)
-    finals = {t: s for t, s in outcomes.slots.items() if isinstance(t, FinalMemory)}
+    finals = (t for t in outcomes.slots if isinstance(t, FinalMemory))
     if any(layout.cells[t.location].is_map and layout.cells[t.location].shared for t in finals):
         raise NotRenderable("not observable", "a map in shared memory is opaque", test.span)
+    bindings = _bindings(layout, seats)
     context = {
-        "layout": layout,
-        "outcomes": outcomes,
-        "shared_stride": max(layout.shared_bytes, 16),
+        **harness(layout, outcomes, limits, bindings),
+        "seats": seats,
         "shared_max": _shared_max(layout),
-        "target": target_of(test),
         "tensor": _tensor(layout, outcomes),
         "constant_instances": CONSTANT_INSTANCES // max(1, layout.constant_bytes),
-        "memory_views": layout.views[LitmusRegion.MEMORY],
-        "limits": limits.limits,
-        "slots_per_cta": limits.slots_per_cta,
-        "parameters": parameters(layout, _bindings(layout, seats)),
-        "seats": seats,
-        "cells": [_cell(cell) for cell in layout.cells.values()],
         "maps": [
             {"cta": cell.cta, "offset": cell.offset, "tiles": cell.tiles, "images": cell.images}
             for cell in layout.cells.values()
             if cell.is_map
         ],
         "bound_cells": [
-            _cell(cell)
+            cell_context(cell)
             for cell in layout.cells.values()
             if cell.region in (LitmusRegion.ARRAY, LitmusRegion.CONSTANT)
             and cell.location.alias_of is None
-        ],
-        "finals": [
-            {
-                "slot": slot,
-                "images": layout.cells[term.location].images,
-                "other": _other(outcomes.domains[term]),
-                **_cell(layout.cells[term.location]),
-            }
-            for term, slot in finals.items()
-        ],
-        "digits": [
-            {"slot": slot, "values": outcomes.domains[term]}
-            for term, slot in outcomes.slots.items()
         ],
         "phases": [
             {"cluster": cluster, "count": count}
@@ -144,7 +121,6 @@ def render(test: LitmusTest, verdict: ModelVerdict | None = None) -> Rendering:
             if count
         ],
     }
-    bindings = _bindings(layout, seats)
     return Rendering(_fill(context), describe(test, layout, outcomes, limits, bindings, verdict))
 
 
@@ -173,11 +149,6 @@ def _tensor(layout: LitmusLayout, outcomes: Outcomes) -> dict[str, object] | Non
 def _results(layout: LitmusLayout) -> int:
     """Results that the tensor memory of one instance's CTA has to hold, one at least."""
     return 1 + max(tensors.numbers(layout.seats).values(), default=0)
-
-
-def _other(domain: tuple[int, ...]) -> int:
-    """A value without a digit."""
-    return next(value for value in count() if value not in domain)
 
 
 def _known(test: LitmusTest) -> None:
@@ -218,6 +189,7 @@ def _limits(layout: LitmusLayout, seats: list[SeatContext]) -> RenderOptions:
             "TITAN_STRESS_WARPS": WARPS_MAX - warps,
         },
         max(per_cta),
+        (tensors.TARGET if tensor else TARGET,),
     )
 
 
@@ -354,16 +326,3 @@ def _bindings(layout: LitmusLayout, seats: list[SeatContext]) -> set[str]:
         *(f"texture{n}" for n in range(layout.views[LitmusRegion.MEMORY])),
     ]
     return {name for name in names if f"({name})" in text}
-
-
-def _cell(cell: Cell) -> dict[str, object]:
-    return {
-        "cta": cell.cta,
-        "offset": cell.offset,
-        "initial": cell.location.initial,
-        "count": cell.location.count,
-        "region": cell.region.value,
-        "map": cell.is_map,
-        "alias": cell.location.alias_of is not None,
-        "pointer": pointer(replace(cell, view=0)) if not cell.shared else "",
-    }

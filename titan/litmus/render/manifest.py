@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titan.litmus.language import ast
 from titan.litmus.language.ast import LitmusTest
 from titan.litmus.language.condition import format_condition
 from titan.litmus.language.printing import format_instruction
 from titan.litmus.render import tensors
 from titan.litmus.render.outcomes import ModelVerdict, Outcomes
-from titan.litmus.render.places import TENSOR_TILE_BYTES, LitmusLayout, LitmusRegion
+from titan.litmus.render.places import AMD, TENSOR_TILE_BYTES, LitmusLayout, LitmusRegion
 
 TARGET = "sm_90a"
 FORMAT = 2
@@ -25,10 +26,15 @@ SURFACE_TEXELS_MAX = 1 << 15  # width of a one-dimensional surface
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """Greatest value of each macro, and how many threads of the test share a CTA at most."""
+    """Greatest value of each macro, and how many threads of the test share a CTA at most.
+
+    `targets` are the architectures that the source is for, that which it is named by first.
+    """
 
     limits: dict[str, int]
     slots_per_cta: int
+    targets: tuple[str, ...] = (TARGET,)
+    language: str = "cuda"
 
 
 _POINTER = "unsigned char*"
@@ -75,6 +81,8 @@ def parameters(layout: LitmusLayout, bindings: set[str]) -> list[dict[str, str]]
             found.append({"name": f"texture{view}", "type": _HANDLE, "role": "linear texture"})
     if layout.constant_bytes:
         found.append({"name": "constant0", "type": _POINTER, "role": "constant memory"})
+    if layout.device is AMD:
+        found.append({"name": "xcds", "type": "unsigned", "role": "xcds"})
     return found
 
 
@@ -92,12 +100,13 @@ def describe(
         "format": FORMAT,
         "test": test.name,
         "comment": test.comment,
-        "target": target_of(test),
-        "language": "cuda",
+        "target": options.targets[0],
+        "targets": list(options.targets),
+        "language": options.language,
         "kernels": kernels,
         "setup_kernels": ["titan_litmus_mark", "titan_litmus_find"] if layout.texels else [],
         "parameters": parameters(layout, bindings),
-        "buffers": _buffers(layout, outcomes),
+        "buffers": _buffers(test, layout, outcomes),
         "setup": _setup(layout, bindings),
         "options": {
             name: {"default": int(name in ("TITAN_LANES", "TITAN_GROUPS")), "max": most}
@@ -111,7 +120,9 @@ def describe(
             "stress_rounds": 256,
             "ctas_per_instance": layout.ctas,
             "cluster_ctas": layout.cluster_ctas,
-            "warps_per_group": layout.cta_threads // 32,
+            "clusters_per_instance": layout.clusters,
+            "warp_threads": layout.device.warp_threads,
+            "warps_per_group": layout.group_warps,
             "threads_per_cta": layout.cta_threads,
             "slots_per_cta": options.slots_per_cta,
         },
@@ -153,7 +164,8 @@ def _scopes(test: LitmusTest, layout: LitmusLayout) -> dict[str, object]:
     """The narrowest place that all threads share, and which CTAs of an instance are clusters."""
     ctas = {seat.cta for seat in layout.seats}
     clusters = {layout.cluster(cta) for cta in ctas}
-    shared = "cta" if len(ctas) == 1 else ("cluster" if len(clusters) == 1 else "gpu")
+    words = ("work-group", "xcd", "agent") if layout.device is AMD else ("cta", "cluster", "gpu")
+    shared = words[0 if len(ctas) == 1 else 1 if len(clusters) == 1 else 2]
     return {
         "all_threads_share": shared,
         "clusters": [
@@ -186,10 +198,24 @@ def _locations(layout: LitmusLayout) -> list[dict[str, object]]:
     ]
 
 
-def _buffers(layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, object]]:
+def _fine_grained(test: LitmusTest) -> bool:
+    """Whether some access is atomic at system scope, for which AMD devices have such memory."""
+    steps = [step for thread in test.threads for step in thread.instructions]
+    return test.dialect.amd and any(
+        isinstance(step, ast.Load | ast.Store | ast.Atomic) and step.scope is ast.Scope.SYS
+        for step in steps
+    )
+
+
+def _buffers(test: LitmusTest, layout: LitmusLayout, outcomes: Outcomes) -> list[dict[str, object]]:
     """What the host allocates, filled with zeros: `bytes`, and `bytes_per_instance` for each."""
+    memory: dict[str, object] = {
+        "parameter": "memory0", "bytes_per_instance": layout.global_bytes, "bytes": 0,
+    }  # fmt: skip
+    if _fine_grained(test):
+        memory["fine_grained"] = True
     found: list[dict[str, object]] = [
-        {"parameter": "memory0", "bytes_per_instance": layout.global_bytes, "bytes": 0},
+        memory,
         {"parameter": "outcomes", "bytes_per_instance": 4 * outcomes.words, "bytes": 0},
         {"parameter": "histogram", "bytes_per_instance": 0, "bytes": 8 * (outcomes.buckets + 1)},
         {"parameter": "scratch", "bytes_per_instance": 0, "bytes": 1 << 20},

@@ -18,6 +18,8 @@ from math import prod
 from titan.litmus.language import ast
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.language.condition import format_condition, observed_terms
+from titan.litmus.language.machine_steps import CdnaStep
+from titan.litmus.model.dialect import Dialect
 from titan.litmus.render.refusal import NotRenderable
 
 BUCKETS_MAX = 1 << 16
@@ -85,7 +87,8 @@ class ModelVerdict:
     """What the model says: the asked outcome and every outcome, by reading.
 
     `states` lists an outcome as its values in the order of the words; None where there were too
-    many. `complete` is false when a loop was cut off, so that more outcomes may be allowed.
+    many, or where a data race leaves every one possible. `complete` is false when a loop was cut
+    off, so that more outcomes may be allowed.
     """
 
     expected: dict[str, str]
@@ -158,7 +161,11 @@ def _written(test: LitmusTest) -> set[int]:
             match step:
                 case ast.Store(_, value) if isinstance(value, int):
                     numbers.add(value)
-                case ast.Atomic(operands=values) | ast.Assign(operands=values):
+                case (
+                    ast.Atomic(operands=values)
+                    | ast.Assign(operands=values)
+                    | CdnaStep(operands=values)
+                ):
                     numbers |= {value for value in values if isinstance(value, int)}
     return {number for number in numbers if -(2**31) <= number < 2**31}
 
@@ -191,14 +198,32 @@ def verdict_of(test: LitmusTest, unroll: int = 2) -> ModelVerdict | None:
     expected: dict[str, str] = {}
     listed: dict[str, list[list[int]] | None] = {}
     complete = True
-    for options in (ModelOptions(), ModelOptions(FenceRule.PATH, WarPolicy.SYNC)):
+    readings = [ModelOptions()]
+    if not test.dialect.amd:  # whose models have one reading
+        readings.append(ModelOptions(FenceRule.PATH, WarPolicy.SYNC))
+    for options in readings:
         try:
             decision = decide(test, options, unroll=unroll, recheck=False)
-            states = final_states(every, options, unroll=unroll)
+            racy = may_race(test)
+            states = [] if racy else final_states(every, options, unroll=unroll)
         except UnsupportedTest:
             return None
-        expected[str(options)] = decision.verdict
+        name = "the only one" if test.dialect.amd else str(options)
+        expected[name] = decision.verdict
         complete = complete and decision.complete
         rows = [[state[term] for term in terms] for state in states]
-        listed[str(options)] = rows if len(rows) < STATES_MAX else None
+        listed[name] = None if racy or len(rows) >= STATES_MAX else rows
     return ModelVerdict(expected, listed, complete)
+
+
+def may_race(test: LitmusTest) -> bool:
+    """Whether some execution has a data race that leaves every outcome possible."""
+    from titan.litmus.decide import decide
+
+    if test.dialect is not Dialect.AMDGPU:
+        return False
+    races = tuple(ast.Race(location.name) for location in test.locations)
+    asked = replace(
+        test, filter=None, condition=ast.Connective("or", races), quantifier=ast.Quantifier.EXISTS
+    )
+    return decide(asked, recheck=False).allowed is not False

@@ -65,19 +65,43 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelDevice:
+    """What places depend on: `whole` is the word for all that one launch reaches.
+
+    `cluster_ctas_max` is None where clusters (XCDs) take any number of CTAs (work-groups).
+    """
+
+    whole: str
+    warp_threads: int
+    shared_bytes_max: int
+    cluster_ctas_max: int | None
+
+
+NVIDIA = KernelDevice("gpu", WARP_THREADS, SHARED_BYTES_MAX, CLUSTER_CTAS_MAX)
+AMD = KernelDevice("agent", 64, 64 * 1024, None)
+
+
+@dataclass(frozen=True, slots=True)
 class Seat:
-    """Where a litmus thread runs: the CTA of the instance, and its first warp in it."""
+    """Where a litmus thread runs: the CTA of the instance, and its first warp in it.
+
+    `part` numbers threads of a test that share a wave.
+    """
 
     index: int
     thread: LitmusThread
     cta: int
     warp: int
     warps: int
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LitmusLayout:
-    """`cluster_ctas` CTAs a cluster, `clusters` clusters an instance; CTA = cluster, rank."""
+    """`cluster_ctas` CTAs a cluster, `clusters` clusters an instance; CTA = cluster, rank.
+
+    For AMD devices a CTA is a work-group and a cluster are the work-groups of one XCD.
+    """
 
     cells: dict[str, Cell]
     seats: tuple[Seat, ...]
@@ -89,6 +113,7 @@ class LitmusLayout:
     views: dict[LitmusRegion, int]
     texels: int
     constant_bytes: int
+    device: KernelDevice = NVIDIA
 
     def cluster(self, cta: int) -> int:
         """The cluster that a CTA of the instance is in."""
@@ -97,6 +122,16 @@ class LitmusLayout:
     def rank(self, cta: int) -> int:
         """The rank of a CTA within its cluster."""
         return cta % self.cluster_ctas
+
+    @property
+    def group_warps(self) -> int:
+        """Warps that the threads of one CTA of the test take."""
+        return self.cta_threads // self.device.warp_threads
+
+    @property
+    def parts(self) -> int:
+        """How many threads of the test share a wave at most."""
+        return 1 + max((seat.part for seat in self.seats), default=0)
 
     @property
     def ctas(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from titan.foundation.scratch import scratch
@@ -45,6 +46,18 @@ def compile_hip(source: Path, target: str) -> CompiledKernel:
         disassembly = run([OBJDUMP, "-d", f"--mcpu={target}", made])
         figures = figures_of(run([READELF, "-n", made]))
     return CompiledKernel(target, disassembly, figures, log)
+
+
+def hip_assembly(source: Path, target: str, defines: Sequence[str] = ()) -> str:
+    """The assembly of a HIP source. Raises ToolchainMissing and CannotCompile."""
+    if shutil.which(CLANG) is None:
+        raise ToolchainMissing(f"{CLANG} not installed")
+    with scratch("titan-hip-") as folder:
+        made = Path(folder) / "kernel.s"
+        macros = [f"-D{define}" for define in defines]
+        run([CLANG, "-x", "hip", f"--offload-arch={target}", *FLAGS, *macros, "-S", str(source),
+             "-o", str(made)])  # fmt: skip
+        return made.read_text(encoding="utf-8")
 
 
 def figures_of(notes: str) -> Figures:
