@@ -6,13 +6,17 @@ import pytest
 
 from tests.validate.compare.kernels import SOURCE, emission
 from titan.codegen.tile.semantics import run as meaning
-from titan.device.emulated import EmulatedPackage, NotEmulated
+from titan.device.emulated import POLICIES, EmulatedPackage, NotEmulated
 from titan.device.stress import SEEDED
 from titan.validate.compare.compile import nvcc
 from titan.validate.emulate.compare import difference, sample_inputs
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 SIZES = {"M": 40, "N": 72}
+
+
+def test_stress_names_the_policies_of_the_emulated_device():
+    assert SEEDED == POLICIES
 
 
 @needs_nvcc

@@ -1,16 +1,18 @@
 """Packages on the emulated device: the PTX of their kernels, run with numbers under seeds.
 
 The third back end beside a GPU and the emulation of the emitted source: it runs what nvcc made of
-the source, warps and asynchronous operations in an order that the seed chooses; under the policy
-"checked" each launch is decided in all interleavings before. What the machine or the checker
-finds (out of bounds, a hang, a race, a misused barrier) is a fault; bytes of an output that are
-unknown, as of operands that were not waited for, are wrong numbers.
+the source, warps and asynchronous operations in an order that the seed chooses. Under the policies
+of `ADVERSARIAL` a warp starves, runs ahead, or clusters take turns, while engines finish late,
+early or at random; under "checked" each launch is decided in all interleavings before. What the
+machine or the checker finds (out of bounds, a hang, a race, a misused barrier) is a fault; bytes of
+an output that are unknown, as of operands that were not waited for, are wrong numbers.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, p
 from titan.device.records import RunCase, RunRecord
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import Emulated
-from titan.emulated.settings import CheckMode, EmulationSettings
+from titan.emulated.settings import BINARY32_SUMS, CheckMode, EmulationSettings
 from titan.foundation.errors import Refusal
 from titan.isa.numbers.device import Argument, DeviceArray, LaunchError, LaunchShape, TiledMap
 from titan.validate.compare.compile import ptx_of
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
     Outputs = dict[str, NDArray[numpy.float32]]
 
 CHECKED = "checked"  # the policy that decides each launch in all interleavings, too
+# Schedule of warps and of engines by policy.
+ADVERSARIAL = {
+    "starved": ("starve", "late"),
+    "ahead": ("ahead", "early"),
+    "mixed": ("mixed", "random"),
+}
+POLICIES = ("shuffled", *ADVERSARIAL, CHECKED)
 PROCESSORS = 2
 TARGETS = {"sm_90a": "h100", "sm_100a": "b200"}
 
@@ -60,7 +69,11 @@ class EmulatedPackage:
 
         check = CheckMode.ALL if case["policy"] == CHECKED else CheckMode.OFF
         seed = 1 + int(case["seed"])  # 0 would be the order of the program
-        device = Emulated(EmulationSettings(check, self.device, seed))
+        core = BINARY32_SUMS
+        if case["policy"] in ADVERSARIAL:
+            schedule, engines = ADVERSARIAL[case["policy"]]
+            core = replace(core, schedule=schedule, engines=engines)
+        device = Emulated(EmulationSettings(check, self.device, seed, core=core))
         launch = plan(self.manifest, case["sizes"], PROCESSORS)
         arrays: dict[str, DeviceArray] = {}
         for tensor in launch.tensors:

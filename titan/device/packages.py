@@ -76,7 +76,7 @@ def check(job: Job) -> Iterator[BeginRecord | RunRecord]:
     for case in job.get("cases") or _same_case(job):
         yield {"kind": "begin", "sizes": case["sizes"]}
         if emulated is not None:
-            yield _emulated(emulated, references, case)
+            yield emulated_run(emulated, references, case)
         elif device is None:
             yield _on_cpu(manifest, files, case, job.get("keep"))
         else:
@@ -145,7 +145,8 @@ def _on_cpu(
     return record
 
 
-def _emulated(package: EmulatedPackage, references: References, case: RunCase) -> RunRecord:
+def emulated_run(package: EmulatedPackage, references: References, case: RunCase) -> RunRecord:
+    """The record of one case on the emulated device, compared with what the program means."""
     from titan.validate.emulate.compare import difference
 
     inputs, right = references.of(case["sizes"], int(case["seed"]))

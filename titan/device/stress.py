@@ -54,7 +54,8 @@ from titan.device.variants import SAFE, variants
 from titan.device.watchdog import reason, run_job
 
 POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
-SEEDED = ("shuffled", "checked")  # of the emulated device (titan/device/emulated.py)
+# Of the emulated device: the names of titan/device/emulated.py, which needs NumPy.
+SEEDED = ("shuffled", "starved", "ahead", "mixed", "checked")
 RUN_SECONDS = 30.0
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"

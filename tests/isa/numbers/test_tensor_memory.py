@@ -196,6 +196,29 @@ def test_an_accumulator_can_be_enabled_by_a_constant():
     assert np.array_equal(found, x @ y.T)
 
 
+def test_an_operand_is_kept_while_the_other_one_is_read():
+    """Thirty operands more than the two of the first product: of the last one, B is known from it
+    and A replaces the oldest one that the core keeps, which is that B.
+    """
+    read, count = READS["32x32b"]
+    multiply = "tcgen05.mma.cta_group::1.kind::f16 [%r8], {}, {}, {}, 0;\n"
+    fields = 1 << 4 | 1 << 7 | 1 << 10 | 128 >> 4 << 24
+    others = [(columns, step) for columns in range(8, 64, 8) for step in range(4)]
+    lines = ["mov.u64 %d5, %d1; mov.u64 %d6, %d2;\n", multiply.format("%d5", "%d6", "%r9")]
+    for columns, step in others:
+        lines.append(
+            f"add.s64 %d2, %d6, {2 * step}; mov.u32 %r11, {fields | columns >> 3 << 17};\n"
+        )
+        lines.append(multiply.format("%d5", "%d2", "%r11"))
+    lines.append("add.s64 %d1, %d5, 2; add.s64 %d2, %d6, 2;\n")
+    lines.append(multiply.format("%d1", "%d2", "%r9"))
+    lines.append("add.s64 %d1, %d5, 4;\n" + multiply.format("%d1", "%d6", "%r9"))
+    found, _ = product(128, read, count, text=KERNEL.replace("PRODUCTS", "".join(lines)))
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-8, 9, size=(n, DEPTH)) / 4 for n in (128, COLUMNS))
+    assert np.array_equal(found, x[:, 32:48] @ y[:, :16].T)
+
+
 @pytest.mark.parametrize("saturates", [False, True], ids=["wraps", "saturates"])
 def test_products_of_integers(saturates):
     """kind::i8: two products of signed times unsigned bytes, 32 of each row."""

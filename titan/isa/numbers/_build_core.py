@@ -29,6 +29,8 @@ ADDED = {
         "transfers.c",
         "products.c",
         "wgmma.c",
+        "tensor_cells.c",
+        "scales.c",
         "tensor_memory.c",
         "quick.c",
         "schedules.c",

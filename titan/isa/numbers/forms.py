@@ -7,7 +7,7 @@ enumerations are those of native/numbers.h.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 from titan.isa.numbers.functions import clock_bits, packed_integer
@@ -247,14 +247,16 @@ def _matrix(instruction: Instruction) -> Form:
 
 
 def _tensor(instruction: Instruction, step: DecodedStep) -> Form:
-    """tcgen05.ld, .st, .mma and .cp; packing, scaled inputs and decompression are not computed.
+    """tcgen05.ld, .st, .mma and .cp; packing and decompression are not computed.
 
     Of .mma: the registers that disable output lanes, from `format` on; where one is not zero the
-    product is not computed.
+    product is not computed. `bits`: by which power of two the accumulator is divided first.
     """
     words = instruction.modifiers
     if step.op is Op.TENSOR_MULTIPLY:
-        scaled = isinstance(instruction.operands[-1], Immediate) and len(instruction.operands) > 5
+        after = 4 + 2 * ("block_scale" in words) + ("sp" in words)
+        last = [o for o in instruction.operands[after:] if not isinstance(o, Vector)]
+        scale = last[1].value if len(last) > 1 and isinstance(last[1], Immediate) else 0
         mask = next((o.items for o in instruction.operands if isinstance(o, Vector)), ())
         known, places = instruction.operands[2], []
         for item in mask:
@@ -262,10 +264,8 @@ def _tensor(instruction: Instruction, step: DecodedStep) -> Form:
                 places.append(item.number - known.number + step.args[2])
             elif not isinstance(item, Immediate) or item.value:
                 return NOTHING
-        if scaled:
-            return NOTHING
         places += [-1] * (8 - len(places))
-        return Form(Math.TENSOR_MULTIPLY, *places[:8])
+        return replace(Form(Math.TENSOR_MULTIPLY, *places[:8]), bits=scale)
     if step.op is Op.TENSOR_MEMORY_COPY:
         if any(re.match(r"b\dx16", word) for word in words):
             return NOTHING

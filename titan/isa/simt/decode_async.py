@@ -277,8 +277,8 @@ def _tensor_multiply(
     context: DecodeContext, instruction: ptx.Instruction, group: int
 ) -> DecodedStep:
     """flags (cta group, kind, A in tensor memory, weight stationary, block scaled, sparse, offset
-    of D, offset of A, offsets of the scales, scale bits); args D, A, B, instruction descriptor,
-    accumulate, then the two scales.
+    of D, offset of A, offsets of the scales, scales of a row along K); args D, A, B, instruction
+    descriptor, accumulate, then the two scales.
     """
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     kind = next((m.removeprefix("kind::") for m in modifiers if m.startswith("kind::")), "")
@@ -308,8 +308,8 @@ def _tensor_multiply(
         if isinstance(operand, ptx.Immediate):
             accumulate = context.constant(int(operand.value != 0))
             break
-    vector = next((m for m in modifiers if m.startswith(("scale_vec", "block16", "block32"))), "")
-    times = {"scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4, "block32": 2}.get(vector, 1)
+    depth = 64 if kind.startswith("mxf4") else 32
+    times = depth // (16 if "scale_vec::4X" in modifiers or "block16" in modifiers else 32)
     flags = (group, KINDS.index(kind), int(in_tensor), int("ws" in modifiers), scaled, sparse,
              d_offset, a_offset, offsets[0], offsets[1], times)  # fmt: skip
     return DecodedStep(

@@ -21,6 +21,7 @@ from titan.isa.simt.values import lanes_of, opaque_at, uniform
 
 READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
 TENSOR_LANES = 128
+SCALE_ROWS = 32  # whose scales stand in one column of tensor memory
 K_BYTES = 32  # along K, of each operand of one tcgen05.mma and wgmma
 ELEMENT_BITS = {"f16": 16, "tf32": 32}  # others are of 8 bits in shared memory
 
@@ -343,12 +344,14 @@ def _scales(
     extents: tuple[int, int],
     ctas: list[Cta],
 ) -> list[ev.RecordedEffect]:
-    """Scale factors: 32-bit columns of four bytes, for 32 rows in each; in all 128 lanes."""
-    times = step.flags[10]
+    """Scale factors: 32-bit columns of four bytes, for 32 rows in each; in all 128 lanes. Each CTA
+    of a pair has those of its own rows of A, and of all columns of B.
+    """
+    group = step.flags[0]
     effects = []
-    for place, extent in enumerate(extents):
+    for place, extent in enumerate((extents[0] // group, extents[1])):
         address = values[5 + place] + step.flags[8 + place]
-        columns = max(1, -(-extent // 128) * times)
+        columns = max(1, -(-extent // SCALE_ROWS))
         for cta in ctas:
             part = TensorRectangle(0, TENSOR_LANES, address & 0xFFFF, columns)
             found = tensor_range(machine, fragment, lanes, cta, part)

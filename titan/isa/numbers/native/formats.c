@@ -4,6 +4,7 @@ static const Format formats[FORMATS] = {
     {5, 10, 0, 16}, {8, 7, 0, 16}, {8, 23, 0, 32}, {11, 52, 0, 64}, {4, 3, 1, 8}, {5, 2, 0, 8},
     {8, 10, 0, 19}, {2, 1, 2, 4}, {2, 3, 2, 6}, {3, 2, 2, 6}, {8, 0, 1, 8},
     {0, 0, 0, 8}, {0, 0, 0, 8}, {0, 0, 0, 32}, /* integers, of matrix products */
+    {2, 1, 2, 4},
 }; /* finite 1: all ones is NaN, and there is no infinity; 2: neither of them */
 
 INLINE uint64_t bits_of(double number)

@@ -31,16 +31,31 @@ static float element_at(const uint8_t *bytes, int which)
     default: return small_numbers[which][*bytes];
     }
 }
-static void convert_unit(const uint8_t *bytes, int which, int size, float *out, int64_t step)
+/* Elements in 16 bytes of shared memory, and the bits from one to the next. Those of 4 and 6 bits
+   are packed at the start of the 16 bytes (PTX, "Packing formats of shared memory"). */
+static int unit_elements(int which) { return which == E2M1_PAIRS ? 32 : 16 / stored_bytes(which); }
+static int unit_step(int which)
 {
-    int count = 16 / size;
+    return formats[which].bits < 8 ? formats[which].bits : 8 * stored_bytes(which);
+}
+static float unit_element(const uint8_t *unit, int which, int e)
+{
+    int step = unit_step(which), at = e * step;
+    if (step >= 8) return element_at(unit + at / 8, which);
+    uint32_t word_ = unit[at / 8];
+    if (at % 8 + step > 8) word_ |= (uint32_t)unit[at / 8 + 1] << 8;
+    return small_numbers[which][word_ >> at % 8 & mask_of(step)];
+}
+static void convert_unit(const uint8_t *bytes, int which, float *out, int64_t step)
+{
+    int count = unit_elements(which);
     if (which == BF16)
         for (int e = 0; e < 8; e++) {
             uint32_t word_ = (uint32_t)bytes[2 * e] << 16 | (uint32_t)bytes[2 * e + 1] << 24;
             memcpy(&out[e * step], &word_, 4);
         }
     else
-        for (int e = 0; e < count; e++) out[e * step] = element_at(bytes + e * size, which);
+        for (int e = 0; e < count; e++) out[e * step] = unit_element(bytes, which, e);
 }
 static int64_t unit_address(const Descriptor *d, int mn_major, int64_t unit, int64_t other)
 {
@@ -57,7 +72,7 @@ static int64_t unit_address(const Descriptor *d, int mn_major, int64_t unit, int
 }
 static void convert_operand(const Cta *cta, Operand *o)
 {
-    int size = stored_bytes(o->format), per = 16 / size;
+    int per = unit_elements(o->format), step = unit_step(o->format), used = per * step / 8;
     int64_t units = (o->mn_major ? o->extent : o->depth) / per;
     int64_t others = o->mn_major ? o->depth : o->extent;
     o->low = INT64_MAX;
@@ -66,24 +81,24 @@ static void convert_operand(const Cta *cta, Operand *o)
         for (int64_t unit = 0; unit < units; unit++) {
             int64_t at = unit_address(&o->d, o->mn_major, unit, other);
             int known = at >= 0 && at + 16 <= cta->shared.size &&
-                        all_known(cta->shared.state + at, 16);
+                        all_known(cta->shared.state + at, used);
             int64_t row = o->mn_major ? unit * per : other, k = o->mn_major ? other : unit * per;
             if (at < o->low) o->low = at;
             if (at + 16 > o->high) o->high = at + 16;
             if (known) {
-                convert_unit(cta->shared.data + at, o->format, size,
+                convert_unit(cta->shared.data + at, o->format,
                              &o->values[k * o->stride + row], o->mn_major ? 1 : o->stride);
                 continue;
             }
             if (!o->unknown) o->unknown = zeroed((size_t)o->extent, 1);
             for (int e = 0; e < per; e++) {
-                int64_t place = at + e * size;
+                int64_t place = at + e * step / 8, size = (e * step % 8 + step + 7) / 8;
                 int64_t r = o->mn_major ? row + e : row, c = o->mn_major ? k : k + e;
                 float *out = &o->values[c * o->stride + r];
                 *out = 0;
                 if (place >= 0 && place + size <= cta->shared.size &&
                     all_known(cta->shared.state + place, size))
-                    *out = element_at(cta->shared.data + place, o->format);
+                    *out = unit_element(cta->shared.data + at, o->format, e);
                 else
                     o->unknown[r] = 1;
             }
@@ -96,8 +111,10 @@ static int is_fresh(const Cta *cta, const Operand *o)
         if (cta->numbers->stamps[n] > o->stamp) return 0;
     return 1;
 }
+/* An operand, converted unless it was before and its bytes are the same. `other` is the second
+   operand of the product: what replaces an old one leaves it alone. */
 static const Operand *shared_matrix(Machine *machine, Cta *cta, const Descriptor *d, int extent,
-                                    int depth, int mn_major, int format)
+                                    int depth, int mn_major, int format, const Operand *other)
 {
     CtaNumbers *own = cta->numbers;
     if (!own->operands) own->operands = zeroed(OPERANDS, sizeof(Operand));
@@ -108,6 +125,7 @@ static const Operand *shared_matrix(Machine *machine, Cta *cta, const Descriptor
             o->d.stride == d->stride && o->d.width == d->width && is_fresh(cta, o))
             return o;
     }
+    if (&own->operands[own->operand_next % OPERANDS] == other) own->operand_next++;
     Operand *o = &own->operands[own->operand_next++ % OPERANDS];
     int64_t stride = (extent + 15) / 16 * 16;
     free(o->unknown);

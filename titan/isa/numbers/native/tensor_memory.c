@@ -1,31 +1,10 @@
-/* Tensor memory: tcgen05.ld, .st, .mma and .cp. 128 lanes of 512 columns of 32 bits for each CTA.
+/* tcgen05.ld, .st, .mma and .cp on tensor memory.
 
-   Sources: PTX, "Tensor Memory Addressing", "Matrix fragments for tcgen05.ld", "Data path layout
-   organization", "Instruction descriptor". Not computed, so unknown: weight-stationary, sparse and
-   block-scaled products, results of 16 bits, elements of 4 and 6 bits, copies that decompress. */
+   Sources: PTX, "Matrix fragments for tcgen05.ld", "Data path layout organization", "Instruction
+   descriptor", "Data type and packing". Not computed, so unknown: weight-stationary and sparse
+   products, results of 16 bits, K of 96, operands of 4 and 6 bits in tensor memory but for packed
+   ones, block-scaled products of 64 rows in each CTA of a pair, copies that decompress. */
 enum { TENSOR_READ, TENSOR_WRITTEN, TENSOR_PRODUCT, TENSOR_COPIED };
-
-static CtaNumbers *tensor_memory(Cta *cta)
-{
-    CtaNumbers *own = cta->numbers;
-    if (!own->tensor) {
-        own->tensor = zeroed(TENSOR_LANES * COLUMNS, sizeof(uint32_t));
-        own->tensor_known = zeroed(TENSOR_LANES * COLUMNS, 1);
-    }
-    return own;
-}
-static int64_t cell_at(int64_t lane, int64_t column)
-{
-    if (lane < 0 || lane >= TENSOR_LANES || column < 0 || column >= COLUMNS) return -1;
-    return lane * COLUMNS + column;
-}
-static void forget_tensor(Cta *cta, int64_t low, int64_t high)
-{
-    if (!cta->numbers->tensor) return;
-    if (low < 0) low = 0;
-    if (high > 4 * TENSOR_LANES * COLUMNS) high = 4 * TENSOR_LANES * COLUMNS;
-    if (low < high) memset(cta->numbers->tensor_known + low / 4, 0, (size_t)((high - low) / 4));
-}
 
 /* ------------------------------------------------------------------------------ ld and st */
 
@@ -124,18 +103,23 @@ static void run_tensor_access(Machine *machine, Operation *o)
 
 /* ------------------------------------------------------------------------------- products */
 
-/* The fields of an instruction descriptor of kinds f16, tf32, f8f6f4 and i8. 0: not computed. */
+/* The fields of an instruction descriptor, and its scales. 0: not computed. */
 static int described(const titan_step *s, const Machine *machine, uint64_t value, titan_form *m,
-                     int *a_major, int *b_major)
+                     Scales *scales, int *a_major, int *b_major)
 {
-    static const int types[4][8] = {{F16, BF16, -1, -1, -1, -1, -1, -1},
+    enum { WHOLE = 3, SCALED = 4, NARROW = 5 }; /* of the kinds in their order (decode_async.py) */
+    static const int types[7][8] = {{F16, BF16, -1, -1, -1, -1, -1, -1},
                                     {-1, -1, TF32, -1, -1, -1, -1, -1},
-                                    {E4M3, E5M2, -1, -1, -1, -1, -1, -1},
-                                    {U8, S8, -1, -1, -1, -1, -1, -1}};
+                                    {E4M3, E5M2, -1, E2M3, E3M2, E2M1, -1, -1},
+                                    {U8, S8, -1, -1, -1, -1, -1, -1},
+                                    {E4M3, E5M2, -1, E2M3, E3M2, E2M1, -1, -1},
+                                    {-1, E2M1_PAIRS, -1, -1, -1, -1, -1, -1},
+                                    {-1, E2M1_PAIRS, -1, -1, -1, -1, -1, -1}};
     int64_t kind = FLAG(s, 1);
-    int whole = kind == 3;
-    if (kind > 3 || FLAG(s, 3) || FLAG(s, 4) || FLAG(s, 5)) return 0;
-    if ((value >> 4 & 3) != (whole ? 2u : 1u) || value & 4) return 0; /* of 32 bits, not sparse */
+    int whole = kind == WHOLE, scaled = FLAG(s, 4) != 0;
+    if (FLAG(s, 3) || FLAG(s, 5) || scaled != (kind >= SCALED) || value & 4) return 0;
+    if (!scaled && (value >> 4 & 3) != (whole ? 2u : 1u)) return 0; /* sums of 32 bits */
+    if (scaled && value >> 31 & 1) return 0;
     memset(m, 0, sizeof *m);
     m->function = FORM_MATRIX;
     m->format = whole ? S32 : F32;
@@ -150,8 +134,16 @@ static int described(const titan_step *s, const Machine *machine, uint64_t value
     m->rows = (int)(value >> 24 & 31) << 4;
     m->word = 1; /* the wide sums of Blackwell */
     if (m->a < 0 || m->b < 0) return 0;
-    m->depth = 32 / stored_bytes(m->a);
-    return 1;
+    if ((*a_major && formats[m->a].bits < 8) || (*b_major && formats[m->b].bits < 8)) return 0;
+    m->depth = kind >= NARROW ? 64 : 32 / stored_bytes(m->a);
+    scales->format = value >> 23 & 1 ? UE8M0 : E4M3;
+    scales->blocks = scaled ? (int)FLAG(s, 10) : 0;
+    if (!scaled) return 1;
+    scales->each = m->depth / scales->blocks;
+    scales->first[0] = (int)(value >> 29 & 3);
+    scales->first[1] = (int)(value >> 4 & 3);
+    return scales->first[0] + scales->blocks <= 4 && scales->first[1] + scales->blocks <= 4 &&
+           m->rows == 128 * (int)FLAG(s, 0);
 }
 /* Products and copies of a thread are executed in the order of their issue, across commits, too. */
 static void follow(Machine *machine, Operation *o)
@@ -172,6 +164,7 @@ static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_s
                              const uint64_t *v, Operation *o)
 {
     titan_form m;
+    Scales scales;
     int a_major, b_major;
     int64_t group = FLAG(s, 0);
     const titan_form *given = form_at(machine, fragment->pc);
@@ -186,22 +179,26 @@ static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_s
             if (lane_opaque(value, first_lane(left)) || lane_value(value, first_lane(left)))
                 return;
     }
-    if (!described(s, machine, v[3], &m, &a_major, &b_major) || !m.columns) return;
+    if (!described(s, machine, v[3], &m, &scales, &a_major, &b_major) || !m.columns) return;
+    if (FLAG(s, 2) && formats[m.a].bits < 8 && m.a != E2M1_PAIRS) return;
     if (m.rows != 64 * group && m.rows != 128 * group) return;
     if (FLAG(s, 2) && group == 2 && m.rows != 256) return;
     if (group == 2 && fragment->warp->cta->cluster->cta_count < 2) return;
     Transfer *made = new_transfer(o, TENSOR_WORK);
     made->count = TENSOR_PRODUCT;
-    for (int n = 0; n < 5; n++) made->values[n] = v[n];
+    for (int n = 0; n < (scales.blocks ? 7 : 5); n++) made->values[n] = v[n];
     made->values[0] += (uint64_t)FLAG(s, 6);
     made->values[1] += FLAG(s, 2) ? (uint64_t)FLAG(s, 7) : 0;
+    made->values[5] += (uint64_t)FLAG(s, 8);
+    made->values[6] += (uint64_t)FLAG(s, 9);
+    made->values[7] = (uint64_t)given->bits; /* the accumulator is scaled by 2 ** -this */
     made->places[0].cta = fragment->warp->cta;
 }
 /* 16 rows of A, of shared memory or of tensor memory. */
 static void rows_of_a(Cta *cta, const Operand *rows, uint64_t address, const titan_form *m,
                       int first, float *a, uint8_t *unknown_rows)
 {
-    int size = stored_bytes(m->a);
+    int bits = unit_step(m->a);
     memset(unknown_rows, 0, 16);
     for (int row = 0; row < 16; row++)
         for (int k = 0; k < m->depth; k++) {
@@ -214,10 +211,10 @@ static void rows_of_a(Cta *cta, const Operand *rows, uint64_t address, const tit
             CtaNumbers *own = tensor_memory(cta);
             int lane = m->rows == 64 ? first / 16 * 32 + row : first + row; /* as those of D */
             int64_t at = cell_at((int64_t)(address >> 16) + lane,
-                                 (int64_t)(address & 0xFFFF) + k * size / 4);
+                                 (int64_t)(address & 0xFFFF) + k * bits / 32);
             *out = 0;
             if (at < 0 || !own->tensor_known[at]) unknown_rows[row] = 1;
-            else *out = element_at((const uint8_t *)&own->tensor[at] + k * size % 4, m->a);
+            else *out = unit_element((const uint8_t *)&own->tensor[at], m->a, k % (32 / bits));
         }
 }
 /* Where row `row` of a CTA's part of D lies, and column n. */
@@ -232,9 +229,10 @@ static int64_t place_of_sum(const titan_form *m, int64_t group, uint64_t d, int 
     }
     return cell_at((int64_t)(d >> 16) + lane, (int64_t)(d & 0xFFFF) + column);
 }
+/* 16 rows of D in one CTA, from `first` on, by the columns of B from `column` on. */
 static void multiply_block(Machine *machine, Cta *cta, const Transfer *given, titan_form *m,
-                           int64_t group, int first, int column, float *a, const uint8_t *flags,
-                           const Operand *b)
+                           const Scales *scales, int64_t group, int first, int column, float *a,
+                           uint8_t *flags, const Operand *b)
 {
     CtaNumbers *own = tensor_memory(cta);
     uint64_t d = given->values[0];
@@ -247,9 +245,22 @@ static void multiply_block(Machine *machine, Cta *cta, const Transfer *given, ti
             float *value = &tile->values[row * tile->columns + n];
             if (at < 0 || !own->tensor_known[at]) mark_unknown(tile, row, n);
             else memcpy(value, &own->tensor[at], 4);
+            if (given->values[7]) *value = ldexpf(*value, -(int)given->values[7]);
         }
-    multiply_tile(machine, &part, tile, a, any_of(flags, 16) ? flags : NULL, b->values,
-                  b->unknown);
+    if (scales->blocks) {
+        uint8_t unknown_columns[256] = {0};
+        for (int n = 0; b->unknown && n < part.columns; n++) unknown_columns[n] = b->unknown[n];
+        Split *left = scales_of(cta, scales, given->values[5], 0, first, 16, flags);
+        Split *right = scales_of(cta, scales, given->values[6], 1, column, part.columns,
+                                 unknown_columns);
+        multiply_scaled(machine, &part, scales, tile, a, flags, b->values, unknown_columns, left,
+                        right);
+        free(left);
+        free(right);
+    } else {
+        multiply_tile(machine, &part, tile, a, any_of(flags, 16) ? flags : NULL, b->values,
+                      b->unknown);
+    }
     for (int row = 0; row < 16; row++)
         for (int n = 0; n < part.columns; n++) {
             int64_t at = place_of_sum(m, group, d, first + row, column + n);
@@ -271,10 +282,11 @@ static void run_tensor_product(Machine *machine, Operation *o)
     Cluster *cluster = own->cluster;
     int a_major, b_major, count = group == 2 ? 2 : 1;
     titan_form m;
+    Scales scales;
     Descriptor left, right;
-    float a[16 * 64], copy[16 * 64];
+    float a[16 * 64];
     uint8_t flags[16];
-    described(s, machine, given->values[3], &m, &a_major, &b_major);
+    described(s, machine, given->values[3], &m, &scales, &a_major, &b_major);
     int ok = decode_descriptor(given->values[2], 1, &right) && (given->values[2] >> 61 & 7) != 1;
     int in_tensor = FLAG(s, 2) != 0;
     if (!in_tensor)
@@ -298,13 +310,12 @@ static void run_tensor_product(Machine *machine, Operation *o)
                     continue;
                 }
                 const Operand *b = shared_matrix(machine, ctas[half], &right, wide, m.depth,
-                                                 b_major, m.b);
+                                                 b_major, m.b, NULL);
                 const Operand *rows_of = in_tensor ? NULL
-                    : shared_matrix(machine, ctas[c], &left, rows, m.depth, a_major, m.a);
+                    : shared_matrix(machine, ctas[c], &left, rows, m.depth, a_major, m.a, b);
                 rows_of_a(ctas[c], rows_of, given->values[1], &m, first, a, flags);
-                memcpy(copy, a, sizeof copy);
-                multiply_block(machine, ctas[c], given, &m, group, first, half * wide, copy, flags,
-                               b);
+                multiply_block(machine, ctas[c], given, &m, &scales, group, first, half * wide, a,
+                               flags, b);
             }
     }
 }

@@ -107,14 +107,14 @@ static void run_product(Machine *machine, Operation *o)
     }
     int ok = decode_descriptor(given->product.b, 0, &right) && m->depth <= 64;
     const Operand *b = !ok ? NULL : shared_matrix(machine, cta, &right, m->columns, m->depth,
-                                                  FLAG(s, 3) != 0, m->b);
+                                                  FLAG(s, 3) != 0, m->b, NULL);
     if (given->product.fragments) {
         memcpy(a, given->product.fragments, (size_t)(16 * m->depth) * sizeof(float));
         memcpy(flags, &given->product.fragments[16 * m->depth], 16);
     } else if (ok && decode_descriptor(given->product.a, 0, &left)) {
         int first = o->warp->index % 4 * 16;
         const Operand *rows = shared_matrix(machine, cta, &left, 64, m->depth, FLAG(s, 2) != 0,
-                                            m->a);
+                                            m->a, b);
         for (int row = 0; row < 16; row++) {
             for (int k = 0; k < m->depth; k++)
                 a[row * m->depth + k] = rows->values[k * rows->stride + first + row];

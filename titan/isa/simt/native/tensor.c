@@ -338,7 +338,7 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
                        element, 1, ctas, cta_count, &effects);
         for (int p = 0; FLAG(s, 4) && p < 2; p++) {
             uint64_t address = v[5 + p] + (uint64_t)FLAG(s, 8 + p);
-            int64_t wide = ((p ? columns : rows) + 127) / 128 * FLAG(s, 10);
+            int64_t wide = ((p ? columns : rows / (int)group) + 31) / 32;
             for (int c = 0; c < cta_count; c++)
                 add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c], 0, 128,
                                                   (int64_t)(address & 0xFFFF),
