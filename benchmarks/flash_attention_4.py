@@ -5,10 +5,10 @@
 In an environment with `nvidia-cutlass-dsl apache-tvm-ffi einops` and, without their dependences,
 `flash-attn-4==4.0.0b36 quack-kernels`: PyTorch is stood in for, since only types of it are named.
 Writes `fa4_forward.ptx` with its launch. Data decide whether that kernel rescales its accumulator,
-by loads and stores of tensor memory that the machine does not pass over: so beside it stand
-`fa4_forward_always.ptx` and `fa4_forward_never.ptx`, in which it always or never does. The causal
-kernel is `fa4_forward_causal.ptx`, with the plain order of its blocks: CuTe DSL 4.8 refuses the
-code of the other one.
+by loads and stores of tensor memory. Beside it stand, to compare with, `fa4_forward_always.ptx` and
+`fa4_forward_never.ptx`, in which it always or never does. The causal kernel is
+`fa4_forward_causal.ptx`, with the plain order of its blocks: CuTe DSL 4.8 refuses the code of the
+other one.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ REPAIRED = {"fa3_prefill_causal0": "bar.arrive %r1058", "fa3_prefill_causal1": "
 READINGS = {
     "cute_bw_gemm_persistent": ("load_ready", "use"),
     "cutlass_cpasync": ("copy_fence", "assumed"),
+    "fa4_forward": ("load_ready", "use"),
     "fa4_forward_always": ("load_ready", "use"),
     "fa4_forward_never": ("load_ready", "use"),
 }

@@ -174,9 +174,13 @@ def test_a_race_at_an_unknown_address_is_not_known():
 
 
 def test_global_memory_may_be_assumed():
-    body = RACES["different values, stored to global memory"]
+    """What is not known may be equal; what is known to differ is not."""
     assumed = chosen((("equal_writes", "assumed"),))
+    body = "ld.global.u32 %r10, [%d2]; add.u32 %r10, %r10, %r1; st.global.u32 [%d1], %r10;"
+    assert verified(body).verdict is Verdict.REFUTED
     assert verified(body, policies=assumed).verdict is Verdict.VERIFIED
+    known = RACES["different values, stored to global memory"]
+    assert verified(known, policies=assumed).verdict is Verdict.REFUTED
 
 
 def test_the_old_value_of_an_atomic_is_no_value_of_all_interleavings():
@@ -246,5 +250,5 @@ def test_what_is_verified_leaves_the_same_memory_under_every_schedule():
             assert len(results(body)) == 1, body
         elif finding.verdict is Verdict.REFUTED and seen[kind] <= 60:
             seen["differ"] += len(results(body)) > 1
-    assert seen["verified, shown"] >= part(20) and seen["verified"] >= part(20)
+    assert seen["verified, shown"] >= part(12) and seen["verified"] >= part(20)
     assert seen["differ"] >= part(20)  # the schedules do show races

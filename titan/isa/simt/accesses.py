@@ -19,6 +19,7 @@ from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_
 
 ADDRESS_MAX = 1 << 60  # no driver gives higher ones
 RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
+NOTED_BYTES_MAX = 512  # of what a write is known to write
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +359,7 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         anywhere(machine, fragment, space, mask, form)
         return False
     record(machine, fragment, located, count, form)
-    if len(located) == 1 and located[0][1][0] in RECORDED:
-        _note_value(machine, [uniform(warp.registers[r], located[0][0]) for r in values], size)
+    _note_value(machine, warp, located, values, size)
     for lanes, where in located:
         writers = lanes_of(lanes)
         private = where[0] == MemorySpace.LOCAL
@@ -376,22 +376,36 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     return False
 
 
-def _note_value(machine: SimtMachine, values: list[Scalar | None], size: int) -> None:
-    """The bytes of the write that has just been recorded, where all are known."""
-    if machine.maybe or not all(isinstance(value, int) for value in values):
+def _note_value(
+    machine: SimtMachine, warp: Warp, located: Located, values: tuple[int, ...], size: int
+) -> None:
+    """The bytes of the write that has just been recorded, by address, where all are known and it is
+    one event that writes no byte twice.
+    """
+    memories = {(space, cta) for _, (space, cta, _) in located}
+    if machine.maybe or len(memories) != 1 or located[0][1][0] not in RECORDED:
         return
-    written = b"".join(
-        (value % (1 << 8 * size)).to_bytes(size, "little")
-        for value in values
-        if isinstance(value, int)
-    )
+    if len(located) * len(values) * size > NOTED_BYTES_MAX:
+        return
+    written: dict[int, bytes] = {}
+    end = -1
+    for lanes, (_, _, at) in sorted(located, key=lambda item: item[1][2]):
+        found = [uniform(warp.registers[register], lanes) for register in values]
+        if at < end or not all(isinstance(value, int) for value in found):
+            return
+        end = at + size * len(values)
+        written[at] = b"".join(
+            (value % (1 << 8 * size)).to_bytes(size, "little")
+            for value in found
+            if isinstance(value, int)
+        )
     last = machine.events[-1]
     if isinstance(last, ev.AccessEvent):
-        machine.events[-1] = replace(last, value=written)
+        machine.events[-1] = replace(last, value=b"".join(written.values()))
 
 
 def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """atom and red: lane after lane. The old value is marked, for it depends on the schedule."""
+    """atom and red: lane after lane. A known old value is marked: it depends on the schedule."""
     space, offset, semantics, scope, bits, _, operation, count = step.flags
     size = bits // 8
     warp, pc = fragment.warp, fragment.pc
@@ -410,13 +424,15 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         for place_ in range(count):
             part = (where[0], where[1], where[2] + place_ * size)
             old = read_value(machine, warp, index, part, size, pc)
-            olds[place_][index] = old
+            olds[place_][index] = opaque_at(pc) if machine.maybe else old
             operands = step.args[1 + place_ :] if count > 1 else step.args[1:]
             new = _combined(step, operation, old, [lane(warp.registers[r], index)
                                                    for r in operands], pc)  # fmt: skip
             write_value(machine, fragment, index, part, size, new)
     for place_, register in enumerate(step.out):
-        machine.write(warp, register, list(olds[place_]), mask, ATOMIC)
+        old_values = olds[place_]
+        known = any(isinstance(old_values[index], int) for index in lanes_of(mask))
+        machine.write(warp, register, list(old_values), mask, ATOMIC if known else 0)
     return False
 
 

@@ -83,8 +83,12 @@ def _both_arms(
 ) -> int:
     """Execute every arm of a branch for its accesses; what is stored is opaque. The registers are
     restored for each arm. Returns the rest of the budget.
+
+    What an arm does is in the recording as if it were taken. A run in which it is not has fewer
+    accesses and the same order of all others, since an arm synchronises with nobody and waits for
+    nothing that was started before it (`SimtMachine.check_arm`).
     """
-    warp, pc, before = fragment.warp, fragment.pc, machine.maybe
+    warp, pc, before = fragment.warp, fragment.pc, (machine.maybe, machine.arm_start)
     machine.maybe = True
     starts = [pc + 1, step.flags[0]] if step.op is Op.BRANCH else list(dict.fromkeys(step.flags))
     if step.op is Op.BRANCH_INDEXED and step.guard >= 0:
@@ -92,10 +96,12 @@ def _both_arms(
     kept = {register: warp.registers[register] for register in machine.code.regions[pc].written}
     for start in starts:
         fragment.pc = start
+        machine.arm_start = machine.operations
         budget = _arm(machine, fragment, join, budget)
         for register, value in kept.items():
             warp.registers[register] = value
-    fragment.pc, machine.maybe = pc, before
+    fragment.pc = pc
+    machine.maybe, machine.arm_start = before
     return budget
 
 
@@ -108,6 +114,8 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
         machine.count += 1
         step = machine.steps[fragment.pc]
         if step.op is Op.BRANCH:
+            if step.guard >= 0:
+                machine.check_guard(fragment, step)
             taken, maybe = (
                 machine.guarded(fragment.warp, step, fragment.mask)
                 if step.guard >= 0
@@ -115,10 +123,13 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
             )
             if maybe or taken not in (0, fragment.mask):
                 join = machine.code.joins[fragment.pc]
+                region = machine.code.regions[fragment.pc]
                 if join == NO_JOIN:
                     machine.refuse(fragment, "arms of a branch on opaque data do not meet")
+                if region.refused >= 0:
+                    machine.refuse(fragment, "an arm of a branch on opaque data divides the warp")
                 budget = _both_arms(machine, fragment, step, join, budget)
-                for register in machine.code.regions[fragment.pc].written:
+                for register in region.written:
                     machine.write(fragment.warp, register, opaque_at(fragment.pc), fragment.mask)
                 fragment.pc = join
             else:

@@ -95,6 +95,10 @@ class FlowGraph:
             low -= 1
         return self.block_at[low]
 
+    def head_of(self, index: int) -> int:
+        """The first instruction of the block that holds `index`."""
+        return self.blocks[self._block_of(index)][0]
+
     def live_at(self, join: int) -> int:
         """The registers whose values at `join` (the head of a block) may be read, as a bit set."""
         if self._live is None:

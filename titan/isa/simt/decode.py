@@ -14,18 +14,21 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
-from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ARITY,
     PURE,
     SKIPPABLE,
+    SKIPPABLE_TOGETHER,
     WAITING,
     DecodedCode,
     DecodedStep,
     Op,
+    PresetKind,
     SkippedRegion,
+    touches,
 )
+from titan.isa.simt.uniform import same_for_all_lanes
 
 UNSUPPORTED = "TTN010"
 
@@ -62,6 +65,7 @@ def decode(
         return None, findings
     joins = [NO_JOIN] * len(steps)
     regions: dict[int, SkippedRegion] = {}
+    constants = {p.register: p.value for p in context.presets if p.kind is PresetKind.CONSTANT}
     for function in module.functions:
         if function.declared or (function.entry and function is not entry):
             continue
@@ -71,7 +75,7 @@ def decode(
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
                 joins[index] = graph.join_of(index)
                 if step.guard >= 0 or step.op is Op.BRANCH_INDEXED:
-                    regions[index] = _region(steps, graph, index, joins[index])
+                    regions[index] = _region(steps, graph, index, joins[index], constants)
     code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
         tuple(context.presets), layout.local_bytes,
@@ -96,18 +100,24 @@ def _made_alike(steps: list[DecodedStep], graph: FlowGraph, branch: int) -> set[
     return alike
 
 
-def _region(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) -> SkippedRegion:
+def _region(
+    steps: list[DecodedStep],
+    graph: FlowGraph,
+    branch: int,
+    join: int,
+    constants: dict[int, int],
+) -> SkippedRegion:
     blocks, cyclic = graph.region(branch, join)
     refused, accesses, only, holds = NO_JOIN, False, True, False
+    alike = same_for_all_lanes(steps, graph.head_of(branch), branch, constants)
     written: set[int] = set()
     for low, high in blocks:
         for index in range(low, high):
             step = steps[index]
-            if step.op not in SKIPPABLE and refused < 0:
+            skippable = step.op in SKIPPABLE or (alike and step.op in SKIPPABLE_TOGETHER)
+            if not skippable and refused < 0:
                 refused = index
-            if step.op in (Op.LOAD, Op.STORE):
-                private = (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
-                accesses = accesses or step.flags[0] not in private
+            accesses = accesses or touches(step)
             only = only and step.op in WAITING
             holds = holds or step.op is Op.BARRIER_WAIT
             written.update(register for register in step.out if register >= 0)

@@ -22,7 +22,7 @@ from titan.isa.simt.joins import arrive_at_join, meet
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.machine import Handler, SimtMachine
-from titan.isa.simt.operations import ALIGNED, MEMBERS, PURE, DecodedCode, DecodedStep, Op
+from titan.isa.simt.operations import ALIGNED, MEMBERS, UNCERTAIN, DecodedCode, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Policy, Run, Waiter
 from titan.isa.simt.recorder import EndedRun
 from titan.isa.simt.state import Fragment, Warp
@@ -196,9 +196,9 @@ class SimtExecution(SimtMachine):
         if op in (Op.BRANCH, Op.BRANCH_INDEXED):
             skip_branch(self, fragment, step)
             return False
-        if op in PURE or op in (Op.LOAD, Op.STORE, Op.PREFETCH):
+        if op in UNCERTAIN:
             self.assume(fragment, maybe, Policy.OPAQUE_GUARD)
-            before, self.maybe = self.maybe, self.maybe or op is Op.STORE
+            before, self.maybe = self.maybe, self.maybe or op in (Op.STORE, Op.ATOMIC)
             handler = self.handlers[pc]
             if handler is None:
                 self.compute(fragment, step, mask | maybe)

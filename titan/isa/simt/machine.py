@@ -7,7 +7,7 @@ makes one that runs, with the schedule.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import Function, function_of
@@ -15,7 +15,7 @@ from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 from titan.isa.simt.recorder import Recorder
-from titan.isa.simt.state import POLL, Fragment, Warp
+from titan.isa.simt.state import POLL, WARP_LANE, Fragment, InFlight, Warp
 from titan.isa.simt.values import (
     ALL,
     Opaque,
@@ -194,9 +194,22 @@ class SimtMachine(Recorder, ABC):
                 continue  # reading a source again is fine
             self._breach(fragment, register, write)
 
+    def check_arm(self, fragment: Fragment, waited: Sequence[InFlight]) -> None:
+        """Refuse a wait in the arm of a branch on data for what was started before the arm.
+
+        In a run that does not take the arm nothing waits for it there.
+        """
+        if any(operation.number < self.arm_start for operation in waited):
+            reason = "an arm of a branch on opaque data waits for what was started before it"
+            self.refuse(fragment, reason)
+
     def _breach(self, fragment: Fragment, register: int, write: bool) -> None:
         """Recorded once for each operation and way of touching."""
         operation = fragment.warp.owned.pop(register)
+        if operation.kind is ev.RecordedOperation.TENSOR_LOAD and not write:
+            loads = fragment.warp.queue(ev.RecordedQueue.TENSOR_LOAD, WARP_LANE).open
+            ended = max((load.number for load in loads if load.breached & 1), default=-1)
+            self.check_arm(fragment, [load for load in loads if load.number > ended])
         if operation.breached & 1 << write:
             return
         operation.breached |= 1 << write

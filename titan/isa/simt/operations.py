@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from titan.isa.simt.footprints import MemorySpace
+
 SINK = -1  # a result that is discarded
 
 
@@ -156,8 +158,34 @@ class Op(IntEnum):
 # Operations that do nothing but compute registers from registers.
 PURE = frozenset(op for op in Op if op < Op.BRANCH)
 
+# Done or not done by each lane where a guard is opaque: accesses that order nothing.
+UNCERTAIN = PURE | {Op.LOAD, Op.STORE, Op.ATOMIC, Op.PREFETCH}
+
 # Allowed in an arm of a branch on opaque data that is run without a decision.
-SKIPPABLE = PURE | {Op.BRANCH, Op.LOAD, Op.STORE, Op.PREFETCH}
+SKIPPABLE = UNCERTAIN | {Op.BRANCH}
+
+# The same where all lanes of the warp take one way: operations of the whole warp that no other warp
+# waits for.
+SKIPPABLE_TOGETHER = frozenset(
+    {
+        Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.WARP_SYNC, Op.COLLECTIVE,
+        Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.TENSOR_LOAD, Op.TENSOR_STORE, Op.TENSOR_WAIT,
+    }
+)  # fmt: skip
+_TOUCHING = frozenset(
+    {
+        Op.LOAD, Op.STORE, Op.ATOMIC, Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.TENSOR_LOAD,
+        Op.TENSOR_STORE, Op.TENSOR_WAIT,
+    }
+)  # fmt: skip
+_PRIVATE = (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
+
+
+def touches(step: DecodedStep) -> bool:
+    """Whether the step has an effect that others see, or waits for one."""
+    private = step.op in (Op.LOAD, Op.STORE) and step.flags[0] in _PRIVATE
+    return step.op in _TOUCHING and not private
+
 
 # What a region that only waits may hold (besides PURE).
 WAITING = PURE | {Op.BARRIER_WAIT, Op.BRANCH}
@@ -254,8 +282,9 @@ class Preset:
 class SkippedRegion:
     """What lies between a branch and the place where its arms meet.
 
-    `refused`: a step in it that cannot be passed over without a decision, or -1. `accesses`: it
-    touches memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
+    `refused`: a step in it that cannot be passed over without a decision, or -1 (what all lanes of
+    a warp do together cannot unless the branch is the same for all of them). `accesses`: it touches
+    memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
     the registers it writes; where it waits, those that are read after it and that the number of
     rounds may change.
     """

@@ -14,10 +14,9 @@ from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import WGMMA_GROUPS, Waiter
 from titan.isa.simt.rendezvous import find, places, record_faults
-from titan.isa.simt.state import Blocked, Fragment, InFlight, Warp
+from titan.isa.simt.state import WARP_LANE, Blocked, Fragment, InFlight, Warp
 from titan.isa.simt.values import lanes_of
 
-WARP_LANE = -1  # the queue of a whole warp
 WARPGROUP_WARPS = 4
 _COMMITTED = {
     Op.BULK_COMMIT: ev.RecordedQueue.BULK,
@@ -116,6 +115,7 @@ def tensor_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
     queue = ev.RecordedQueue(step.flags[0])
     groups = fragment.warp.queue(queue, WARP_LANE)
     found: dict[int, InFlight] = {}
+    machine.check_arm(fragment, groups.open)
     _see(found, groups.open, mask, False)
     groups.open = []
     _done(machine, fragment, mask, queue, 0, False, found)

@@ -50,6 +50,7 @@ class Recorder:
         self.progress = 0
         self.random = options.seed
         self.maybe = False
+        self.arm_start = 0  # the next operation when the arm of a branch on data began
         self.memory = Sparse()
         self.parameters = Bytes(max(layout.parameter_bytes, 1))
         self.constants = Bytes(max(layout.constant_bytes, 1))

@@ -17,6 +17,7 @@ from titan.isa.simt.memory import Bytes
 from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.values import Scalar, Value
 
+WARP_LANE = -1  # the queue of a whole warp
 POLL, ATOMIC = 1, 2  # marks of values: made from a poll's result, from an atomic's old value
 TENSOR_COLUMNS = 512
 

@@ -215,19 +215,37 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
                              located[n].spot, count);
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
 }
-/* The bytes of a write of all its lanes to one place, where all are known. */
-static void note_value(Machine *machine, const Warp *warp, const titan_step *s, uint32_t lanes,
-                       int64_t size)
+/* The bytes of a write by address, where all are known and one event writes none of them twice. */
+static void note_value(Machine *machine, const Warp *warp, const titan_step *s,
+                       const Located *located, int total, int64_t size)
 {
-    memset(machine->written, 0, sizeof machine->written);
-    if (machine->maybe) return;
-    for (int i = 1; i < s->arg_count; i++) {
-        uint64_t value;
-        int opaque;
-        if (!uniform(&warp->registers[ARG(s, i)], lanes, &value, &opaque) || opaque) return;
-        memcpy(machine->written + (i - 1) * size, &value, size < 8 ? (size_t)size : 8);
+    int64_t count = size * (s->arg_count - 1), end = -1;
+    int order[32];
+    if (machine->maybe || !total || total * count > (int64_t)sizeof machine->written) return;
+    for (int n = 0; n < total; n++) {
+        int at = n;
+        if (located[n].spot.space != located[0].spot.space ||
+            located[n].spot.cta != located[0].spot.cta)
+            return;
+        for (; at && located[order[at - 1]].spot.at > located[n].spot.at; at--)
+            order[at] = order[at - 1];
+        order[at] = n;
     }
-    machine->written_count = size * (s->arg_count - 1);
+    memset(machine->written, 0, (size_t)(total * count + 7) & ~(size_t)7);
+    for (int n = 0; n < total; n++) {
+        const Located *one = &located[order[n]];
+        if (one->spot.at < end) return;
+        end = one->spot.at + count;
+        for (int i = 1; i < s->arg_count; i++) {
+            uint64_t value;
+            int opaque;
+            if (!uniform(&warp->registers[ARG(s, i)], one->lanes, &value, &opaque) || opaque)
+                return;
+            memcpy(machine->written + n * count + (i - 1) * size, &value,
+                   size < 8 ? (size_t)size : 8);
+        }
+    }
+    machine->written_count = total * count;
 }
 static void store(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
@@ -242,7 +260,7 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
         anywhere(machine, fragment, space, mask, WRITE, FLAG(s, 2), FLAG(s, 3), 0);
         return;
     }
-    if (total == 1) note_value(machine, warp, s, located[0].lanes, size);
+    note_value(machine, warp, s, located, total, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
     machine->written_count = 0;
     for (int n = 0; n < total; n++)
@@ -334,7 +352,7 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
                 uint64_t old = 0, v[2] = {0, 0}, result = 0;
                 uint32_t opaque = 0;
                 int known = read_value(machine, warp, lane, part, size, &old);
-                if (known) {
+                if (known && !machine->maybe) {
                     olds[i].v[lane] = old;
                     olds[i].opaque &= ~(1u << lane);
                 }
@@ -356,7 +374,7 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
             }
         }
     for (int i = 0; i < s->out_count && i < count; i++)
-        put(warp, OUT(s, i), &olds[i], mask, MARK_ATOMIC);
+        put(warp, OUT(s, i), &olds[i], mask, mask & ~olds[i].opaque ? MARK_ATOMIC : 0);
 }
 static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
                    int mode)

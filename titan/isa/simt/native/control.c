@@ -142,6 +142,17 @@ static int64_t site_of(const Value *value, uint32_t mask)
 }
 static int32_t both_arms(Machine *machine, Fragment *fragment, const titan_step *s, int32_t join,
                          int32_t budget);
+static void check_guard(Machine *machine, Fragment *fragment, const titan_step *s);
+
+/* Refuse a wait in the arm of a branch on data for operations after `last` that are older than the
+   arm: in a run that does not take it nothing waits for them there. */
+static void check_arm(Machine *machine, Fragment *fragment, const Words *waited, int64_t last)
+{
+    for (int64_t n = 0; n < waited->count; n++)
+        if (waited->data[n] > last && waited->data[n] < machine->arm_start)
+            refuse(machine, fragment,
+                   "an arm of a branch on opaque data waits for what was started before it");
+}
 
 static void forget_written(Machine *machine, Fragment *fragment, const titan_region *region,
                            int32_t pc)
@@ -191,12 +202,18 @@ static int32_t run_arm(Machine *machine, Fragment *fragment, int32_t stop, int32
             continue;
         }
         uint32_t taken = fragment->mask, maybe = 0;
-        if (s->guard >= 0) guarded(fragment->warp, s, fragment->mask, &taken, &maybe);
+        if (s->guard >= 0) {
+            check_guard(machine, fragment, s);
+            guarded(fragment->warp, s, fragment->mask, &taken, &maybe);
+        }
         if (maybe || (taken && taken != fragment->mask)) {
+            const titan_region *inner = &machine->code->regions[s->region];
             if (s->join < 0)
                 refuse(machine, fragment, "arms of a branch on opaque data do not meet");
+            if (inner->refused >= 0)
+                refuse(machine, fragment, "an arm of a branch on opaque data divides the warp");
             budget = both_arms(machine, fragment, s, s->join, budget);
-            forget_written(machine, fragment, &machine->code->regions[s->region], fragment->pc);
+            forget_written(machine, fragment, inner, fragment->pc);
             fragment->pc = s->join;
         } else {
             fragment->pc = taken ? (int32_t)FLAG(s, 0) : fragment->pc + 1;
@@ -211,6 +228,7 @@ static int32_t both_arms(Machine *machine, Fragment *fragment, const titan_step 
     Warp *warp = fragment->warp;
     int32_t pc = fragment->pc;
     int before = machine->maybe, total = 0;
+    int64_t start = machine->arm_start;
     const titan_region *region = &machine->code->regions[s->region];
     Value *kept = zeroed((size_t)region->written_count, sizeof(Value));
     int32_t *starts = zeroed((size_t)s->flag_count + 2, sizeof(int32_t));
@@ -230,6 +248,7 @@ static int32_t both_arms(Machine *machine, Fragment *fragment, const titan_step 
         kept[i] = warp->registers[machine->code->pool[region->written + i]];
     for (int k = 0; k < total; k++) {
         fragment->pc = starts[k];
+        machine->arm_start = machine->operation_count;
         budget = run_arm(machine, fragment, join, budget);
         for (int32_t i = 0; i < region->written_count; i++)
             warp->registers[machine->code->pool[region->written + i]] = kept[i];
@@ -238,6 +257,7 @@ static int32_t both_arms(Machine *machine, Fragment *fragment, const titan_step 
     free(starts);
     fragment->pc = pc;
     machine->maybe = before;
+    machine->arm_start = start;
     return budget;
 }
 static void branch(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)

@@ -8,6 +8,13 @@ static void breach(Machine *machine, Fragment *fragment, int32_t reg, int write)
 #endif
     warp->owned[reg] = 0;
     warp->owned_count--;
+    if (o->kind == OP_TENSOR_LOAD && !write) {
+        const Words *loads = &queue_of(warp, TENSOR_LOAD_QUEUE, -1)->open;
+        int64_t ended = -1;
+        for (int64_t n = 0; n < loads->count; n++)
+            if (machine->operations[loads->data[n]]->breached & 1) ended = loads->data[n];
+        check_arm(machine, fragment, loads, ended);
+    }
     if (o->breached >> write & 1) return;
     o->breached |= 1 << write;
     RECORD(EV_REGISTER_BREACH, fragment, fragment->mask, reg, o->number, write);
@@ -165,10 +172,11 @@ static int uncertain(Machine *machine, Fragment *fragment, const titan_step *s, 
         skip_branch(machine, fragment, s);
         return 0;
     }
-    if (is_pure(s->op) || s->op == LOAD || s->op == STORE || s->op == PREFETCH) {
+    int writes = s->op == STORE || s->op == ATOMIC;
+    if (is_pure(s->op) || writes || s->op == LOAD || s->op == PREFETCH) {
         assume(machine, fragment, maybe, POLICY_OPAQUE_GUARD);
         int before = machine->maybe;
-        machine->maybe = before || s->op == STORE;
+        machine->maybe = before || writes;
         execute(machine, fragment, s, mask | maybe);
         machine->maybe = before;
         for (int i = 0; i < s->out_count; i++)

@@ -223,6 +223,7 @@ typedef struct {
     int64_t tick, count, progress, barrier_ids;
     uint64_t random;
     int maybe;
+    int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint8_t *assumed, *atomic_sites;
     Fragment **graves; int64_t grave_count, grave_room;
@@ -230,7 +231,7 @@ typedef struct {
     Runs scratch;
     int32_t ending, site, end_cta, end_warp;
     int64_t origin, map_offset;
-    uint8_t written[128]; int64_t written_count; /* what the access being recorded writes */
+    uint8_t written[512]; int64_t written_count; /* what the access being recorded writes */
     char reason[256];
     Words waiters;
     Numbers *numbers;

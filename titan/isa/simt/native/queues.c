@@ -232,6 +232,7 @@ static void tensor_wait(Machine *machine, Fragment *fragment, const titan_step *
     int queue = (int)FLAG(s, 0);
     Groups *groups = queue_of(fragment->warp, queue, -1);
     Words found = {0};
+    check_arm(machine, fragment, &groups->open, -1);
     see(machine, &found, &groups->open, 0, groups->open.count, mask, 0);
     groups->open.count = 0;
     waited(machine, fragment, mask, queue, 0, 0, &found);
