@@ -17,12 +17,24 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="titan-runtime-")
 FOLDER = Path(_FOLDER.name)
 
 
-@cache
 def package(name: str) -> Path:
+    """The folder of a package for sm_90a, built without the toolchain."""
+    return package_for(name, "sm_90a")
+
+
+@cache
+def package_for(name: str, target: str) -> Path:
     """The folder of a package, built without the toolchain."""
     path = root("protocols") / "tiles" / f"{name}.yaml"
-    tile = load_tile(path, target="sm_90a")
+    tile = load_tile(path, target=target)
     return produce(tile, path.read_text(), FOLDER, BuildLimits(), with_toolchain=False).folder
+
+
+def linked(folder: Path, *names: str) -> Path:
+    """The folder, with these packages for sm_90a in it and no others."""
+    for name in names:
+        (folder / package(name).name).symlink_to(package(name))
+    return folder
 
 
 def bits(values: np.ndarray) -> np.ndarray:

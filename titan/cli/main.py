@@ -86,6 +86,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "inspect": CommandEntry(
         "titan.cli.inspect:inspect", "Count what loops of compiled kernels do.", "titan.inspect"
     ),
+    "table": CommandEntry("titan.cli.table:table", "Write a C++ table of built packages."),
     "litmus": CommandEntry("titan.cli.litmus:litmus", "Run litmus tests of the memory model."),
     "run": CommandEntry("titan.cli.run:run", "Run a program without a GPU, launches checked."),
     "cuda-flags": CommandEntry(

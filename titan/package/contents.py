@@ -25,8 +25,11 @@ MANIFEST = "manifest.json"
 TIMELINE = "timeline.json"
 PROOF = "verdict.cert"  # only where one was found
 FIXED = (TILE, SCHEDULE, PIPELINE, MANIFEST, TIMELINE)
-# The source and the header of device primitives that it includes.
-SOURCES = (("kernel.cu", "titan_device.cuh"), ("kernel.hip.cpp", "titan_device.hip.h"))
+# The source, the header of device primitives that it includes, and the header for host programs.
+SOURCES = (
+    ("kernel.cu", "titan_device.cuh", "launch.h"),
+    ("kernel.hip.cpp", "titan_device.hip.h", "launch.h"),
+)
 BYTES_MAX = 16 << 20
 DEPTH_MAX = 64
 
@@ -118,7 +121,7 @@ def check_names(names: set[str]) -> None:
         raise Broken(f"{printable(strange[0])} is not a file of a package")
     if missing := sorted(set(FIXED) - names):
         raise Broken(f"the package lacks {missing[0]}")
-    raise Broken("the package does not hold one source and its header")
+    raise Broken("the package does not hold one source and its headers")
 
 
 def read_package(folder: str | Path) -> dict[str, bytes]:

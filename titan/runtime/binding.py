@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from titan.codegen.tile.manifest import Manifest, ManifestTensor
+from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature
 from titan.device.expressions import evaluate
 from titan.device.plan import (
     ALIGNMENT_BYTES,
@@ -32,19 +32,6 @@ def input_names(manifest: Manifest) -> list[str]:
 def output_names(manifest: Manifest) -> list[str]:
     """The tensors that the kernel writes."""
     return [item["name"] for item in manifest["tensors"] if item["output"]]
-
-
-def signature(manifest: Manifest) -> str:
-    """The call in words: `gemm(A: bf16[M, K], B: bf16[N, K]) -> C: bf16[M, N]`."""
-
-    def words(outputs: bool) -> str:
-        return ", ".join(
-            f"{item['name']}: {item['dtype']}[{', '.join(item['shape'])}]"
-            for item in manifest["tensors"]
-            if item["output"] is outputs
-        )
-
-    return f"{manifest['kernel']}({words(False)}) -> {words(True)}"
 
 
 def named(

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from titan.codegen.tile.manifest import COORDINATE_MOST
 from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
@@ -28,7 +29,6 @@ from titan.runtime.loaded import LoadedKernel
 FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 SCHEDULE = "schedule.json"
 PROCESSORS = {"sm_90a": 132, "sm_100a": 148}
-UNBOUNDED = 1 << 20  # a coordinate that bounds the iterations: the item with the most is taken
 TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
 TOLERANCE = 0.02  # of the largest number: sums in another order, rounded once
 
@@ -74,7 +74,7 @@ class Library:
             raise CallError("; ".join((f"no package {kernel!r} here", *suggestion(kernel, known))))
         reasons, found = [], []
         for item in usable:
-            if not self._same_computation(named_one, item):
+            if not self.same_computation(named_one, item):
                 continue
             try:
                 found.append(RankedKernel(item, self._cycles(item, inputs, keywords)))
@@ -90,7 +90,8 @@ class Library:
             return self.target in (None, target)
         return facts_of(inputs[0]).place is not Place.CPU or target in PROCESSORS
 
-    def _same_computation(self, one: LoadedKernel, other: LoadedKernel) -> bool:
+    def same_computation(self, one: LoadedKernel, other: LoadedKernel) -> bool:
+        """Whether two packages have the same tensors and agree on small random problems."""
         key = (one.folder, other.folder)
         if key not in self._same:
             alike = one is other or one.manifest["tensors"] == other.manifest["tensors"]
@@ -109,11 +110,11 @@ class Library:
         work = evaluate(manifest["work"], sizes)
         trip_count = manifest["trip_count"]
         coordinates = _names(trip_count) - set(sizes)
-        trips = evaluate(trip_count, {**sizes, **dict.fromkeys(coordinates, UNBOUNDED)})
+        trips = evaluate(trip_count, {**sizes, **dict.fromkeys(coordinates, COORDINATE_MOST)})
         waves = -(-work // processors)
-        return int(waves * (trips * self._interval(kernel) + FILL_CYCLES))
+        return int(waves * (trips * self.interval(kernel) + FILL_CYCLES))
 
-    def _interval(self, kernel: LoadedKernel) -> int:
+    def interval(self, kernel: LoadedKernel) -> int:
         """The initiation interval of the package's schedule, in cycles. Raises CallError."""
         if kernel.folder not in self._intervals:
             try:

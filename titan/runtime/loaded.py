@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from titan.codegen.tile.manifest import Manifest
+from titan.codegen.tile.manifest import Manifest, signature
 from titan.device.plan import LaunchPlan
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import (
@@ -21,7 +21,6 @@ from titan.runtime.binding import (
     dense_names,
     named,
     output_names,
-    signature,
     strides_fault,
     with_strides,
 )

@@ -13,9 +13,10 @@ from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_program import TILES, Walk
 from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
 from titan.codegen.emit.hip_values import LANES, HipValues, values_of
+from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled
-from titan.codegen.tile.manifest import Manifest, ManifestArgument
+from titan.codegen.tile.manifest import LAUNCH_HEADER, Manifest, ManifestArgument
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
@@ -44,7 +45,8 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
     header = (folder / HEADER).read_text(encoding="utf-8")
     manifest = _manifest(tile, kernel, buffers, places, walk)
     notes = ["workgroups compute one work item each"] if tile.persistent else []
-    return Emitted({SOURCE: source, HEADER: header}, manifest, tuple(notes))
+    files = {SOURCE: source, HEADER: header, LAUNCH_HEADER: launch_header(manifest)}
+    return Emitted(files, manifest, tuple(notes))
 
 
 def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:

@@ -14,7 +14,7 @@ class EmissionRefused(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """`files`: texts by file name, source and device header. `manifest`: plain JSON data."""
+    """`files`: source, device header and `launch.h` by file name. `manifest`: plain JSON data."""
 
     files: dict[str, str]
     manifest: Manifest

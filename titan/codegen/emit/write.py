@@ -15,6 +15,7 @@ from titan.codegen.emit.cluster import RANK, fold
 from titan.codegen.emit.conforms import check
 from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
+from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
 from titan.codegen.emit.manifest import arguments, manifest, work_counts
 from titan.codegen.emit.model import EmissionRefused, Emitted
@@ -43,6 +44,7 @@ from titan.codegen.emit.trace import (
     work_variable,
 )
 from titan.codegen.emit.validate import validate
+from titan.codegen.tile.manifest import LAUNCH_HEADER
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
@@ -121,7 +123,8 @@ class _Emission:
         made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
         if self.tensor:
             made["resources"]["tensor_columns"] = allocated(self.tensor)
-        return Emitted({SOURCE: text, HEADER: _header(self.tile.target)}, made)
+        files = {SOURCE: text, HEADER: _header(self.tile.target)}
+        return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""

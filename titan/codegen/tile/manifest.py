@@ -1,13 +1,19 @@
-"""The manifest of a kernel as types: emission fills it, launches, checks and the runner read it.
+"""The manifest of a kernel as types, and the call that it describes in words.
+
+Emission fills a manifest; launches, checks and the runner read it.
 
 Expressions (shapes, grids, constraints) are texts of the expression language over the parameters;
 `grid` may name `processors`. Sizes are in bytes, extents in elements, innermost first in `box`.
-Only types stand here, and nothing else is imported: the runner on a machine with a GPU loads it.
+Nothing else is imported: the runner on a machine with a GPU loads this module.
 """
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
+
+# A work coordinate that bounds the iterations, in estimates: the item with the most is taken.
+COORDINATE_MOST = 1 << 20
+LAUNCH_HEADER = "launch.h"
 
 
 class ManifestParameter(TypedDict):
@@ -103,3 +109,21 @@ class Manifest(LaunchManifest):
     copies: NotRequired[dict[str, int]]  # AMD: copies of a tile that vmcnt counts, by load
     resources: dict[str, int]
     program: NotRequired[dict[str, object]]  # the tile program (stored.py), in packages
+
+
+def name_space(kernel: str, target: str) -> str:
+    """The C++ namespace of a package inside `titan`, in its `launch.h`."""
+    return f"{kernel}_{target}"
+
+
+def signature(manifest: Manifest) -> str:
+    """The call in words: `gemm(A: bf16[M, K], B: bf16[N, K]) -> C: bf16[M, N]`."""
+
+    def words(outputs: bool) -> str:
+        return ", ".join(
+            f"{item['name']}: {item['dtype']}[{', '.join(item['shape'])}]"
+            for item in manifest["tensors"]
+            if item["output"] is outputs
+        )
+
+    return f"{manifest['kernel']}({words(False)}) -> {words(True)}"
