@@ -67,6 +67,11 @@ if TYPE_CHECKING:
     help="Prologue, steady state and epilogue, or one loop over time with guards.",
 )
 @click.option(
+    "--tail",
+    type=click.Choice(["boxes", "threads", "poison"]),
+    help="The last iteration, of programs that do not say: whole boxes, threads, or poison.",
+)
+@click.option(
     "--tiles",
     type=click.IntRange(1, 1 << 30),
     default=64,
@@ -120,6 +125,7 @@ def build(
     schedule_budget: float,
     specialise: str,
     loop: str,
+    tail: str | None,
     tiles: int,
     require: str,
     cache: str,
@@ -158,7 +164,7 @@ def build(
     with progress():
         produced = (
             (path, _produced(path, tile, text, Path(output), how, codes))
-            for path, tile, text in _programs(paths, target, colour, codes)
+            for path, tile, text in _programs(paths, target, tail, colour, codes)
         )
         _report(produced, format_name)
     if cache_rates and not no_cache and format_name != "json":
@@ -219,10 +225,15 @@ def rates_text(cache: str) -> str:
 
 
 def _programs(
-    paths: tuple[str, ...], target: str | None, colour: str, codes: list[int]
+    paths: tuple[str, ...],
+    target: str | None,
+    tail: str | None,
+    colour: str,
+    codes: list[int],
 ) -> list[tuple[str, TileProgram, str]]:
-    """All tile programs of the files; nothing is built if one of them is faulty."""
-    from titan.codegen.tile.load import load_tile, targets_of
+    """All tile programs of the files; nothing is built if one of them is faulty. `tail` becomes
+    part of the text of those that have none, so that a package says all of what it computes."""
+    from titan.codegen.tile.load import load_tile, parse_tile, targets_of
     from titan.target.load import TargetRefused
 
     found = []
@@ -231,7 +242,11 @@ def _programs(
             for name in targets_of(path):
                 if target in (None, name):
                     text = Path(path).read_text(encoding="utf-8")
-                    found.append((path, load_tile(path, target=name), text))
+                    tile = load_tile(path, target=name)
+                    if tail not in (None, tile.tail):
+                        text = f"{text.rstrip()}\ntail: {tail}\n"
+                        tile = parse_tile(text, path, name)
+                    found.append((path, tile, text))
         except TargetRefused as refused:
             show(refused.diagnostics, "text", colour)
             codes.append(ExitCode.BAD_INPUT)

@@ -388,8 +388,9 @@ def _read_shape(data: Any, where: str) -> Shape:
 
     kinds = {"name": str, "depth": int}
     names = [item.name for item in fields(Shape)]
-    expected = [name for name in names if name not in LATER]
-    if not isinstance(data, dict) or list(data) not in (expected, names):
+    if not isinstance(data, dict):
+        raise Broken(f"{where} is not a shape")
+    if list(data) != [name for name in names if name not in LATER or data.get(name)]:
         raise Broken(f"{where} is not a shape")
     for name, value in data.items():
         if type(value) is not kinds.get(name, bool):

@@ -19,6 +19,7 @@ from titan.codegen.emit.names import dtype, identifier, mangled, single
 from titan.codegen.emit.registers import RegisterAllocation, packed
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.statements import (
+    DirectOperand,
     GlobalRegion,
     MaskCondition,
     PanelLayout,
@@ -26,6 +27,7 @@ from titan.codegen.emit.statements import (
     RowsOffset,
     SharedOperand,
     SpelledCopy,
+    SpelledDirectProduct,
     SpelledDirectStore,
     SpelledElementwise,
     SpelledFill,
@@ -185,6 +187,8 @@ class RoleArithmetic:
         scope: SpellingScope,
     ) -> list[SpelledStatement]:
         kind = operation.kind
+        if kind == "mma" and site.kind is SiteKind.DIRECT:
+            return [self._direct_product(operation, inner)]
         if kind == "mma":
             return self._mma(operation, site, scope)
         if kind == "store":
@@ -304,6 +308,29 @@ class RoleArithmetic:
             raise EmissionRefused(f"{operation.name} has a buffer of another element type")
         place = self.stage(tile, access.effects[0], scope)
         return [SpelledStage(source, place, _tile_layout(tile), self.row_step)]
+
+    def _direct_product(self, operation: TileOperation, inner: SpellingScope) -> SpelledStatement:
+        """A product whose operands no shared memory holds: each thread computes its elements."""
+        target = self._form(operation.name)
+        left, right = (self.tiles.value(name) for name in operation.operands[:2])
+        flips = (*operation.transpose, False, False)[:2]
+        depths = (
+            left.rows if flips[0] else left.columns,
+            right.columns if flips[1] else right.rows,
+        )
+        if target.form != "float" or depths[0] != depths[1]:
+            raise EmissionRefused(f"the operands of {operation.name} do not fit")
+        a, b = (
+            DirectOperand(self._in_global_memory(value.name, inner), along)
+            for value, along in ((left, flips[0]), (right, not flips[1]))
+        )
+        return SpelledDirectProduct(target, a, b, depths[0], identifier(operation.name, "an mma"))
+
+    def _in_global_memory(self, load: str, inner: SpellingScope) -> GlobalRegion:
+        view = self.tiles.operations[load].view
+        if view is None:
+            raise EmissionRefused(f"{load} has no view")
+        return self.region(view, inner, load, 2)
 
     # ------------------------------------------------------------------------------- wgmma
 

@@ -40,7 +40,7 @@ def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
     places = Places(tile)
     walk = Walk(kernel, program, values, buffers, places)
     body = walk.run()
-    source = _source(tile, values, buffers, places, body)
+    source = _source(tile, values, buffers, places, body, bool(walk.direct))
     folder = root("backends") / BACKEND
     header = (folder / HEADER).read_text(encoding="utf-8")
     manifest = _manifest(tile, kernel, buffers, places, walk)
@@ -81,6 +81,7 @@ def _source(
     buffers: dict[str, LdsTile],
     places: Places,
     body: list[str],
+    direct: bool,
 ) -> str:
     arguments = [
         f"{'' if tensor.output else 'const '}void *{mangled('g', tensor.name, 'a tensor')}"
@@ -110,6 +111,7 @@ def _source(
         coordinates=coordinates,
         trip_count=places.text(tile.trip_count, places.outside),
         declarations=[*values.declarations(), *passing],
+        direct=direct,
         body=body,
     )
 

@@ -185,6 +185,27 @@ class HipSpeller:
         )
         return lines
 
+    def operands_in_memory(self, operation: TileOperation) -> list[str]:
+        """The operands of a product whose tiles are in no stage, from global memory, guarded."""
+        product = self.values.products[operation.name]
+        rows = self.values.rows(self.values.of[operation.name])
+        sides = (
+            ("left", product.left, operation.transpose[0], f"wave * {rows}"),
+            ("right", product.right, not operation.transpose[1], "0"),
+        )
+        paired = "true" if product.paired else "false"
+        lines = []
+        for side, name, across, first in sides:
+            if name not in self.buffers:
+                raise EmissionRefused(f"{operation.name} takes {name}, which no load brings")
+            buffer = self.buffers[name]
+            shape = f"titan::{buffer.dtype}, {str(across).lower()}, {self.values.block}, {paired}"
+            at = self._view_of(buffer, 0)
+            lines.append(
+                f"operand_in_memory<{shape}>({operand(operation.name, side)}, {at}, {first}, lane);"
+            )
+        return lines
+
     def _operand(
         self, name: str, side: str, across: bool, first: str, stage_of: Mapping[str, str]
     ) -> str:

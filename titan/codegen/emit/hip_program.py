@@ -52,6 +52,8 @@ class Walk:
             for item in items
         }
         self.computed: set[str] = set()
+        self.read_for: set[str] = set()  # products whose operands have been read for them
+        self.direct: set[str] = set()  # products that take their operands from global memory
         self.each = self._each()
         self.lines: list[str] = []
 
@@ -245,6 +247,7 @@ class Walk:
             if any(name not in stages for name in needed):
                 raise EmissionRefused(f"{operation.name} takes a tile that is not read with it")
             self._say(depth, *self.spell.reads(operation, stages))
+            self.read_for.add(operation.name)
 
     # ----------------------------------------------------------------------------- computations
 
@@ -271,8 +274,13 @@ class Walk:
         if not found or found[0].kind == "load":
             raise EmissionRefused("the pipeline computes what the tile program does not")
         item_of = found[0]
-        lines = self.spell.compute(item_of, self.held)
         uses = self.places.uses_loop(item_of.view) or item_of.condition is not None
+        lines = self.spell.compute(item_of, self.held)
+        if item_of.kind == "mma" and item_of.name not in self.read_for:
+            lines = [*self.spell.operands_in_memory(item_of), *lines]
+            self.direct.add(item_of.name)
+            uses = True
+        self.read_for.discard(item_of.name)
         self._with_loop(depth, scope, operation.index, uses, lines)
         last = [item for item in tile.body if item.kind != "load"]
         if last and item_of is last[-1]:

@@ -136,9 +136,11 @@ def mapped(
 def pointed(tile: TileProgram, tiles: Tiles, layout: EmissionLayout) -> list[Tensor]:
     """Tensors that threads reach by themselves."""
     names: dict[str, Tensor] = {}
+    multiplied = {name for one in tiles.direct for name in tiles.operations[one].operands[:2]}
     for operation in tiles.operations.values():
         direct = (
             operation.kind == "vector"
+            or operation.name in multiplied
             or operation.name in tiles.filled
             or (
                 operation.kind == "store"

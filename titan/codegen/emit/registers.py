@@ -256,6 +256,9 @@ class AgentCheck:
                 self._plain(event)
             case SiteKind.MMA if self.tiles.tensor:
                 self._tensor_mma(event)
+            case SiteKind.DIRECT:
+                self._check_index(event)
+                self._direct(self.tiles.operations[event.site.name], event)
             case SiteKind.FETCH:
                 self._fetch(event)
             case SiteKind.PUT:
@@ -346,6 +349,14 @@ class AgentCheck:
             in_flight=adds,
         )
         self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
+
+    def _direct(self, operation: TileOperation, event: SiteEvent) -> None:
+        """Threads add the product of two loaded tiles to a sum that is complete so far."""
+        left, right, *sums = operation.operands
+        if len(sums) != 1 or not (self.tiles.loaded(left) and self.tiles.loaded(right)):
+            raise EmissionRefused(f"{operation.name} does not add a product of loaded tiles")
+        self._need(sums[0], operation.name, event)
+        self._put(operation.name, (operation.name, event.unit, event.count))
 
     def _tensor_mma(self, event: SiteEvent) -> None:
         """Both operands are the tiles that are meant; the sum is in tensor memory."""

@@ -31,6 +31,7 @@ class SiteKind(Enum):
     LOAD = "load"  # bulk copy into shared memory
     FILL = "fill"  # the same by threads
     MMA = "mma"
+    DIRECT = "direct"  # an mma of operands in global memory: where their stage is poisoned
     COMPUTE = "compute"  # on registers; also direct stores to global memory
     CARRY = "carry"  # a carried value takes its initial number, or its next value
     READ = "read"  # shared memory to registers; happens at the Compute that follows
@@ -41,8 +42,9 @@ class SiteKind(Enum):
 
     @property
     def counted(self) -> SiteKind:
-        """What it counts as: each iteration is loaded once, by an engine or by threads."""
-        return SiteKind.LOAD if self is SiteKind.FILL else self
+        """What it counts as: each iteration is loaded once, by an engine or by threads, and
+        multiplied once."""
+        return {SiteKind.FILL: SiteKind.LOAD, SiteKind.DIRECT: SiteKind.MMA}.get(self, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Tiles:
     """Look-ups in a tile program, with every name checked.
 
     `tensor`: buffers in tensor memory; `filled`, `copied`: loads that threads do, or an engine, at
-    least in part. `rows`: shared buffers that are named like a number a row, where there is tensor
+    least in part. `direct`: products that threads compute from global memory where their stages are
+    poisoned. `rows`: shared buffers that are named like a number a row, where there is tensor
     memory: roles hand it on there.
     """
 
@@ -95,9 +98,21 @@ class Tiles:
             self.section[carried.value.name] = "carried"
             if self.section.get(carried.next) != "body":
                 raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+        self.direct = (
+            frozenset(
+                operation.what
+                for role in program.roles
+                for operation in ir.walk(role.body)
+                if isinstance(operation, ir.Compute) and self._is_product(operation.what)
+            )
+            - self.tensor
+        )
         self.rows = frozenset(
             buffer.name for buffer in program.buffers if self.tensor and self._is_row(buffer.name)
         )
+
+    def _is_product(self, name: str) -> bool:
+        return name in self.operations and self.operations[name].kind == "mma"
 
     def _is_row(self, name: str) -> bool:
         operation = self.operations.get(name)
@@ -215,6 +230,7 @@ class _Numbering:
                 return EmissionSite(number, operation, SiteKind.PLAIN, "", then, otherwise, loops)
             case ir.Compute(what=what):
                 kind = SiteKind.CARRY if what in self.tiles.carried else SiteKind.COMPUTE
+                kind = SiteKind.DIRECT if what in self.tiles.direct else kind
                 kind = SiteKind.FETCH if self._fetched(what, before) else kind
                 if what not in self.tiles.section or self.tiles.loaded(what):
                     raise EmissionRefused(

@@ -409,6 +409,27 @@ class SpelledProduct(SpelledStatement):
 
 
 @dataclass(frozen=True, slots=True)
+class DirectOperand:
+    """A tile in global memory that threads multiply: `along_rows` where its rows run along the
+    contraction."""
+
+    source: GlobalRegion
+    along_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledDirectProduct(SpelledStatement):
+    """Threads add the product of two tiles in global memory, `steps` deep, to `target`."""
+
+    target: RegisterArray
+    a: DirectOperand
+    b: DirectOperand
+    steps: int
+    note: str
+    kind: ClassVar[str] = "direct_mma"
+
+
+@dataclass(frozen=True, slots=True)
 class SpelledTensorProduct(SpelledStatement):
     """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there."""
 

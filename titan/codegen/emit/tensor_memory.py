@@ -27,6 +27,7 @@ from titan.codegen.emit.statements import (
     RegisterArray,
     SharedOperand,
     SpelledCall,
+    SpelledDirectProduct,
     SpelledElementwise,
     SpelledFetch,
     SpelledPut,
@@ -250,7 +251,7 @@ class TensorSpelling(Spelling):
         return TensorOperand(dtype(value.dtype, name), value.columns, column)
 
 
-Arithmetic = SpelledFetch | SpelledElementwise | SpelledPut
+Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut
 
 
 def by_blocks(statements: list[SpelledStatement]) -> tuple[SpelledStatement, ...]:
@@ -282,7 +283,9 @@ def _run(statements: list[SpelledStatement]) -> list[Arithmetic]:
     for statement in statements[1:]:
         if isinstance(statement, SpelledPut):
             return [*run, statement]
-        if not isinstance(statement, SpelledElementwise) or statement.target.form == "column":
+        if not isinstance(statement, SpelledElementwise | SpelledDirectProduct):
+            break
+        if statement.target.form == "column":
             break
         run.append(statement)
         if statement.target.form == "pair":

@@ -174,10 +174,11 @@ class _Emission:
                     )  # fmt: skip
                     events[turn, number, both] = made
                     fill(filled[turn], made, self.tiles, self.ctas)
+        direct = _direct(events)
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
             self._all_reached(role, {e.site.number for made in mine.values() for e in made})
-            self._once_each(role, mine)
+            self._once_each(role, mine, direct)
             self._iterations(role, [event for made in mine.values() for event in made])
             self._registers(role, mine, filled)
 
@@ -200,17 +201,23 @@ class _Emission:
                     "meets by which registers are checked"
                 )
 
-    def _once_each(self, role: _Role, events: dict[tuple[int, int, int], list[SiteEvent]]) -> None:
+    def _once_each(
+        self,
+        role: _Role,
+        events: dict[tuple[int, int, int], list[SiteEvent]],
+        direct: dict[tuple[int, str, int], list[int]],
+    ) -> None:
         """Every operation of the body happens once an iteration, any other once a work item, of
         each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
-        left out where nobody needs it; the check of the registers decides."""
+        left out where nobody needs it; the check of the registers decides. `direct`: the iterations
+        of products that take no stage, perhaps in another role than the others."""
         groups = self.tile.groups if self.tensor else 1
         for (turn, _, _), made in events.items():
             run: TripCounts = self.runs[turn]
             found: dict[tuple[str, SiteKind, int], list[int]] = {}
             subs: dict[tuple[str, SiteKind], set[int]] = {}
             for event in made:
-                if not event.site.name or event.site.kind is SiteKind.CARRY:
+                if not event.site.name or event.site.kind in (SiteKind.CARRY, SiteKind.DIRECT):
                     continue
                 key = (event.site.name, event.site.kind.counted, event.unit)
                 found.setdefault(key, []).append(event.count)
@@ -219,7 +226,10 @@ class _Emission:
             for item, trips in enumerate(run.trips):
                 for (name, kind), of in subs.items():
                     for sub in of:
-                        done = found.get((name, kind, item * groups + sub), [])
+                        unit = item * groups + sub
+                        done = found.get((name, kind, unit), [])
+                        if kind is SiteKind.MMA:
+                            done = [*done, *direct.get((turn, name, unit), [])]
                         self._due(role.place.role.name, name, kind, done, trips)
 
     def _due(self, role: str, name: str, kind: SiteKind, done: list[int], trips: int) -> None:
@@ -229,11 +239,23 @@ class _Emission:
         loose = (
             loose or kind is SiteKind.FETCH or (kind is SiteKind.PUT and name in self.tiles.rows)
         )
+        # A stage that is poisoned is not filled; who reads it all the same is found out there.
+        loose = loose or (kind is SiteKind.LOAD and name in self._without_stage())
         due = trips if body else 1
         if kind is SiteKind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
             due = trips - 1  # the first product replaces
         if (len(done) != due and not loose) or len(set(done)) != len(done):
             raise EmissionRefused(f"{role} does {name} {len(done)} times where {due} are due")
+
+    def _without_stage(self) -> set[str]:
+        """The loads of the body whose readers can all do without them: products by threads."""
+        operations = self.tiles.operations.values()
+        return {
+            load.name
+            for load in self.tile.body
+            if load.kind == "load"
+            and {op.name for op in operations if load.name in op.operands} <= self.tiles.direct
+        }
 
     def _iterations(self, role: _Role, events: list[SiteEvent]) -> None:
         seen: dict[int, list[SiteEvent]] = {}
@@ -472,6 +494,20 @@ class _Emission:
             "groups": groups,
             "context": {"coordinates": self._coordinates()},
         }  # fmt: skip
+
+
+def _direct(
+    events: dict[tuple[int, int, int], list[SiteEvent]],
+) -> dict[tuple[int, str, int], list[int]]:
+    """The iterations of each product that takes no stage, by run, name and sub-tile; agents that
+    share its rows do it alike."""
+    found: dict[tuple[int, str, int], list[int]] = {}
+    for (turn, _, _), made in events.items():
+        for event in made:
+            counts = found.setdefault((turn, event.site.name, event.unit), [])
+            if event.site.kind is SiteKind.DIRECT and event.count not in counts:
+                counts.append(event.count)
+    return found
 
 
 def tile_scope(tile: TileProgram) -> SpellingScope:

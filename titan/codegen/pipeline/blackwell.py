@@ -8,6 +8,9 @@ next one. Tile programs without a multiplication take the Hopper form, in the sa
 Where threads copy tiles, the ring of the operands is filled by their stores, wholly or in the last
 iteration, and fenced, since tcgen05.mma reads shared memory as the copy engine writes it. Three
 warpgroups then share the registers, so that the one that reads the accumulator asks for more.
+Where the last iteration is poison, the issuing thread only gives its stage back, and the warpgroup
+adds the product of that iteration to the sum it has read: there are two iterations at least, so
+that there is a sum.
 
 Loops of two products with arithmetic in between (attention) have a form of their own,
 `blackwell_attention.py`. Decides no correctness. Source: PTX, tcgen05; seed formulation, sections 1
@@ -66,7 +69,10 @@ class Blackwell(Hopper):
 
     def document(self) -> doc.PipelineDocument:
         """The kernel file. Raises FormRefused."""
-        return replace(super().document(), order=doc.KeyOrder(role=ROLE_KEYS))
+        made = replace(super().document(), order=doc.KeyOrder(role=ROLE_KEYS))
+        if not self.shape.poison:
+            return made
+        return replace(made, sizes=replace(made.sizes, tiles_min=2))
 
     def _program(self) -> list[tuple[str, doc.Block]]:
         return [
@@ -105,11 +111,14 @@ class Blackwell(Hopper):
             place = earlier("t", self.ahead)
         operands = tuple(slot(name, place) for name in self.mma.operands[:2])
         stage = slot(self.ring.name, place)
-        body: list[doc.DocumentStatement] = [
-            doc.WaitStatement(stage),
+        product: doc.Block = (
             doc.IssueStatement(operands, self.mma.name, accumulates=self._result()),
             doc.ReleaseStatement(stage, after=self.mma.name),
-        ]
+        )
+        if self.shape.poison:
+            given_back = (doc.ReleaseStatement(stage),)
+            product = (doc.WhenPoisonedStatement(slot=stage, then=given_back, otherwise=product),)
+        body: list[doc.DocumentStatement] = [doc.WaitStatement(stage), *product]
         if self.position:
             body.append(doc.CountStatement("n"))
         loop = doc.ForStatement("t", "0", "tiles", tuple(body))
@@ -135,13 +144,25 @@ class Blackwell(Hopper):
             doc.ComputeStatement(self.carried.value.name),
             doc.ReleaseStatement(self._result()),
         ]
-        for operation in self.tile.before:
-            if operation.kind != "load":
-                work.append(doc.ComputeStatement(operation.name))
-        for operation in self.tile.after:
-            work += self._after(operation, index)
+        before = [
+            doc.ComputeStatement(operation.name)
+            for operation in self.tile.before
+            if operation.kind != "load"
+        ]
+        if self.shape.poison:
+            # Given back at the end: a block of rows is then fetched, added to and narrowed by
+            # itself, and the registers of one block are enough.
+            *fetched, given_back = work
+            added = doc.ComputeStatement(self.mma.name, "tiles - 1")
+            work = [*before, *fetched, added, *self._afterwards(index), given_back]
+        else:
+            work += [*before, *self._afterwards(index)]
         sent: doc.Block = (doc.DrainStatement(OUTPUT),) if self.stores else ()
         return (*self._over_work(tuple(work)), *sent, doc.FinalizeStatement())
+
+    def _afterwards(self, index: str) -> list[doc.DocumentStatement]:
+        """What follows the loop."""
+        return [one for operation in self.tile.after for one in self._after(operation, index)]
 
 
 def _only_multiplication(tile: TileProgram) -> tuple[TileOperation, Carried]:

@@ -9,7 +9,8 @@ only the last multiplication one iteration behind, which needs fewer registers; 
 time. Then depth 2, the baseline of the seed, with a last iteration that threads copy; then the same
 depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
 tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
-orders by threads. Source: seed formulation, architecture overview.
+orders by threads. Where poison is asked for, all shapes have it.
+Source: seed formulation, architecture overview.
 """
 
 from __future__ import annotations
@@ -57,9 +58,13 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
                 name = f"depth {stages}, guarded copies by threads, no loading warpgroup"
                 yield Shape(name, stages, specialised=False, overlapped=False, guarded=True)
         return
+    poison = tile.tail == "poison"
     for stages in depths:
-        named = replace(plain, name=f"depth {stages}", depth=stages)
+        name = f"depth {stages}, poison" if poison else f"depth {stages}"
+        named = replace(plain, name=name, depth=stages, poison=poison)
         yield from _variants(tile, named, multiplications)
+    if poison:
+        return
     if tile.cluster == 1 and not elsewhere:
         yield _named(_by_threads(tile, plain, DEPTH_MIN), "one iteration at a time", False, False)
     for stages in range(max(depth, DEPTH_MIN), 0, -1):

@@ -8,6 +8,9 @@ plain form one barrier does both: the barrier of iteration t publishes tile t an
 tile t - 1, which is then filled with tile t + depth - 1. Waves that take turns (`ping_pong`) run
 half of them one phase behind, so that one half computes while the other moves data.
 
+With `tail: poison` the last tile is not copied: its iteration, behind the loop, takes the operands
+of its products from global memory, within the extents of the tensors.
+
 All copies of one iteration are one operation of the sync program, so that thresholds count tiles.
 Decides no correctness: what it prints is verified like any kernel file. Sources: HARDWARE A9 to
 A13, A15, A16, A24, A27; mi300_gemm and mi300_pingpong of the library.
@@ -21,6 +24,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.poison import refuse_poison
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
 from titan.target.description import target_of
 
@@ -39,6 +43,11 @@ WORKGROUP = slot("workgroup")
 def shapes(tile: TileProgram, depth: int = DEPTH_DEFAULT) -> Iterator[Shape]:
     """The candidates in order: counted waits at every depth, then vmcnt(0) at depth 2."""
     depth = max(tile.depth or depth, DEPTH_MIN)
+    if tile.tail == "poison":
+        for stages in range(depth, DEPTH_MIN - 1, -1):
+            name = f"depth {stages}, poison, counted waits"
+            yield Shape(name, stages, specialised=False, poison=True)
+        return
     turns = tile.groups == 8 and any(operation.kind == "mma" for operation in tile.body)
     for stages in range(depth, DEPTH_MIN - 1, -1):
         if turns and stages > DEPTH_MIN:
@@ -124,6 +133,10 @@ class _Cdna:
                 "one loop over time has direct copies, no halves that take turns, and nothing "
                 "before the loop"
             )
+        if shape.poison:
+            if shape.unified or shape.ping_pong or self.staged:
+                raise FormRefused("on poison there are direct copies, and no halves or guards")
+            refuse_poison(tile)
         if shape.ping_pong and shape.depth == DEPTH_MIN:
             raise FormRefused("waves that take turns need three stages")
         taken = sorted({item.name for item in loads_of(tile)} & OWN_NAMES)
@@ -233,12 +246,12 @@ class _Cdna:
         made: list[doc.DocumentStatement] = []
         if self.first:
             made.append(self._copies(self.first, "0", "0"))
-        fill = self._copies(self.ahead, "s", "s", when="s < tiles")
+        fill = self._copies(self.ahead, "s", "s", when=f"s < {self._copied()}")
         made.append(doc.ForStatement("s", "0", "depth - 1", (fill,)))
         names = self._reads_before()
         if names:
             made += [
-                self._leaving(self.shape.depth - 1, "tiles"),
+                self._leaving(self.shape.depth - 1, self._copied()),
                 doc.SyncStatement(WORKGROUP),
                 self._read(names),
                 *self._computations(self.tile.before, "0"),
@@ -249,20 +262,27 @@ class _Cdna:
     def _refill(self) -> doc.DocumentStatement:
         """The copies of the tile that is depth - 1 ahead, into the stage that was freed last."""
         ahead = "t + depth - 1"
-        return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=f"{ahead} < tiles")
+        when = f"{ahead} < {self._copied()}"
+        return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=when)
+
+    def _copied(self) -> str:
+        """How many tiles are copied: all, or all but the poisoned one."""
+        return "tiles - 1" if self.shape.poison else "tiles"
 
     def _direct(self) -> doc.Block:
         if self.shape.unified:
             return (self._over_time(),)
+        copied = self._copied()
         body = (
-            self._leaving(self.shape.depth - 2, "tiles - t - 1"),
+            self._leaving(self.shape.depth - 2, f"{copied} - t - 1"),
             doc.SyncStatement(WORKGROUP),
             self._refill(),
             self._read(self._shared_operands(self.tile.body)),
             *self._computations(self.tile.body, "t"),
             doc.DrainStatement(READS),
         )
-        return (*self._prologue(), doc.ForStatement("t", "0", "tiles", body))
+        safe = self._computations(self.tile.body, "tiles - 1") if self.shape.poison else ()
+        return (*self._prologue(), doc.ForStatement("t", "0", copied, body), *safe)
 
     def _over_time(self) -> doc.DocumentStatement:
         """One loop: step s copies tile s and computes tile s - P, each behind its guard."""

@@ -63,6 +63,15 @@ class IfStatement(DocumentStatement):
     then: Block
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhenPoisonedStatement(DocumentStatement):
+    """`then` where the stage that was waited for is poisoned, `otherwise` where it may be read."""
+
+    slot: Slot
+    then: Block
+    otherwise: Block
+
+
 @dataclass(frozen=True, slots=True)
 class FinalizeStatement(DocumentStatement):
     """The end of a role: nothing that it started is in flight any more."""
@@ -95,13 +104,14 @@ class ProduceStatement(DocumentStatement):
     """Fills a stage of a ring, or the given buffers of it, and hands it over.
 
     `last`: whether the stage is handed over with it. `stored`: threads fill it, where the ring is
-    otherwise filled by bulk copies.
+    otherwise filled by bulk copies. Where `poison` holds it is handed over unfilled, as poison.
     """
 
     slot: Slot
     buffers: tuple[str, ...] = ()
     last: bool = True
     stored: bool = False
+    poison: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,13 +345,14 @@ class KeyOrder:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSizes:
-    """The sizes of a pipeline: stages, and any number of tiles from 1 on.
+    """The sizes of a pipeline: stages, and any number of tiles from `tiles_min` on.
 
     `over_work`: any number of work items as well, each with a number of tiles of its own.
     """
 
     depth: int
     over_work: bool = False
+    tiles_min: int = 1
 
 
 @dataclass(frozen=True, slots=True)

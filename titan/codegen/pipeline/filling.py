@@ -9,7 +9,8 @@ copies. Results go from registers to global memory, guarded as well, where their
 
 With a tail by threads the engine copies all iterations but the last; after the loop the same role
 fills one more stage of the same rings. For loops whose last, ragged iteration no box may reach for;
-the tile file asks for it (`tail: threads`).
+the tile file asks for it (`tail: threads`). With `tail: poison` nobody fills that stage
+(`poison.py`).
 
 Decides no correctness. Source: seed formulation, sections 2 (partial tiles, tail fallback) and 3.1
 (fall back to a non-TMA path).
@@ -17,7 +18,7 @@ Decides no correctness. Source: seed formulation, sections 2 (partial tiles, tai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from titan.codegen.pipeline.document import (
@@ -34,10 +35,12 @@ from titan.codegen.tile.model import TileOperation, TileProgram
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """`unmapped`: tensors whose tiles threads copy; `tail`: threads copy the last iteration."""
+    """`unmapped`: tensors whose tiles threads copy; `tail`: threads copy the last iteration;
+    `poison`: the condition, on its index, under which a stage of the loop is left unfilled."""
 
     unmapped: frozenset[str] = frozenset()
     tail: bool = False
+    poison: Callable[[str], str] | None = None
 
     def without_map(self, operation: TileOperation) -> bool:
         """Whether a load or store is of a tensor that no tensor map describes."""
@@ -56,7 +59,8 @@ class Filling:
         if self.by_threads(ring):
             return _one_tile_after_another(ring, place, stored=False)
         filled = slot(ring.name, place)
-        return (AcquireStatement(filled), ProduceStatement(filled))
+        poison = self.poison(place) if self.poison is not None and not ring.once else ""
+        return (AcquireStatement(filled), ProduceStatement(filled, poison=poison))
 
     def last_stage(self, ring: PipelineRing, place: str) -> Block:
         """The stage of the last iteration where it is a tail by threads."""
@@ -94,9 +98,11 @@ def _one_tile_after_another(ring: PipelineRing, place: str, stored: bool) -> Blo
 
 def refuse_unaligned(tile: TileProgram) -> None:
     """Raises FormRefused where the engine cannot copy every tile, or is not to."""
-    _refuse_unmapped(tile)
+    refuse_unmapped(tile)
     if tile.tail == "threads":
         raise FormRefused("the tile program asks for a last iteration that threads copy")
+    if tile.tail == "poison":
+        raise FormRefused("the tile program asks for a last iteration that is poison")
 
 
 def guarded_filling(tile: TileProgram) -> Filling:
@@ -104,24 +110,26 @@ def guarded_filling(tile: TileProgram) -> Filling:
     unmapped = frozenset(unaligned(tile))
     if not unmapped:
         raise FormRefused("every tensor has a tensor map")
-    _refuse_cluster(tile)
+    refuse_cluster(tile)
     return Filling(unmapped)
 
 
 def tail_filling(tile: TileProgram, shape: Shape) -> Filling:
     """Threads copy the last iteration. Raises FormRefused."""
-    _refuse_unmapped(tile)
-    _refuse_cluster(tile)
+    refuse_unmapped(tile)
+    refuse_cluster(tile)
     if not shape.specialised:
         raise FormRefused("threads that copy the last iteration are a role of their own")
     return Filling(tail=True)
 
 
-def _refuse_unmapped(tile: TileProgram) -> None:
+def refuse_unmapped(tile: TileProgram) -> None:
+    """Raises FormRefused where a tensor has no tensor map."""
     for reason in unaligned(tile).values():
         raise FormRefused(f"{reason}: no tensor map describes it")
 
 
-def _refuse_cluster(tile: TileProgram) -> None:
+def refuse_cluster(tile: TileProgram) -> None:
+    """Raises FormRefused for a cluster of CTAs."""
     if tile.cluster != 1:
         raise FormRefused("CTAs of a cluster share tiles by copies of a tensor map")

@@ -22,6 +22,7 @@ from titan.codegen.pipeline.filling import (
 )
 from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.poison import poisoned, refuse_poison
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
 from titan.target.description import target_of
@@ -70,6 +71,8 @@ def _several_products(
     tile: TileProgram, shape: Shape, starts: dict[str, int]
 ) -> BlackwellAttention | BlackwellProducts:
     """The form of attention, or that of any products. Raises FormRefused."""
+    if shape.poison:
+        refuse_poison(tile)
     refuse_unaligned(tile)
     try:
         attention_of(tile)
@@ -84,5 +87,8 @@ def _filling(tile: TileProgram, shape: Shape) -> Filling:
         return guarded_filling(tile)
     if shape.tail:
         return tail_filling(tile, shape)
+    if shape.poison:
+        refuse_poison(tile)
+        return Filling(poison=poisoned)
     refuse_unaligned(tile)
     return BULK_COPIES

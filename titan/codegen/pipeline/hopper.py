@@ -31,6 +31,7 @@ from titan.codegen.pipeline.loop_body import (
     loop_body,
 )
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.poison import on_safe_path
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
@@ -87,6 +88,11 @@ class Hopper:
         self.ahead = shape.depth - 1
         if shape.unified:
             self._check_unified()
+        if shape.poison and (self.position or shape.unified):
+            raise FormRefused(
+                "a stage is poisoned by the index of its iteration: not where it counts the "
+                "iterations of all work items, nor in one loop over time"
+            )
         if self.takes_turns and tile.groups != 2:
             raise FormRefused("two groups take turns, not another number")
         if self.straight and tile.groups != 1:
@@ -397,7 +403,7 @@ class Hopper:
             case ItemKind.SENT:
                 return (doc.DrainStatement(OUTPUT, str(leaving or ""), until_read=True),)
             case ItemKind.ISSUE:
-                return (self._issue(item.name, place),)
+                return self._product(item.name, place, iteration)
             case ItemKind.STORE:
                 return self._body_store(item.name, iteration, place)
             case ItemKind.COMPUTE:
@@ -432,6 +438,14 @@ class Hopper:
             if value in {load.name for load in ring.loads}:
                 return doc.ReadStatement(slot(ring.name, self._index(ring, place)), (value,))
         raise FormRefused(f"{value} is read from shared memory, but no load fills it")
+
+    def _product(self, name: str, place: str, iteration: str) -> doc.Block:
+        """A product of tensor cores, with a safe path where its stage may be poisoned."""
+        issue = self._issue(name, place)
+        rings = [r for r in self.rings if not r.once and name in r.readers]
+        if not (self.shape.poison and rings):
+            return (issue,)
+        return on_safe_path(slot(rings[0].name, place), issue, iteration)
 
     def _issue(self, name: str, place: str) -> doc.IssueStatement:
         slots = []

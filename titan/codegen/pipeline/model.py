@@ -26,7 +26,8 @@ class Shape:
     loop body) is kept, `behind` whether only the last multiplication runs one iteration after the
     others, `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads
     copy the tiles of tensors that no tensor map describes, `tail` whether they copy the last
-    iteration, `unified` whether all roles run one loop over fill and steady state, with guards.
+    iteration, `unified` whether all roles run one loop over fill and steady state, with guards,
+    `poison` whether the last iteration is handed over as poison and computed on a safe path.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Shape:
     guarded: bool = False
     tail: bool = False
     unified: bool = False
+    poison: bool = False
 
 
 @dataclass(frozen=True, slots=True)

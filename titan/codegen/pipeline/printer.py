@@ -53,6 +53,10 @@ def block_lines(block: doc.Block, indent: int) -> list[str]:
             made += [f"{space}  do:", *block_lines(statement.body, indent + INDENT)]
         elif isinstance(statement, doc.IfStatement):
             made += [f"{space}  then:", *block_lines(statement.then, indent + INDENT)]
+        elif isinstance(statement, doc.WhenPoisonedStatement):
+            arms = {"then": statement.then, "else": statement.otherwise}
+            for key, arm in arms.items():
+                made += [f"{space}  {key}:", *block_lines(arm, indent + INDENT)] if arm else []
     return made
 
 
@@ -80,7 +84,7 @@ def _joined(items: Iterable[str]) -> str:
 
 
 def _sizes(sizes: doc.DocumentSizes) -> str:
-    tiles = {"any": "true", "minimum": 1, "per": "w" if sizes.over_work else ""}
+    tiles = {"any": "true", "minimum": sizes.tiles_min, "per": "w" if sizes.over_work else ""}
     return _mapping({
         "work": "any" if sizes.over_work else "", "tiles": _mapping(tiles), "depth": sizes.depth,
     })  # fmt: skip
@@ -163,6 +167,11 @@ def _(statement: doc.IfStatement) -> Spelling:
 
 
 @spelled.register
+def _(statement: doc.WhenPoisonedStatement) -> Spelling:
+    return f"when poisoned: {slot_text(statement.slot)}", {}
+
+
+@spelled.register
 def _(statement: doc.FinalizeStatement) -> Spelling:
     return "finalize", {}
 
@@ -186,6 +195,7 @@ def _(statement: doc.AcquireStatement) -> Spelling:
 def _(statement: doc.ProduceStatement) -> Spelling:
     options = _given(
         stored="true" if statement.stored else "",
+        poison=statement.poison,
         buffers=_list(statement.buffers) if statement.buffers else "",
         last="" if statement.last else "false",
     )

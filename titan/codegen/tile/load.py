@@ -47,7 +47,7 @@ REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body
 OPTIONAL = (
     "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail"
 )  # fmt: skip
-TAILS = ("boxes", "threads")
+TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
 RANK_MAX = 5
 DEPTH_MAX = 16

@@ -146,7 +146,7 @@ class TileProgram:
     groups: int = 1
     cluster: int = 1
     depth: int = 0  # stages of the rings that the user asks for; 0: as the schedule needs
-    tail: str = "boxes"  # how the last iteration is copied: in whole boxes, or by `threads`
+    tail: str = "boxes"  # the last iteration: whole boxes, copied by `threads`, or left as `poison`
     note: str = ""
     span: Span | None = field(default=None, compare=False)
 
