@@ -12,7 +12,7 @@ from titan.foundation.resources import root
 from titan.scheduling import cnf, faithful, rau
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible
-from titan.scheduling.explain import explain, strategies, sub_tiles
+from titan.scheduling.explain import explain, strategies, sub_tiles, three_groups
 from titan.scheduling.joint import JointOptions, complete_horizon, solve
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.generate import small_loop
@@ -164,6 +164,28 @@ def test_the_joint_solver_gives_fa4_as_the_paper_has_it() -> None:
         map(sorted, [{"LK", "LV"}, products, *softmax, rescale])
     )
     assert on["mma"] == products and on["producer"] == {"LK", "LV"}
+
+
+@pytest.mark.parametrize("name", ["max0", "sub1", "sum0", "cvt1"])
+def test_roles_of_fa4_are_named_where_all_of_the_softmax_has_them(name: str) -> None:
+    """Not the exponentials alone: one other operation of a softmax on the group of the correction
+    or of the other sub-tile, and the strategy has another name."""
+    loop = library("fa4_forward_whole")
+    groups = {group.name: i for i, group in enumerate(loop.teams)}
+    of = {"L": "producer", "Q": "mma", "P": "mma"}
+    teams = [
+        groups[
+            of.get(op.name[0])
+            or ("correction" if "O" in op.name or "rescale" in op.name else f"softmax{op.name[-1]}")
+        ]
+        for op in loop.operations
+    ]
+    schedule = Schedule(2048, tuple(0 for _ in teams), tuple(teams))
+    assert three_groups(loop, schedule)
+    v = loop.index[name]
+    for other in ("correction", "softmax1" if name.endswith("0") else "softmax0", "mma"):
+        moved = (*teams[:v], groups[other], *teams[v + 1 :])
+        assert not three_groups(loop, replace(schedule, teams=moved)), other
 
 
 def test_without_its_registers_the_rescaling_costs_nothing_on_a_softmax_group() -> None:

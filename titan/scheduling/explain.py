@@ -243,20 +243,25 @@ def rows_of(loop: Loop, schedule: Schedule, members: set[int], units: tuple[str,
 
 
 def three_groups(loop: Loop, schedule: Schedule) -> bool:
-    """GEMMs, exponentials and the rescaling of the accumulator are on disjoint sets of groups.
+    """GEMMs, softmax and the rescaling of the accumulator are on disjoint sets of groups, and the
+    softmax of each sub-tile is on one group.
 
     The rescaling is whatever lies on the way from a carried GEMM result back to a GEMM without
-    passing an exponential.
+    passing an exponential; the softmax is all else of a sub-tile with GEMMs and exponentials, the
+    maximum, the sum and the conversion as well as the exponentials.
     """
-    gemms, exponentials = users(loop, MATRIX_UNITS), users(loop, EXPONENTIAL_UNITS)
+    gemms, exponentials = set(users(loop, MATRIX_UNITS)), set(users(loop, EXPONENTIAL_UNITS))
     after_gemm = {
         e.sink for e in loop.dependences if e.source in gemms and e.distance and e.kind == DATA
     }
     rescale = set()
-    for v in after_gemm - set(gemms):
-        way = {v} | {w for w in reachable(loop, v) if reachable(loop, w) & set(gemms)}
-        rescale |= way - set(gemms) - set(exponentials)
-    kinds = [{schedule.teams[v] for v in members} for members in (gemms, exponentials, rescale)]
-    if not all(kinds):
+    for v in after_gemm - gemms:
+        way = {v} | {w for w in reachable(loop, v) if reachable(loop, w) & gemms}
+        rescale |= way - gemms - exponentials
+    tiles = [tile for tile in sub_tiles(loop) if tile & gemms and tile & exponentials]
+    softmax = [{schedule.teams[v] for v in tile - gemms - rescale} for tile in tiles]
+    if not softmax or any(len(of) != 1 for of in softmax):
         return False
-    return not (kinds[0] & kinds[1] or kinds[1] & kinds[2] or kinds[0] & kinds[2])
+    products, corrections = ({schedule.teams[v] for v in members} for members in (gemms, rescale))
+    kinds = (products, set().union(*softmax), corrections)
+    return all(kinds) and sum(map(len, kinds)) == len(set().union(*kinds))
