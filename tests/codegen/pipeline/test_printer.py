@@ -48,6 +48,10 @@ SPELLED = [
      ["- for: t in 0..tiles", "  do:", "    - fence: async"]),
     (doc.IfStatement("self == 0", (doc.FenceStatement(),)),
      ["- if: self == 0", "  then:", "    - fence: async"]),
+    (doc.WhenPoisonedStatement(slot("r", "t"), (), (doc.FenceStatement(),)),
+     ["- when poisoned: r[t]", "  else:", "    - fence: async"]),
+    (doc.ProduceStatement(slot("r", "t"), poison="t + 1 == tiles"),
+     ["- produce: r[t]", "  poison: t + 1 == tiles"]),
 ]  # fmt: skip
 
 

@@ -63,7 +63,7 @@ class IfStatement(DocumentStatement):
     then: Block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WhenPoisonedStatement(DocumentStatement):
     """`then` where the stage that was waited for is poisoned, `otherwise` where it may be read."""
 
