@@ -69,7 +69,7 @@ heavy: setup
 # which on Linux brings several GB of CUDA libraries.
 TORCH := torch==2.13.0+cpu
 build/torch/torch: | $(BASE)
-	$(PIP) install --quiet --target build/torch '$(TORCH)'
+	$(PIP) --quiet --target build/torch '$(TORCH)'
 
 gauss: setup build/torch/torch
 	PYTHONPATH=build/torch $(BIN)/python -m pytest -m 'not heavy' tests/scheduling/test_gauss.py \
