@@ -3,9 +3,10 @@
 The third back end beside a GPU and the emulation of the emitted source: it runs what nvcc made of
 the source, warps and asynchronous operations in an order that the seed chooses. Under the policies
 of `ADVERSARIAL` a warp starves, runs ahead, or clusters take turns, while engines finish late,
-early or at random; under "checked" each launch is decided in all interleavings before. What the
-machine or the checker finds (out of bounds, a hang, a race, a misused barrier) is a fault; bytes of
-an output that are unknown, as of operands that were not waited for, are wrong numbers.
+early or at random; under "checked" each launch is decided in all interleavings before, by the
+stricter reading of fences that packages are built for. What the machine or the checker finds (out
+of bounds, a hang, a race, a misused barrier) is a fault; bytes of an output that are unknown, as of
+operands that were not waited for, are wrong numbers.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class EmulatedPackage:
         if case["policy"] in ADVERSARIAL:
             schedule, engines = ADVERSARIAL[case["policy"]]
             core = replace(core, schedule=schedule, engines=engines)
-        device = Emulated(EmulationSettings(check, self.device, seed, core=core))
+        settings = EmulationSettings(check, self.device, seed, policies=(), core=core)
+        device = Emulated(settings)
         launch = plan(self.manifest, case["sizes"], PROCESSORS)
         arrays: dict[str, DeviceArray] = {}
         for tensor in launch.tensors:

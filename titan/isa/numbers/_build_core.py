@@ -27,6 +27,7 @@ ADDED = {
         "forms.c",
         "kernels.c",
         "transfers.c",
+        "boxes.c",
         "products.c",
         "wgmma.c",
         "tensor_cells.c",

@@ -7,7 +7,7 @@ from titan.isa.numbers.formats import BF16, F16, F32, F64, FloatFormat
 from titan.isa.numbers.machine import Commit, Memory, NumbersMachine, Transfer
 from titan.isa.numbers.transfers import Write
 from titan.isa.simt.copies import tensor_map_at
-from titan.isa.simt.decode_async import LOAD, REDUCE, TILE
+from titan.isa.simt.decode_async import LOAD, REDUCE
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.layout import OFFSET_MASK, to_generic
 from titan.isa.simt.memory import KNOWN, OPAQUE, Bytes
@@ -115,14 +115,14 @@ def _sum_of(words: tuple[str, ...]) -> tuple[FloatFormat | None, int]:
 
 
 def tensor_copy(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Tiled loads and stores of boxes, and sums onto boxes."""
+    """Loads and stores of boxes (tiled, of gathered rows, im2col), and sums onto boxes."""
     kind, _, mode, _, shared_offset, map_offset, _, count, space = step.flags
     names = tuple(n for n, register in enumerate(step.args) if register >= 0)
     registers = tuple(register for register in step.args if register >= 0)
     groups = machine.grouped(fragment, registers, mask, "an operand of a tensor copy")
     operations = machine.recorded(fragment, step, mask)
     adds = kind == REDUCE
-    if mode != TILE or (adds and "add" not in machine.words(fragment)):
+    if adds and "add" not in machine.words(fragment):
         return False
     for operation, (_, values) in zip(operations, groups, strict=False):
         given = dict(zip(names, values, strict=True))
@@ -130,12 +130,13 @@ def tensor_copy(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, 
         if space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
             address = to_generic(MemorySpace(space), address)
         map_ = tensor_map_at(machine, fragment, address)
-        if not transfers.computable(map_):
-            continue
         coordinates = tuple(_signed(given[4 + n]) for n in range(count))
+        offsets = tuple(given[n] for n in range(4 + count, len(step.args)))
+        box = transfers.TensorBox(map_, coordinates, mode, offsets)
+        if not transfers.computable(box, loads=kind == LOAD, adds=adds):
+            continue
         shared = given[0] + shared_offset
         places = _places(machine, fragment, shared, given.get(3) if kind == LOAD else None)
-        box = transfers.TensorBox(map_, coordinates)
         if kind == LOAD:
             machine.transfers[operation.number] = _loaded(machine, places, box)
         elif places:

@@ -2,8 +2,8 @@
 
 Each handler lets the machine do and record what it always does, and then says what the
 asynchronous operations that were issued move when they complete, or writes the registers that the
-machine left opaque. What this domain does not compute (tensor memory, im2col boxes, sparse and
-block-scaled products, reductions other than sums) stays opaque.
+machine left opaque. What this domain does not compute (tensor memory, sparse and block-scaled
+products, reductions other than sums) stays opaque.
 
 Data are read when an operation completes, which is as late as the machine puts it: a program that
 overwrites an operand too early computes something else here, under some seed.

@@ -2,7 +2,9 @@
 
 Boxes of tensors lie in shared memory row after row, innermost dimension first, each 16-byte unit
 at its swizzled place (PTX, "Swizzling Modes"; the pattern is of the address, not of the box).
-Elements outside of the tensor are filled with zeros, or with NaN where the map says so.
+Elements outside of the tensor are filled with zeros, or with NaN where the map says so. Narrow
+elements that are padded in shared memory (CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B and
+..._16U6_ALIGN16B) come in sixteens; what pads them is unknown.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from titan.isa.numbers.formats import BF16, F16, F32, F64, FloatFormat, decode, encode
+from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, SCATTER, TILE
 from titan.isa.simt.descriptors import swizzled
 from titan.isa.simt.launch import LaunchTensorMap
 from titan.isa.simt.memory import KNOWN, OPAQUE, PAGE, PAGE_BITS, Bytes, Sparse
 from titan.isa.simt.tensor_maps import ELEMENT_BITS
 
+PACKED_PAIRS = 13  # CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B: two elements a byte
 SWIZZLE_WIDTHS = {0: 16, 1: 32, 2: 64, 3: 128}
 # CUtensorMapDataType: how elements are added; the others are integers
 _FLOATS: dict[int, FloatFormat] = {6: F16, 7: F32, 8: F64, 9: BF16, 10: F32}
@@ -25,7 +29,7 @@ _FLOATS: dict[int, FloatFormat] = {6: F16, 7: F32, 8: F64, 9: BF16, 10: F32}
 @dataclass(frozen=True, slots=True)
 class RowRun:
     """Bytes that stay together: `shared` offset in the tile before swizzling, `at` in global
-    memory or None outside of the tensor, `count` bytes.
+    memory or None outside of the tensor, `count` bytes in shared memory.
     """
 
     shared: int
@@ -33,19 +37,55 @@ class RowRun:
     count: int
 
 
-def computable(map_: LaunchTensorMap) -> bool:
-    """Whether this module knows how a tiled copy through the map lies in shared memory."""
-    return (
-        map_.interleave == 0 and map_.swizzle in SWIZZLE_WIDTHS and not map_.pixels
-        and ELEMENT_BITS[map_.data_type] % 8 == 0
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class TensorBox:
+    """A box of a tensor: the map, signed coordinates, innermost first, and how they choose rows
+    (a mode of `decode_async`). `offsets`: those of an im2col filter, in pixels.
+    """
+
+    map: LaunchTensorMap
+    coordinates: tuple[int, ...]
+    mode: int = TILE
+    offsets: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Elements of a row."""
+        return self.map.channels if self.mode == IM2COL else self.map.box[0]
 
 
-def row_runs(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> Iterator[RowRun]:
-    """The rows of a tiled box, cut where they leave the tensor."""
-    size = ELEMENT_BITS[map_.data_type] // 8
-    counts = [-(-box // step) for box, step in zip(map_.box, map_.element_strides, strict=True)]
-    width = counts[0] = map_.box[0]
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """What is copied as one: its elements, their bytes in global memory and in shared memory."""
+
+    elements: int
+    outer: int
+    inner: int
+
+
+def grain_of(map_: LaunchTensorMap) -> Grain:
+    """The grain of a map's elements; the last two types are padded to 16 bytes."""
+    bits = ELEMENT_BITS[map_.data_type]
+    if bits % 8 == 0:
+        return Grain(1, bits // 8, bits // 8)
+    return Grain(2, 1, 1) if map_.data_type == PACKED_PAIRS else Grain(16, 2 * bits, 16)
+
+
+def computable(box: TensorBox, *, loads: bool, adds: bool) -> bool:
+    """Whether this module knows how a copy of the box lies in shared memory."""
+    map_, grain = box.map, grain_of(box.map)
+    if map_.interleave or map_.swizzle not in SWIZZLE_WIDTHS or box.mode == IM2COL_W:
+        return False
+    if bool(map_.pixels) != (box.mode == IM2COL):
+        return False
+    if (not loads and grain.inner != grain.outer) or (adds and ELEMENT_BITS[map_.data_type] % 8):
+        return False
+    return box.coordinates[0] % grain.elements == 0 and box.width % grain.elements == 0
+
+
+def _tiled_rows(box: TensorBox) -> Iterator[int | None]:
+    map_ = box.map
+    counts = [-(-size // step) for size, step in zip(map_.box, map_.element_strides, strict=True)]
     rows = 1
     for count in counts[1:]:
         rows *= count
@@ -53,19 +93,61 @@ def row_runs(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> Iterator[Ro
         rest, at, inside = number, map_.base, True
         for dimension in range(1, map_.rank):
             rest, place = divmod(rest, counts[dimension])
-            index = coordinates[dimension] + place * map_.element_strides[dimension]
+            index = box.coordinates[dimension] + place * map_.element_strides[dimension]
             inside = inside and 0 <= index < map_.dimensions[dimension]
             at += index * map_.stride_bytes[dimension - 1]
-        begin = coordinates[0]
+        yield at if inside else None
+
+
+def _pixel_rows(box: TensorBox) -> Iterator[int | None]:
+    """Channels of pixels; the filter's base walks through its bounding box, W first."""
+    map_, last = box.map, box.map.rank - 1
+    place = list(box.coordinates[1:last])
+    batch = box.coordinates[last]
+    for _ in range(map_.pixels):
+        shifted = [at + (box.offsets[n] if n < len(box.offsets) else 0)
+                   for n, at in enumerate(place)]  # fmt: skip
+        inside = 0 <= batch < map_.dimensions[last] and all(
+            0 <= at < size for at, size in zip(shifted, map_.dimensions[1:last], strict=True)
+        )
+        start = map_.base + batch * map_.stride_bytes[last - 1]
+        start += sum(at * stride for at, stride in zip(shifted, map_.stride_bytes, strict=False))
+        yield start if inside else None
+        for n in range(len(place)):
+            place[n] += map_.element_strides[n + 1]
+            if place[n] < map_.dimensions[n + 1] + map_.upper[n]:
+                break
+            place[n] = map_.lower[n]
+        else:
+            batch += 1
+
+
+def _row_starts(box: TensorBox) -> Iterator[int | None]:
+    """Where the rows of a box begin in global memory; None outside of the tensor."""
+    if box.mode in (GATHER, SCATTER):
+        for index in box.coordinates[1:]:
+            inside = 0 <= index < box.map.dimensions[1]
+            yield box.map.base + index * box.map.stride_bytes[0] if inside else None
+    else:
+        yield from _pixel_rows(box) if box.mode == IM2COL else _tiled_rows(box)
+
+
+def row_runs(box: TensorBox) -> Iterator[RowRun]:
+    """The rows of a box, cut where they leave the tensor."""
+    grain = grain_of(box.map)
+    width, begin = box.width // grain.elements, box.coordinates[0] // grain.elements
+    extent = -(-box.map.dimensions[0] // grain.elements)
+    size = grain.inner
+    for number, at in enumerate(_row_starts(box)):
         low = min(max(-begin, 0), width)
-        high = min(max(map_.dimensions[0] - begin, low), width)
-        if not inside:
+        high = min(max(extent - begin, low), width)
+        if at is None:
             low = high = width
         start = number * width * size
         if low:
             yield RowRun(start, None, low * size)
-        if high > low:
-            yield RowRun(start + low * size, at + (begin + low) * size, (high - low) * size)
+        if at is not None and high > low:
+            yield RowRun(start + low * size, at + (begin + low) * grain.outer, (high - low) * size)
         if high < width:
             yield RowRun(start + high * size, None, (width - high) * size)
 
@@ -128,14 +210,6 @@ def write(memory: Bytes | Sparse, at: int, data: bytes, state: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorBox:
-    """A box of a tensor: the map, and signed coordinates, innermost first."""
-
-    map: LaunchTensorMap
-    coordinates: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Write:
     """Bytes on their way to a place, with their states."""
 
@@ -150,16 +224,29 @@ def load_box(memory: Sparse, shared: list[tuple[Bytes, int]], box: TensorBox) ->
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     fill = _fill(box.map)
     found = []
-    for run in row_runs(box.map, box.coordinates):
+    for run in row_runs(box):
         if run.at is None:
             data, state = (fill * run.count)[: run.count], bytes((KNOWN,)) * run.count
         else:
-            data, state = read(memory, run.at, run.count)
+            data, state = _read_grains(memory, run.at, run.count, grain_of(box.map))
         for target, base in shared:
             for offset, at, count in units(base, run, width):
                 part = slice(offset, offset + count)
                 found.append(Write(target, at, data[part], state[part]))
     return found
+
+
+def _read_grains(memory: Sparse, at: int, count: int, grain: Grain) -> tuple[bytes, bytes]:
+    """A run of grains out of global memory, each with what pads it; `count` bytes with that."""
+    if grain.inner == grain.outer:
+        return read(memory, at, count)
+    data, states = b"", b""
+    padding = grain.inner - grain.outer
+    for number in range(count // grain.inner):
+        part, state = read(memory, at + number * grain.outer, grain.outer)
+        data += part + bytes(padding)
+        states += state + bytes((OPAQUE,)) * padding
+    return data, states
 
 
 def _fill(map_: LaunchTensorMap) -> bytes:
@@ -177,7 +264,7 @@ def store_box(
     width = SWIZZLE_WIDTHS[box.map.swizzle]
     form, size = _FLOATS.get(box.map.data_type), ELEMENT_BITS[box.map.data_type] // 8
     found = []
-    for run in row_runs(box.map, box.coordinates):
+    for run in row_runs(box):
         if run.at is None:
             continue
         for offset, at, count in units(base, run, width):

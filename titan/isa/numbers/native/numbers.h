@@ -111,8 +111,8 @@ static int copy_numbers(Machine *machine, Fragment *fragment, const titan_step *
 static void bulk_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                          const uint64_t *given, int many, Operation *o);
 static void tensor_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
-                           const titan_map *map, const int64_t *at, uint64_t shared, int has_mask,
-                           uint64_t mask, Operation *o);
+                           const titan_map *map, const int64_t *at, const int64_t *offsets,
+                           uint64_t shared, int has_mask, uint64_t mask, Operation *o);
 static void store_async_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                                 uint32_t lanes, Operation *o);
 static void forget_tensor(Cta *cta, int64_t low, int64_t high);

@@ -13,7 +13,8 @@ struct Transfer {
     const titan_form *form; /* of sums, or NULL */
     titan_form sum;
     const titan_map *map;
-    int64_t at[5];
+    int mode;
+    int64_t at[5], offsets[3]; /* of an im2col box: of the filter, in pixels */
     Target places[16]; /* of a box, or of a bulk copy with its source in `move` */
     Move *moves;
     Product product;
@@ -205,119 +206,7 @@ static void run_stores(Machine *machine, const Transfer *given, int slots)
     }
 }
 
-/* -------------------------------------------------------------------------------------- boxes */
-
-static int format_of_map(int type)
-{
-    static const int found[] = {-1, -1, -1, -1, -1, -1, F16, F32, F64, BF16, F32, F32, F32};
-    return type < 13 ? found[type] : -1;
-}
-static void tensor_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
-                           const titan_map *map, const int64_t *at, uint64_t shared, int has_mask,
-                           uint64_t mask, Operation *o)
-{
-    int kind = (int)FLAG(s, 0), mode = (int)FLAG(s, 2);
-    const titan_form *m = form_at(machine, fragment->pc);
-    if (mode != M_TILE || map->interleave || map->pixels || element_bits[map->data_type] % 8 ||
-        map->swizzle < 0 || map->swizzle > 3 || (kind == K_REDUCE && m->function != FORM_SUM))
-        return;
-    Transfer *made = new_transfer(o, kind == K_LOAD ? BOX_IN : BOX_OUT);
-    made->map = map;
-    if (kind == K_REDUCE) { /* elements are those of the map */
-        made->sum = *m;
-        made->sum.format = made->sum.source = format_of_map(map->data_type);
-        made->sum.bits = element_bits[map->data_type];
-        made->sum.is_signed = map->data_type == 3 || map->data_type == 5;
-        made->form = &made->sum;
-    }
-    memcpy(made->at, at, sizeof made->at);
-    if (has_mask) {
-        Cluster *cluster = fragment->warp->cta->cluster;
-        for (int r = 0; r < cluster->cta_count; r++)
-            if (mask >> r & 1)
-                made->places[made->count++] =
-                    (Target){SHARED, &cluster->ctas[r], (int64_t)(shared & OFFSET_MASK)};
-    } else {
-        made->count = target_of(fragment->warp, SHARED, shared, made->places);
-    }
-}
-/* Bytes that stay together: `at` in global memory, or outside of the tensor. */
-static void move_run(Machine *machine, const Transfer *given, int64_t shared, int64_t at,
-                     int64_t count, int inside)
-{
-    static const int widths[] = {16, 32, 64, 128};
-    int64_t pattern = widths[given->map->swizzle] / 16 - 1;
-    uint8_t data[2048], state[2048], old[32], old_state[32];
-    if (given->kind == BOX_IN) {
-        int format = format_of_map(given->map->data_type);
-        int64_t size = element_bits[given->map->data_type] / 8;
-        uint64_t fill_value = given->map->fill && format >= 0 ? nan_of(format)
-                                                              : 0;
-        if (inside) {
-            read_many(machine, GLOBAL, NULL, at, count, data, state);
-        } else {
-            for (int64_t n = 0; n < count; n += size) memcpy(data + n, &fill_value, (size_t)size);
-            memset(state, KNOWN, (size_t)count);
-        }
-    } else if (!inside) {
-        return;
-    }
-    for (int k = 0; k < given->count; k++) {
-        const Target *place = &given->places[k];
-        for (int64_t done = 0; done < count;) {
-            int64_t to = place->at + shared + done, piece = 16 - to % 16;
-            if (piece > count - done) piece = count - done;
-            to ^= (to >> 7 & pattern) << 4;
-            if (given->kind == BOX_IN) {
-                if (place->cta && to >= 0 && to + piece <= place->cta->shared.size) {
-                    memcpy(place->cta->shared.data + to, data + done, (size_t)piece);
-                    memcpy(place->cta->shared.state + to, state + done, (size_t)piece);
-                }
-            } else {
-                read_many(machine, SHARED, place->cta, to, piece, data, state);
-                if (given->form) {
-                    read_many(machine, GLOBAL, NULL, at + done, piece, old, old_state);
-                    add_elements(given->form, old, old_state, data, state, piece);
-                }
-                write_many(machine, GLOBAL, NULL, at + done, piece, data, state);
-            }
-            done += piece;
-        }
-    }
-}
-static void run_box(Machine *machine, const Transfer *given)
-{
-    const titan_map *map = given->map;
-    int64_t size = element_bits[map->data_type] / 8, counts[5], rows = 1, width = map->box[0];
-    for (int d = 0; d < map->rank; d++) counts[d] = ceiling(map->box[d], map->element_strides[d]);
-    for (int d = 1; d < map->rank; d++) rows *= counts[d];
-    for (int k = 0; given->kind == BOX_IN && k < given->count; k++)
-        if (given->places[k].cta)
-            touch(machine, given->places[k].cta, given->places[k].at, rows * width * size);
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t rest = row, at = map->base, begin = given->at[0];
-        int inside = 1;
-        for (int d = 1; d < map->rank; d++) {
-            int64_t index = given->at[d] + rest % counts[d] * map->element_strides[d];
-            rest /= counts[d];
-            inside = inside && index >= 0 && index < map->dimensions[d];
-            at += index * map->stride_bytes[d - 1];
-        }
-        int64_t low = begin < 0 ? -begin : 0, high = map->dimensions[0] - begin;
-        if (low > width) low = width;
-        if (high < low) high = low;
-        if (high > width) high = width;
-        if (!inside) low = high = width;
-        int64_t place = row * width * size;
-        if (low) move_run(machine, given, place, 0, low * size, 0);
-        if (high > low)
-            move_run(machine, given, place + low * size, at + (begin + low) * size,
-                     (high - low) * size, 1);
-        if (high < width)
-            move_run(machine, given, place + high * size, 0, (width - high) * size, 0);
-    }
-}
-
+static void run_box(Machine *machine, const Transfer *given);
 static void run_product(Machine *machine, Operation *o);
 static void run_tensor_work(Machine *machine, Operation *o);
 

@@ -437,7 +437,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
                              BULK, (int64_t)address, group, tensor.clipped);
         (void)o;
 #if NUMBERS
-        tensor_numbers(machine, fragment, s, map, at, shared, 0, 0, o);
+        tensor_numbers(machine, fragment, s, map, at, offsets, shared, 0, 0, o);
 #endif
         return;
     }
@@ -469,7 +469,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
                          (int64_t)address, group, tensor.clipped);
     (void)o;
 #if NUMBERS
-    tensor_numbers(machine, fragment, s, map, at, shared, has_mask, given[3], o);
+    tensor_numbers(machine, fragment, s, map, at, offsets, shared, has_mask, given[3], o);
 #endif
 }
 static void tensor_copy(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
