@@ -135,7 +135,7 @@ def test_policies_and_the_command(tmp_path, monkeypatch, capsys):
         (lambda t: t.replace('"cuda:90"', '"cuda:70"'), "the target cuda:70 is none of"),
         (lambda t: t.replace("ttng.init_barrier %", "%%% %", 1), "does not begin an operation"),
         (lambda t: t.replace("%c3_i32 = arith.constant 3", "%c3_i32 = arith.constant x"), "index"),
-        (lambda t: t.replace("scf.for", "scf.while", 1), "is not known"),
+        (lambda t: t.replace("scf.for", "scf.while", 1), "a loop whose condition"),
         (lambda t: t.replace('num-ctas" = 1', 'num-ctas" = 2'), "several CTAs in a cluster"),
         (lambda t: t.replace("tt.return", "tt.call @f() : () -> ()\n    tt.return"), "is a call"),
         (lambda t: t.replace("{inputPrecision", "{{inputPrecision"), "is not closed"),

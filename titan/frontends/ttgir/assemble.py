@@ -16,6 +16,7 @@ from titan.frontends.ttgir.blocks import LOST
 from titan.frontends.ttgir.copies import without_copies
 from titan.frontends.ttgir.effects import QUEUES, Made
 from titan.frontends.ttgir.integers import holds_only, joined, least, split
+from titan.frontends.ttgir.last_trip import with_last_trips_behind
 from titan.frontends.ttgir.model import TtgirFunction
 from titan.frontends.ttgir.translate import FunctionDraft, RoleDraft
 from titan.language.kernel.model import Kernel, RoleShape
@@ -60,7 +61,9 @@ def assemble(
                 sizes.note(expression)
     roles = []
     for role in draft.roles:
-        body = without_copies(_fenced(_changed(tuple(role.body), sizes.change)))
+        body = _fenced(_changed(tuple(role.body), sizes.change))
+        minimums = {name: low for name, _, low in sizes.found}
+        body = without_copies(with_last_trips_behind(body, minimums))
         used = {one.variable for one in ir.walk(body) if isinstance(one, ir.Assign)}
         variables = tuple((name, first) for name, first in role.variables.items() if name in used)
         threads = 32 * role.warps

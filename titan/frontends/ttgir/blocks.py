@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from titan.frontends.ttgir.effects import HANDLERS, Made
 from titan.frontends.ttgir.model import Block, TtgirOperation, memory_types
-from titan.frontends.ttgir.values import Unknown, Value, is_scalar
+from titan.frontends.ttgir.values import MemoryView, Unknown, Value, is_integer, is_scalar
 from titan.sync import program as ir
 from titan.sync.expression import Expression, Name, names_of, substitute
 
@@ -37,6 +37,14 @@ LOST = "not_followed"
 def lost(value: Value) -> str:
     """A name that represents a number that is not followed; using it is refused later."""
     return LOST if not isinstance(value, Unknown) else f"{LOST}: {value.reason}"
+
+
+def captured(value: Value, shared: set[str]) -> Value:
+    """What a partition sees of a value of the role around it: counters are that role's own."""
+    number = value.stage if isinstance(value, MemoryView) else value
+    if number is None or not is_integer(number) or names_of(number) <= shared:
+        return value
+    return Unknown("it is a counter of the function around the partition")
 
 
 def placed(one: ir.Operation, operation: TtgirOperation, label: str) -> ir.Operation:

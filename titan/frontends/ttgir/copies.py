@@ -20,22 +20,22 @@ from titan.sync.expression import Name
 def without_copies(body: ir.Block) -> ir.Block:
     """The body with one counter in place of two, wherever that is so."""
     while True:
-        shorter = _once(body, Counter(_mentions(body)))
+        shorter = _once(body, Counter(mentions(body)))
         if shorter is None:
             return body
         body = shorter
 
 
-def _mentions(block: ir.Block) -> Iterator[str]:
+def mentions(block: ir.Block) -> Iterator[str]:
     """The names of each operation, once for every operation that has them itself."""
     for operation in block:
         match operation:
             case ir.Loop(variable=variable, start=start, stop=stop, body=body):
                 yield from names_in(start) | names_in(stop) | {variable}
-                yield from _mentions(body)
+                yield from mentions(body)
             case ir.Branch(condition=condition, then=then, otherwise=otherwise):
                 yield from names_in(condition)
-                yield from _mentions((*then, *otherwise))
+                yield from mentions((*then, *otherwise))
             case _:
                 yield from names_in(operation)
 
@@ -76,7 +76,7 @@ def _handed_back(block: ir.Block, first: int, everywhere: Counter[str]) -> int |
         if isinstance(item, ir.Assign) and item.variable == outer:
             if item.value != Name(counter):
                 return None
-            inside = Counter(_mentions(block[first : last + 1]))
+            inside = Counter(mentions(block[first : last + 1]))
             alone = inside[outer] == 2 and inside[counter] == everywhere[counter]
             return last if alone else None
     return None

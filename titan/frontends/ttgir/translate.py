@@ -17,6 +17,7 @@ from titan.frontends.ttgir.blocks import (
     IGNORED,
     QUIET,
     at_once,
+    captured,
     gives_integer,
     indexed_shapes,
     lost,
@@ -24,8 +25,18 @@ from titan.frontends.ttgir.blocks import (
     synchronises,
     yielded,
 )
-from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, guarded
+from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable
 from titan.frontends.ttgir.integers import UnknownInteger
+from titan.frontends.ttgir.loops import (
+    LoopDraft,
+    Probed,
+    as_often,
+    decided_by,
+    flattened,
+    repeated,
+    while_form,
+    while_trips,
+)
 from titan.frontends.ttgir.model import (
     Block,
     TtgirFunction,
@@ -106,7 +117,7 @@ class _Translator:
         self.shapes = indexed_shapes(function.body, set())
         self.role = RoleDraft(MAIN, self.warps)
         self.draft.roles.append(self.role)
-        self.conditions: list[Expression] = []
+        self.around: list[Expression | LoopDraft] = []  # conditions and loops of the main role
         self.loops = 0
         self.names: dict[str, int] = {}
         self.quiet = False  # an attempt: faults are reported when the real one is made
@@ -156,6 +167,8 @@ class _Translator:
         match name:
             case "scf.for":
                 return self._for(operation, environment)
+            case "scf.while":
+                return self._while(operation, environment)
             case "scf.if":
                 return self._if(operation, values, environment)
             case "ttg.warp_specialize":
@@ -170,7 +183,7 @@ class _Translator:
                 what = name.removeprefix("tt.get_")
                 environment[operation.results[0]] = self._place_in_grid(f"{what}_{axis}")
                 return []
-            case "scf.yield":
+            case "scf.yield" | "scf.condition":
                 return []
         if name in _SAME_VIEW and values and isinstance(values[0], MemoryView):
             self._reshape(operation, values[0], environment)
@@ -189,7 +202,7 @@ class _Translator:
         return []
 
     def _unknown(self, operation: TtgirOperation) -> None:
-        known = [*HANDLERS, *_SAME_VIEW, "ttg.warp_specialize", "scf.for", "scf.if"]
+        known = [*HANDLERS, *_SAME_VIEW, "ttg.warp_specialize", "scf.for", "scf.if", "scf.while"]
         helps = suggestion(operation.name, known)
         self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
 
@@ -293,18 +306,68 @@ class _Translator:
         counter = self._fresh(variable + "_trip")
         self.arithmetic.minimums[counter] = 0
         number = integers.add(low, integers.multiply(Constant(step), Name(counter)))
-        loop = _Loop(operation, body, counter, trips, number, variable)
-        steady = {} if self.loops else self._steady(loop, names, starts, environment)
+        loop = LoopDraft(operation, body, counter, trips, number, variable)
+        probed = self._probed(loop, names, starts, environment)
+        pair = self._pair(loop, dict(zip(names, starts, strict=True)), probed)
+        if pair is not None:
+            name, loop = pair
+            return self._carried(loop, names, starts, environment, {name: 0})
+        steady = {} if self.loops else self._steady(probed)
         return self._carried(loop, names, starts, environment, steady)
 
-    def _steady(
+    def _pair(
+        self, loop: LoopDraft, starts: dict[str, Value], probed: Probed
+    ) -> tuple[str, LoopDraft] | None:
+        """The two loops that a flattened one is, and the name of what counts the inner one."""
+        fixed = integers.holds_only(frozenset(self.draft.arguments))
+        found = flattened(loop.trips, starts, probed, fixed, self.arithmetic.least)
+        if found is None:
+            return None
+        inner = self._fresh(found.name + "_trip")
+        self.arithmetic.minimums[inner] = 0
+        return found.name, replace(loop, trips=found.outer, inner=(inner, found.inner))
+
+    def _while(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
+        for result in operation.results:
+            environment[result] = Unknown("it comes from a loop that is not counted")
+        if not any(synchronises(region) for region in operation.regions):
+            return []
+        form = while_form(operation)
+        if form is None or synchronises(operation.regions[0]):
+            self._fault(operation, "a loop whose condition synchronises is not supported")
+            return []
+        if self.loops:
+            self._fault(operation, "a `scf.while` inside of a loop is not supported")
+            return []
+        counter = self._fresh("while_trip")
+        self.arithmetic.minimums[counter] = 0
+        loop = LoopDraft(operation, operation.regions[1], counter, ZERO, ZERO, "")
+        names = list(form.names)
+        starts = [environment.get(item, Unknown()) for item in form.starts]
+        probed = self._probed(loop, names, starts, environment)
+        growth = self._steady(probed)
+        inside = {
+            **environment,
+            **dict(zip(form.asked, (probed[n][0] for n in names), strict=True)),
+        }
+        self._block(operation.regions[0], inside)
+        condition = inside.get(form.condition, Unknown())
+        trips = while_trips(condition, dict(zip(names, starts, strict=True)), probed, growth)
+        if trips is None:
+            if self.role.name != MAIN:
+                self._fault(operation, "the trips of a loop in a partition depend on data")
+                return []
+            trips = self._argument("trips")  # every number of them
+        return self._carried(replace(loop, trips=trips), names, starts, environment, growth)
+
+    def _probed(
         self,
-        loop: _Loop,
+        loop: LoopDraft,
         names: list[str],
         starts: list[Value],
         environment: dict[str, Value],
-    ) -> dict[str, int]:
-        """What each carried number grows by in every trip, where that is always the same."""
+    ) -> Probed:
+        """Each carried value before a trip and after it; numbers have names of their own."""
         probes: dict[str, Value] = {}
         for name, start in zip(names, starts, strict=True):
             if is_integer(start):
@@ -313,7 +376,7 @@ class _Translator:
                 probes[name] = Name(plain)
             else:
                 probes[name] = start
-        before = self.quiet, len(self.draft.roots), len(self.draft.meetings)
+        before = self.quiet, len(self.draft.roots)
         self.quiet = True
         inner = {**environment, **probes, loop.variable: loop.number}
         self.loops += 1
@@ -321,9 +384,13 @@ class _Translator:
         self.loops -= 1
         self.quiet = before[0]
         del self.draft.roots[before[1] :]
+        ends = yielded(loop.body, inner)
+        return {name: (probes[name], end) for name, end in zip(names, ends, strict=False)}
+
+    def _steady(self, probed: Probed) -> dict[str, int]:
+        """What each carried number grows by in every trip, where that is always the same."""
         grown: dict[str, int] = {}
-        for name, value in zip(names, yielded(loop.body, inner), strict=False):
-            probe = probes[name]
+        for name, (probe, value) in probed.items():
             if is_integer(value) and isinstance(probe, Name):
                 difference = integers.subtract(value, probe)
                 if isinstance(difference, Constant) and difference.value >= 0:
@@ -332,7 +399,7 @@ class _Translator:
 
     def _carried(
         self,
-        loop: _Loop,
+        loop: LoopDraft,
         names: list[str],
         starts: list[Value],
         environment: dict[str, Value],
@@ -341,11 +408,15 @@ class _Translator:
         """The loop with its counters: set before it, and at the end of every trip."""
         made: Made = []
         inner = {**environment, loop.variable: loop.number}
+        if loop.inner is not None:
+            inner[loop.variable] = Unknown("it is the variable of two loops that were flattened")
         counters: dict[str, str] = {}
         after: dict[str, Value] = {}
         for name, start in zip(names, starts, strict=True):
             stage = start.stage if isinstance(start, MemoryView) else start
-            if name in steady and is_integer(start):
+            if name in steady and loop.inner is not None:
+                inner[name], after[name] = Name(loop.inner[0]), ZERO
+            elif name in steady and is_integer(start):
                 growth = Constant(steady[name])
                 inner[name] = integers.add(start, integers.multiply(growth, Name(loop.counter)))
                 passed = binary("max", loop.trips, ZERO)
@@ -362,10 +433,12 @@ class _Translator:
                     value = replace(start, stage=Name(plain))
                 inner[name] = after[name] = value
         self.loops += 1
+        self.around.append(loop)
         body = self._block(loop.body, inner)
+        self.around.pop()
         self.loops -= 1
         body += self._assigned(loop.operation, names, counters, yielded(loop.body, inner), inner)
-        made.append(ir.Loop(loop.counter, ZERO, loop.trips, tuple(body)))
+        made.append(repeated(loop, body))
         for result, name in zip(loop.operation.results, names, strict=False):
             environment[result] = after[name]
         return made
@@ -428,9 +501,9 @@ class _Translator:
         results: list[list[Value]] = []
         for block, way in ((then, decided), (otherwise, integers.select(decided, ZERO, ONE))):
             inner = dict(environment)
-            self.conditions.append(way)
+            self.around.append(way)
             made.append([] if way == ZERO else self._block(block, inner))
-            self.conditions.pop()
+            self.around.pop()
             results.append(yielded(block, inner))
         if isinstance(decided, Constant):
             chosen = 0 if decided.value else 1
@@ -485,11 +558,22 @@ class _Translator:
     def _specialise(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
-        if self.loops or self.role.name != MAIN:
-            self._fault(operation, "ttg.warp_specialize inside of a loop is not supported")
+        if self.role.name != MAIN:
+            self._fault(operation, "ttg.warp_specialize inside of a partition is not supported")
             return []
         partitions = [block for block in operation.regions if block.label != "default"]
         first = next((block for block in operation.regions if block.label == "default"), Block())
+        if self.quiet:  # an attempt: what the partitions do is of no concern
+            inner = dict(environment)
+            made = self._block(first, inner)
+            environment |= zip(operation.results, yielded(first, inner), strict=False)
+            return made
+        counted = {loop.counter for loop in self.around if isinstance(loop, LoopDraft)}
+        shared = self.draft.arguments | counted
+        if not decided_by(self.around, shared):
+            text = "ttg.warp_specialize under a condition on a counter is not supported"
+            self._fault(operation, text)
+            return []
         number = len(self.draft.meetings) // 2 + 1
         start, end = f"start {number}", f"end {number}"
         self.draft.meetings += [start, end]
@@ -503,28 +587,14 @@ class _Translator:
             role = RoleDraft(name, block.warps or self.warps)
             self.draft.roles.append(role)
             inner = {
-                argument: value
+                argument: captured(value, shared)
                 for (argument, _), value in zip(block.arguments, values, strict=False)
             }
             outer, self.role = self.role, role
             body = [meet(start), *self._block(block, inner), meet(end)]
             self.role = outer
-            for condition in reversed(self.conditions):
-                body = guarded(condition, body)
-            role.body = body
+            role.body = as_often(self.around, body)
         inner = dict(environment)
         made = [meet(start), *self._block(first, inner), meet(end)]
         environment |= zip(operation.results, yielded(first, inner), strict=False)
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """A loop: the counter of its trips, how many there are, and the number its variable has."""
-
-    operation: TtgirOperation
-    body: Block
-    counter: str
-    trips: Expression
-    number: Expression
-    variable: str
