@@ -21,8 +21,8 @@ from titan.codegen.tile.load import load_tile, targets_of
 from titan.foundation.resources import root
 from titan.package.canonical import for_engines, nameless
 from titan.proof.check import check
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.write import write
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.program import SyncProgram
 from titan.verify.lowering import sync_program
 from titan.verify.model import VerifyOptions

@@ -24,8 +24,8 @@ from titan.engines.explore.search import explore
 from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
 from titan.proof.check import check
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.write import FaultyError, write
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.program import SyncProgram
 from titan.verify.mutate.mutants import mutants_of
 

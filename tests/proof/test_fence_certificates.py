@@ -14,8 +14,8 @@ from titan.cli.main import run
 from titan.proof.check import RefusedError, sealed
 from titan.proof.fence_check import check_fences, fences_of, without_fence
 from titan.proof.fence_write import write_fences
-from titan.proof.open_sizes import NotCoveredError
 from titan.sync import program as ir
+from titan.sync.open_numbers import NotCoveredError
 
 FENCED = ("blackwell_gemm", "fa3_backward", "hopper_gemm_persistent", "hopper_gemm_pingpong")
 

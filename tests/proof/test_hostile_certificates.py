@@ -21,8 +21,8 @@ from titan.engines.result import Budget
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Verdict
 from titan.proof.check import Covered, RefusedError, check
-from titan.proof.codec import digest_of, program_of
 from titan.sync.expression import BINARY_OPERATORS
+from titan.sync.text import digest_of, program_of
 
 Tree = list[object]
 WORDS = {  # what one word of a program may be replaced by

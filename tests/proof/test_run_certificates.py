@@ -17,13 +17,13 @@ from titan.cli.main import run
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.alike import merged_alike
-from titan.proof.codec import digest_of
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.run_check import RunRefusedError, check_run
 from titan.proof.run_write import write_run
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 from titan.sync.fault import FaultKind
+from titan.sync.open_numbers import NotCoveredError
+from titan.sync.text import digest_of
 from titan.sync.weak import may_be_weak
 
 PTX = Path(__file__).parents[1] / "frontends" / "ptx" / "ring.ptx"

@@ -221,7 +221,7 @@ IN_COQ = {
     ),
     "races of reads": ("same_key c d && (w || v)", "same_key c d"),
     "reductions of all kinds commute": (
-        "| Some x, Some y => same_mark x y", "| Some _, Some _ => true"
+        "same_mark x y && (fst (fst x) <? 7)", "(fst (fst x) <? 7)"
     ),
     "a reduction writes its tile": ("Some _ => co_tile h | None => tile", "_ => tile"),
     "loops run once more": ("if env x <? limit then", "if env x <=? limit then"),
@@ -239,7 +239,12 @@ def test_a_fault_planted_in_coq_is_found(name: str, tmp_path: Path) -> None:
     assert text.count(old) == 1
     path.write_text(text.replace(old, new), "utf-8")
     faulty = check_module().build_machine(tmp_path / "out", tmp_path / "proofs")
-    assert disagreements(faulty, [random_walk(seed) for seed in range(40 * len(GENERATORS))])
+    walks = 400 * len(GENERATORS)
+    for first in range(0, walks, 20 * len(GENERATORS)):
+        chosen = [random_walk(seed) for seed in range(first, first + 20 * len(GENERATORS))]
+        if disagreements(faulty, chosen):
+            return
+    raise AssertionError("not found")
 
 
 # ----------------------------------------------------------------- all interleavings

@@ -24,8 +24,8 @@ def write_certificates(
     SMT-LIB.
     """
     from titan.foundation.atomic import write_text
-    from titan.proof.open_sizes import NotCoveredError
     from titan.proof.write import FaultyError, write
+    from titan.sync.open_numbers import NotCoveredError
 
     programs = [program for path in paths for program in programs_of(path, options)]
     if len(programs) != len(findings):
@@ -59,8 +59,8 @@ def write_run_certificates(place: str, kernels: list[tuple[str, list[SyncProgram
     """
     from titan.foundation.atomic import write_text
     from titan.frontends.ptx.names import short_name
-    from titan.proof.open_sizes import NotCoveredError
     from titan.proof.run_write import write_run
+    from titan.sync.open_numbers import NotCoveredError
 
     code, total = 0, sum(len(programs) for _, programs in kernels)
     for kernel, programs in kernels:

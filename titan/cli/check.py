@@ -67,7 +67,7 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
 
 def _digests(kernel: str) -> set[str]:
     from titan.cli.certificates import programs_of
-    from titan.proof.codec import digest_of, text_of
+    from titan.sync.text import digest_of, text_of
     from titan.verify.model import VerifyOptions
 
     programs = programs_of(kernel, VerifyOptions())

@@ -148,7 +148,7 @@ def _write_certificates(path: str, place: str, options: VerifyOptions) -> int:
     from titan.cli.certificates import programs_of
     from titan.foundation.atomic import write_text
     from titan.proof.fence_write import write_fences
-    from titan.proof.open_sizes import NotCoveredError
+    from titan.sync.open_numbers import NotCoveredError
 
     programs = programs_of(path, options)
     code = ExitCode.VERIFIED

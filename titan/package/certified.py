@@ -57,8 +57,8 @@ def written_for(program: SyncProgram, states_max: int) -> tuple[str | None, str]
     None where there is none. Raises FaultyError where the search for it comes to a fault.
     """
     from titan.package.canonical import for_engines
-    from titan.proof.open_sizes import NotCoveredError
     from titan.proof.write import write
+    from titan.sync.open_numbers import NotCoveredError
 
     if states_max <= 0:
         return None, "not asked for"
@@ -73,7 +73,7 @@ def refuse_unproved(raw: bytes, program: SyncProgram) -> None:
     """The certificate is of this program, for all of its open sizes. Raises NotProved."""
     from titan.package.canonical import for_engines
     from titan.proof.check import RefusedError, check
-    from titan.proof.codec import digest_of, text_of
+    from titan.sync.text import digest_of, text_of
 
     try:
         covered = check(raw.decode("utf-8"))
@@ -94,7 +94,7 @@ def scope_text(covered: Covered) -> str:
 
 
 def _digests(path: str) -> set[str]:
-    from titan.proof.codec import digest_of, text_of
+    from titan.sync.text import digest_of, text_of
     from titan.verify.lowering import NotLowered, sync_program
     from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import read_family

@@ -16,17 +16,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from titan.foundation.errors import Refusal, UserError
-from titan.proof.codec import digest_of, program_of, text_of, value_of
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System, is_instance
-from titan.proof.open_sizes import NotCoveredError, UndecidedError
 from titan.proof.representatives import Representatives
 from titan.proof.shifts import CertifiedShiftClass
-from titan.sync.fault import Actor, Step
+from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
+from titan.sync.text import digest_of, program_of, text_of, value_of
 
 HEAD = "titan-certificate 2"
-LETTERS = {Actor.AGENT: "a", Actor.READS: "r", Actor.FINISH: "f"}
 
 
 class RefusedError(UserError):
@@ -50,12 +48,6 @@ class Covered:
     splits: int
 
 
-def step_text(step: Step) -> str:
-    """A step as the certificate writes it: letter, agent, and ordinal except for letter `a`."""
-    letter = LETTERS[step.actor]
-    return f"a{step.agent}" if letter == "a" else f"{letter}{step.agent}.{step.ordinal}"
-
-
 class Proof:
     """The configurations met so far, numbered in the order in which lines lead to them."""
 
@@ -77,10 +69,6 @@ class Proof:
             words.append(f"{label}>{number}")
         return " ".join(words)
 
-    def start(self) -> str:
-        """The line of the configurations before the first step."""
-        return self.line("start", (("", start) for start in self.system.starts()))
-
     def expanded(self, number: int, kind: str, choice: str) -> str:
         """The line of a configuration: `all` steps, `one` step, or a `split` by an unknown.
 
@@ -91,7 +79,7 @@ class Proof:
             line = self.line(kind, [(choice, c) for c in self.system.split(before, choice)])
             self.splits[number] = {int(word.rpartition(">")[2]) for word in line.split()[1:]}
             return line
-        steps = {step_text(step): step for step in self.system.steps(before)}
+        steps = {step.text: step for step in self.system.steps(before)}
         if kind == "one":
             if choice not in steps or len(steps) == 1:
                 raise NotCoveredError("the step is not possible, or the only one")
@@ -166,7 +154,7 @@ def _checked(text: str, lines: _Lines) -> Covered:
     if not text.startswith(head_of(program, given, claims)):
         raise ValueError("the first lines differ")
     proof = Proof(System(program, given), claims)
-    if line != proof.start():
+    if line != proof.line("start", (("", start) for start in proof.system.starts())):
         raise NotCoveredError("the initial configurations differ")
     kinds = []
     for number, _ in enumerate(proof.found):  # grows while lines lead to more

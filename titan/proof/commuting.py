@@ -16,27 +16,22 @@ from collections import Counter
 from collections.abc import Iterable
 
 from titan.foundation.errors import TitanError
-from titan.proof.configuration import Configuration, System, flying
-from titan.proof.open_sizes import UndecidedError
+from titan.proof.configuration import Configuration, System
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.memory_rules import cells_of
+from titan.sync.open_numbers import UndecidedError
 from titan.sync.parts import barriers_of, effects_of
-from titan.sync.state import ENGINE, BarrierStatus, Cell, Flight, Key, MbarrierState, State, key_of
+from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, State, flying, key_of
 
 OPERATIONS_MAX = 100  # of one agent, until it is widened
 UNCOUNTED = 2**40
-UNCLAIMED = (
-    ir.Init,
-    ir.Invalidate,
-    ir.ExpectTransaction,
-    ir.TokenWait,
-)  # nothing is claimed of these
-ONE_WAY = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}
+UNCLAIMED = ir.Init | ir.Invalidate | ir.ExpectTransaction | ir.TokenWait  # nothing is claimed
 TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}
 
+Values = dict[str, int] | None  # None: of a widened agent, whatever they may be
 Touched = list[tuple[Cell, bool, ir.Proxy]]  # cell, whether written, by which way
 Signal = tuple[Key, int, int, int]  # barrier, arrivals, bytes expected, bytes completed
 
@@ -50,8 +45,7 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
 
     `asked` gathers the sizes that ways depend on.
     """
-    ready = all(b.status is BarrierStatus.USABLE for _, b in before.state.barriers)
-    if system.cached or system.program.policies.fence_rule != "writer" or not ready:
+    if not system.reduces(before.state):
         return False
     system.use_sizes(before.sizes)
     others = _Others(system, before.state, step)
@@ -69,21 +63,17 @@ class _Others:
 
     def __init__(self, system: System, state: State, step: Step) -> None:
         self.system, self.machine, self.state, self.step = system, system.machine, state, step
+        self.control = self.machine.control
         self.barriers, self.named = dict(state.barriers), dict(state.named)
-        self.queues = {queue.name: queue for queue in system.program.queues}
-        self.buffers = {buffer.name: buffer for buffer in system.program.buffers}
         self.own = step.agent if step.actor is Actor.AGENT else -1
         self.flying = list(flying(state))
         self.flight: Flight | None = None
         self.queue: str | None = None
+        operation = self.control.operation_of(state, step.agent)
         for flight, queue in self.flying if self.own < 0 else ():
             if (flight.agent, flight.ordinal) == (step.agent, step.ordinal):
                 self.flight, self.queue = flight, queue
-        operation = (
-            self.machine.control.operation_of(state, self.own)
-            if self.flight is None
-            else self.machine.operations[self.flight.site]
-        )
+                operation = self.machine.operations[flight.site]
         assert operation is not None
         self.operation = operation
         self.cells: dict[Cell, bool] = {}  # of the step: whether written
@@ -125,19 +115,21 @@ class _Others:
         )
 
     def _values(self, agent: int) -> dict[str, int]:
-        return self.machine.control.environment(
-            self.machine.agents[agent], self.places[agent].values
-        )
+        return self.control.environment(self.machine.agents[agent], self.places[agent].values)
 
-    def _touches(self, operation: ir.Operation, values: dict[str, int]) -> Touched:
+    def _touches(self, operation: ir.Operation, values: Values) -> Touched:
         found: Touched = []
         for effect in effects_of(operation):
-            buffer = self.buffers[effect.buffer]
-            stage = evaluate(effect.stage, values)
-            part = None if effect.part is None else evaluate(effect.part, values)
-            if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
-                raise _Conflict
-            found += [(c, effect.write, effect.proxy) for c in cells_of(buffer, stage, part)]
+            buffer = self.system.buffers[effect.buffer]
+            stages, part = range(buffer.stages), None
+            if values is not None:
+                stage = evaluate(effect.stage, values)
+                part = None if effect.part is None else evaluate(effect.part, values)
+                if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
+                    raise _Conflict
+                stages = range(stage, stage + 1)
+            cells = [cell for stage in stages for cell in cells_of(buffer, stage, part)]
+            found += [(cell, effect.write, effect.proxy) for cell in cells]
         return found
 
     def _meet(self, touched: Touched, asynchronous: bool) -> None:
@@ -153,12 +145,16 @@ class _Others:
             self.expected[key] += expected
             self.completed[key] += completed
 
-    def _signals(self, number: int, op: ir.Operation, values: dict[str, int]) -> list[Signal]:
+    def _signals(self, number: int, op: ir.Operation, values: Values) -> list[Signal]:
         """What an operation does to barriers, now or when it has finished."""
+        if values is None:
+            keys = (*self.barriers, *map(_named, self.named))
+            names = {name for r in barriers_of(op) for name in (r.name, _named((r.name, 0))[0])}
+            return [(k, UNCOUNTED, UNCOUNTED, UNCOUNTED) for k in keys if k[0] in names]
         match op:
             case ir.Arrive(barrier=barrier, count=count, transaction=expects):
-                return [(key_of(barrier, values), evaluate(count, values),
-                         evaluate(expects, values), 0)]  # fmt: skip
+                expected = evaluate(expects, values)
+                return [(key_of(barrier, values), evaluate(count, values), expected, 0)]
             case ir.QueueArrive(barrier=barrier, count=count):
                 return [(key_of(barrier, values), evaluate(count, values), 0, 0)]
             case ir.Asynchronous(completes=done):
@@ -178,60 +174,45 @@ class _Others:
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
-        if number in self.widened:
-            return False
+        before = self.executed[number]
         try:
-            return self._go_on(number)
+            while number not in self.widened and self._goes_on(number):
+                if self.executed[number] > OPERATIONS_MAX:
+                    raise UndecidedError("")
         except UndecidedError as question:
             self.asked.add(question.name)
-            self._widen(number)
-            return True
+            self.widened.add(number)
+            for operation in self.control.lies_ahead(self.places[number].frames):
+                self._add(number, operation, None)
+                self.waited |= {key for key, *_ in self._signals(number, operation, None)}
+        return self.executed[number] > before
 
-    def _widen(self, number: int) -> None:
-        """All that lies ahead of the agent is in U, wherever its indices may point."""
-        self.widened.add(number)
-        for operation in self.system.lies_ahead(self.places[number].frames):
-            self._add(number, operation)
-            for effect in effects_of(operation):
-                buffer = self.buffers[effect.buffer]
-                cells = [c for stage in range(buffer.stages) for c in cells_of(buffer, stage, None)]
-                touched = [(cell, effect.write, effect.proxy) for cell in cells]
-                self._meet(touched, isinstance(operation, ir.Asynchronous))
-            for reference in barriers_of(operation):
-                for key in (*self.barriers, *map(_named, self.named)):
-                    if key[0] in (reference.name, _named((reference.name, 0))[0]):
-                        self._signal([(key, UNCOUNTED, UNCOUNTED, UNCOUNTED)])
-                        self.waited.add(key)
+    def _goes_on(self, number: int) -> bool:
+        """Whether one more operation of the agent is possible by what U counts so far."""
+        operation = self.control.operation_at(self.places[number])
+        if operation is None:
+            return False
+        values = self._values(number)
+        if not self._passes(number, operation, values):
+            return False
+        after = self.control.after(self.machine.agents[number], self.places[number])
+        self._add(number, operation, values)
+        self.places[number] = after
+        return True
 
-    def _add(self, number: int, operation: ir.Operation) -> None:
-        """The operation is in U; what it says to barriers and touches is added beside."""
+    def _add(self, number: int, operation: ir.Operation, values: Values) -> None:
+        """What the operation does is in U."""
         dropped = isinstance(operation, ir.Arrive) and (operation.drop or operation.token)
         if dropped or isinstance(operation, UNCLAIMED):
             raise _Conflict
-        self.executed[number] += 1
         if isinstance(operation, ir.Commit):
             self.commits[(number, operation.queue)] += 1
         if isinstance(operation, ir.Fence):
             self.fences.add(operation.kind)
-
-    def _go_on(self, number: int) -> bool:
-        """The agent continues as far as what U counts so far lets it."""
-        moved = False
-        while (operation := self.machine.control.operation_at(self.places[number])) is not None:
-            values = self._values(number)
-            if not self._passes(number, operation, values):
-                return moved
-            after = self.machine.control.after(self.machine.agents[number], self.places[number])
-            if self.executed[number] > OPERATIONS_MAX:
-                self._widen(number)
-                return True
-            self._add(number, operation)
-            self._meet(self._touches(operation, values), isinstance(operation, ir.Asynchronous))
-            if not isinstance(operation, ir.BarrierSync):
-                self._signal(self._signals(number, operation, values))
-            self.places[number] = after
-            moved = True
-        return moved
+        self._meet(self._touches(operation, values), isinstance(operation, ir.Asynchronous))
+        if values is None or not isinstance(operation, ir.BarrierSync):  # that arrived before
+            self._signal(self._signals(number, operation, values))
+        self.executed[number] += 1
 
     def _passes(self, number: int, operation: ir.Operation, values: dict[str, int]) -> bool:
         """Whether the operation can pass: False only where it cannot by anything in U."""
@@ -272,40 +253,39 @@ class _Others:
 
     def _waits_for_step(self, number: int, name: str, pending: int, until: ir.Until) -> bool:
         """Whether a wait on a queue cannot pass before the step, which is in that queue."""
-        if self.flight is None or name != self.queue or number != self.flight.agent:
+        if self.flight is None or (name, number) != (self.queue, self.flight.agent):
             return False
         if until is ir.Until.READ and not self.flight.reading:
             return False
         groups = dict(self.state.queues)[(number, name)].closed
         own = [place for place, group in enumerate(groups) if self.flight in group]
-        if not self.queues[name].ordered or not own:
+        if not self.system.queues[name].ordered or not own:
             return bool(own) and pending < 1
         return len(groups) - own[0] + self.commits[(number, name)] > pending
 
     # -------------------------------------------------------------------------- the step
 
     def _own_signals(self, values: dict[str, int]) -> list[Signal]:
-        if self.flight is None:
-            issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
-            return [] if issued else self._signals(self.own, self.operation, values)
-        finished = self.step.actor is Actor.FINISH
-        return self._completions(self.flight) if finished else []
+        if self.flight is not None:
+            return self._completions(self.flight) if self.step.actor is Actor.FINISH else []
+        issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
+        return [] if issued else self._signals(self.own, self.operation, values)
 
     def _kind_commutes(self, values: dict[str, int]) -> bool:
         operation = self.operation
         if self.flight is not None:  # without order, a commit counts what is unfinished
             commits = self.commits[(self.flight.agent, self.queue or "")]
-            return not self.queue or self.queues[self.queue].ordered or not commits
+            return not self.queue or self.system.queues[self.queue].ordered or not commits
         match operation:
             case ir.Commit(queue=name):
-                return self.queues[name].ordered
+                return self.system.queues[name].ordered
             case ir.Wait(barrier=reference):  # no phase ends before it; no arrival has to see it
                 key = key_of(reference, values)
                 seen = self._barrier(key).observed or not self.arrivals[key]
                 return seen and not self._ends(key, 1)
             case ir.Arrive(drop=drop, token=token):
                 return not (drop or token)
-        return not isinstance(operation, (ir.PoolTake, *UNCLAIMED))
+        return not isinstance(operation, ir.PoolTake | UNCLAIMED)
 
     def _signal_commutes(self, signal: Signal, values: dict[str, int]) -> bool:
         """With all of U the phase ends at most once, by the last of all, whichever that is.
@@ -330,14 +310,12 @@ class _Others:
         """No fence takes away a mark that the other side makes or meets."""
         mine = {self.operation.kind} if isinstance(self.operation, ir.Fence) else set()
         maps = self.system.tensormaps
-        if (mine | self.fences) & ONE_WAY:
-            return False
         if self.fences & TENSORMAP and (maps & {c[0] for c, *_ in touched} or mine & TENSORMAP):
             return False
         if mine & TENSORMAP and self.touched & maps:
             return False
-        generic_own = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
-        if self.flight is not None and self.fences and generic_own & self.system.asynchronous:
+        generic = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
+        if self.flight is not None and self.fences and generic & self.system.asynchronous:
             return False  # the end of an operation leaves a mark of the engine
         if ir.FenceKind.ASYNC not in mine:
             return True
@@ -348,31 +326,22 @@ class _Others:
         return not (generic & self.system.asynchronous or meets)
 
     def _ends_commute(self) -> bool:
-        """No CTA ends before or by the step, where that could meet anything in flight."""
-        if self.system.program.policies.exit_in_flight == "allow":
+        """No CTA ends before or by the step, where that could meet the step or what is in U."""
+        program, agents = self.system.program, self.machine.agents
+        if program.policies.exit_in_flight == "allow":
             return True
         places = list(self.places)
         if self.own >= 0 and not isinstance(self.operation, ir.BarrierSync):
-            places[self.own] = self.machine.control.after(
-                self.machine.agents[self.own], places[self.own]
-            )
-        for cta in {agent.role.cta for agent in self.machine.agents}:
-            numbers = [a.number for a in self.machine.agents if a.role.cta == cta]
-            ended = not any(places[n].frames for n in numbers if n not in self.widened)
-            was = not any(self.state.positions[n].frames for n in numbers)
-            touched = self.own in numbers and (self.executed or self.flying)
-            if ended and not was and (touched or self._uses(cta)):
-                return False
-        return True
-
-    def _uses(self, cta: int) -> bool:
-        """Whether the step touches memory or a barrier of the CTA."""
-        storages = {cell[0] for cell in self.cells}
-        names = {reference.name for reference in barriers_of(self.operation)}
-        return any(
-            buffer.cta == cta and (buffer.storage or buffer.name) in storages
-            for buffer in self.system.program.buffers
-        ) or any(b.cta == cta and b.name in names for b in self.system.program.barriers)
+            places[self.own] = self.control.after(agents[self.own], places[self.own])
+        goes_on = {a.number for a in agents if places[a.number].frames} - self.widened
+        now = {a.role.cta for a in agents if self.state.positions[a.number].frames}
+        ended = now - {agents[number].role.cta for number in goes_on}
+        storages, names = {c[0] for c in self.cells}, {r.name for r in barriers_of(self.operation)}
+        used = {b.cta for b in program.buffers if (b.storage or b.name) in storages}
+        used |= {b.cta for b in program.barriers if b.name in names}
+        if self.own >= 0 and (self.executed or self.flying):
+            used.add(agents[self.own].role.cta)
+        return not ended & used
 
 
 def _held(flight: Flight) -> Touched:

@@ -7,22 +7,30 @@ another that represents all of it and more: `is_instance` decides that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 from titan.foundation.errors import TitanError
-from titan.proof.open_sizes import Linear, NotCoveredError, Size, UndecidedError, linear, parts_of
 from titan.sync import program as ir
-from titan.sync.expression import names_of
+from titan.sync.control import counts_off
 from titan.sync.fault import Fault, Step
 from titan.sync.interpreter import Interpreter
+from titan.sync.open_numbers import (
+    PLAIN,
+    Linear,
+    NotCoveredError,
+    Size,
+    UndecidedError,
+    linear,
+    parts_of,
+    replaced,
+)
 from titan.sync.parts import effects_of
-from titan.sync.state import Flight, QueueState, State
+from titan.sync.state import BarrierStatus, Flight, QueueState, State, flying
 
 STARTS_MAX = 1000
-Replaced = TypeVar("Replaced")
 PARTS_MAX = 100_000
-PLAIN = (int, str, bool, frozenset)  # types of what cannot hold an open number
+UNREDUCED = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}  # one-way fences
+Pairs = dict[object, tuple[int, int]]  # numbers that have to be equal, each pair once
 AHEAD_MAX = 100  # iterations between those whose sizes are asked for
 
 
@@ -50,14 +58,24 @@ class System:
         self.open = tuple(p for p in program.parameters if p.name not in known)
         if any(parameter.name.startswith("~") for parameter in self.open):
             raise NotCoveredError("a size has the name of an unknown")
-        if not ends(program):
+        if not counts_off(program):
             raise NotCoveredError("a loop does not count off its passes")
         if _parts(program) > PARTS_MAX:
             raise NotCoveredError(f"the program has more than {PARTS_MAX:,} parts")
         self.machine = Interpreter(program, {**known, **{p.name: p.minimum for p in self.open}})
         self.asynchronous = _storages(program, ir.Proxy.ASYNC)
         self.tensormaps = _storages(program, ir.Proxy.TENSORMAP)
-        self.cached = _storages(program, *ir.CACHED)
+        self.buffers = {buffer.name: buffer for buffer in program.buffers}
+        self.queues = {queue.name: queue for queue in program.queues}
+        fences = (op for role in program.roles for op in ir.walk(role.body))
+        one_way = any(isinstance(op, ir.Fence) and op.kind in UNREDUCED for op in fences)
+        cached = _storages(program, *ir.CACHED)
+        self._reduces = program.policies.fence_rule == "writer" and not cached and not one_way
+
+    def reduces(self, state: State) -> bool:
+        """Whether single steps may represent all: not where fences or barriers have a life."""
+        usable = (barrier.status is BarrierStatus.USABLE for _, barrier in state.barriers)
+        return self._reduces and all(usable)
 
     def use_sizes(self, sizes: tuple[Size, ...]) -> None:
         """What the interpreter computes with from here on."""
@@ -111,28 +129,14 @@ class System:
             raise FaultyError(fault) if fault else NotCoveredError("a step without a result")
         return self._normal(Configuration(state, before.sizes))
 
-    def lies_ahead(
-        self, frames: tuple[tuple[int, int], ...], outer: str = ""
-    ) -> Iterator[ir.Operation]:
-        """The operations that may still be executed; inside a loop of `outer`: in this pass."""
-        for depth in reversed(range(len(frames))):
-            block, index = self.machine.control.block(frames[depth][0]), frames[depth][1]
-            inner = depth == len(frames) - 1
-            yield from ir.walk(block[index if inner else index + 1 :])
-            around = block[index]
-            if not inner and isinstance(around, ir.Loop):
-                if around.variable == outer:
-                    return
-                yield from ir.walk(around.body)
-
     def _normal(self, found: Configuration) -> Configuration:
         """Flights numbered from 0, agent by agent; marks forgotten that no proxy can meet."""
         state, nobody, cells = found.state, frozenset[int](), []
         for cell, held in state.cells:
             marked = held
-            if cell[0] not in self.asynchronous:
+            if cell[0] not in self.asynchronous and (held.writers or held.readers):
                 marked = marked._replace(writers=nobody, readers=nobody)
-            if cell[0] not in self.tensormaps:
+            if cell[0] not in self.tensormaps and (held.authors or held.released):
                 marked = marked._replace(authors=nobody, released=False)
             cells.append((cell, marked))
         marks = sorted((flight.agent, flight.ordinal) for flight, _ in flying(state))
@@ -148,29 +152,6 @@ class System:
         )
         state = state._replace(cells=tuple(cells), queues=queues, issued=tuple(count))
         return Configuration(state._replace(free_flights=numbered(state.free_flights)), found.sizes)
-
-
-def ends(program: ir.SyncProgram) -> bool:
-    """Whether every loop counts off passes that are fixed when it begins: then every run ends."""
-    outer = {parameter.name: parameter.per or "" for parameter in program.parameters}
-    for loop in (op for role in program.roles for op in ir.walk(role.body)):
-        if isinstance(loop, ir.Loop):
-            inner = [op for op in ir.walk(loop.body) if isinstance(op, ir.Assign | ir.Loop)]
-            changed = {op.variable for op in inner}
-            named = names_of(loop.stop) | {outer.get(name, "") for name in names_of(loop.stop)}
-            if loop.variable in changed or named & (changed | {loop.variable}):
-                return False
-    return True
-
-
-def flying(state: State) -> Iterator[tuple[Flight, str | None]]:
-    """The operations in flight, each with its queue."""
-    for flight in state.free_flights:
-        yield flight, None
-    for (_, name), queue in state.queues:
-        for group in (*queue.closed, queue.open):
-            for flight in group:
-                yield flight, name
 
 
 def _parts(program: ir.SyncProgram) -> int:
@@ -200,17 +181,6 @@ def _extended(size: Size, place: int) -> Size:
 # ---------------------------------------------------------------------------- open numbers
 
 
-def replaced(value: Replaced, change: Callable[[Linear], int]) -> Replaced:
-    """The value with every open number in it changed."""
-    if isinstance(value, Linear):
-        return cast("Replaced", change(value))
-    if not isinstance(value, tuple):
-        return value
-    parts = [part if type(part) in PLAIN else replaced(part, change) for part in value]
-    made = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return cast("Replaced", made)
-
-
 def _assigned(number: int, values: dict[str, int]) -> tuple[int, dict[str, int]]:
     """The number with what is known of its unknowns, without the terms of all others; and those."""
     value, terms = parts_of(number)
@@ -221,13 +191,13 @@ def _assigned(number: int, values: dict[str, int]) -> tuple[int, dict[str, int]]
 
 def is_instance(narrow: Configuration, wide: Configuration) -> bool:
     """Whether all that the one represents is among what the other represents."""
-    pairs: list[tuple[int, int]] = []
+    pairs: Pairs = {}
     values: dict[str, int] = {}
     if not _matched(wide.state, narrow.state, pairs) or not _solved(pairs, values):
         return False
     for size, given in zip(wide.sizes, narrow.sizes, strict=True):
         first, unknown = _assigned(size.first, values)
-        gap, pairs = first - given.first, []
+        gap, pairs = first - given.first, {}
         if size.known and (unknown or type(gap) is not int):
             return False
         met = tuple(given(given.first + gap + place) for place in range(len(size.known)))
@@ -237,10 +207,11 @@ def is_instance(narrow: Configuration, wide: Configuration) -> bool:
     return all(name[0] == "~" or name in own for name in values)
 
 
-def _matched(wide: object, narrow: object, pairs: list[tuple[int, int]]) -> bool:
+def _matched(wide: object, narrow: object, pairs: Pairs) -> bool:
     """Whether two values are equal but for their numbers that are open; those go to `pairs`."""
     if isinstance(wide, Linear) or isinstance(narrow, Linear):
-        pairs.append((cast("int", wide), cast("int", narrow)))
+        two = cast("int", wide), cast("int", narrow)
+        pairs[tuple(map(parts_of, two))] = two
         return True
     if not isinstance(wide, tuple) or not isinstance(narrow, tuple):
         return type(wide) is type(narrow) and wide == narrow
@@ -252,11 +223,12 @@ def _matched(wide: object, narrow: object, pairs: list[tuple[int, int]]) -> bool
     return True
 
 
-def _solved(pairs: list[tuple[int, int]], values: dict[str, int]) -> bool:
+def _solved(pairs: Pairs, values: dict[str, int]) -> bool:
     """Whether the unknowns of the first numbers have values by which they are the second ones."""
-    while pairs:
+    waiting = list(pairs.values())
+    while waiting:
         later = []
-        for wide, narrow in pairs:
+        for wide, narrow in waiting:
             value, unknown = _assigned(wide, values)
             rest, terms = parts_of(narrow - value)
             if len(unknown) > 1:
@@ -272,7 +244,7 @@ def _solved(pairs: list[tuple[int, int]], values: dict[str, int]) -> bool:
             if any(number % factor for number in (rest, *(f for _, f in terms))):
                 return False
             values[name] = linear(rest, dict(terms)) // factor
-        if len(later) == len(pairs):
+        if len(later) == len(waiting):
             return False
-        pairs = later
+        waiting = later
     return True

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from titan.foundation.errors import Refusal
-from titan.proof.check import RefusedError, sealed, step_text
-from titan.proof.codec import digest_of, program_of, text_of
-from titan.proof.open_sizes import NotCoveredError
+from titan.proof.check import RefusedError, sealed
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind, Step
 from titan.sync.interpreter import Interpreter
+from titan.sync.open_numbers import NotCoveredError
+from titan.sync.text import digest_of, program_of, text_of
 
 FENCE_HEAD = "titan-fence-certificate 1"
 FENCE_FAULTS = (
@@ -80,7 +80,7 @@ def fence_line(
     machine = Interpreter(without_fence(program, number), known)
     state, fault = machine.initial(), None
     for word in words:
-        steps: dict[str, Step] = {step_text(step): step for step in machine.steps(state)}
+        steps: dict[str, Step] = {step.text: step for step in machine.steps(state)}
         if fault is not None or word not in steps:
             raise NotCoveredError(f"the step {word} is not possible")
         after, fault = machine.apply(state, steps[word])

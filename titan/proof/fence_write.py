@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from titan.engines.explore.search import explore
 from titan.engines.result import Budget
-from titan.proof.check import sealed, step_text
+from titan.proof.check import sealed
 from titan.proof.fence_check import fence_head, fence_line, fences_of, without_fence
-from titan.proof.open_sizes import NotCoveredError
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.program import SyncProgram
 
 FENCE_STATES_MAX = 300_000
@@ -26,5 +26,5 @@ def write_fences(program: SyncProgram, states_max: int = FENCE_STATES_MAX) -> st
         if trace is None:
             raise NotCoveredError(f"nothing fails without fence {number} ({fence.kind.value})")
         sizes = {n: size if isinstance(size, int) else list(size) for n, size in trace.parameters}
-        lines.append(fence_line(program, number, sizes, [step_text(s) for s in trace.steps])[0])
+        lines.append(fence_line(program, number, sizes, [step.text for step in trace.steps])[0])
     return sealed(fence_head(program) + "\n".join([*lines, ""]))

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from titan.proof.configuration import Configuration, System, replaced
-from titan.proof.open_sizes import Linear, NotCoveredError, Size, linear, parts_of
+from titan.proof.configuration import Configuration, System
 from titan.proof.shifts import CertifiedShiftClass, CheckedClass, expressions_of
 from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.interpreter import ANY_TILE, UNDEFINED, Agent
+from titan.sync.open_numbers import NotCoveredError, Size, linear, parts_of
 from titan.sync.state import Flight, Position, QueueState, State
 
 ENDLESS = 2**40
@@ -61,6 +61,9 @@ class Representatives:
         self.classes = [CheckedClass(program, claim, system.given) for claim in classes]
         self._outer = [self._outer_of(entry) for entry in self.classes]
         self._ahead: dict[tuple[Frames, str], tuple[frozenset[int], bool]] = {}
+        self._inside: dict[Frames, frozenset[str]] = {}
+        self._falls: dict[tuple[int, frozenset[str], int], list[bool]] = {}
+        self._read = {role.name: _names_in(ir.walk(role.body)) for role in program.roles}
         self._numbers: dict[Plain, int] = {}
         self._phased = {
             op.barrier.name
@@ -97,15 +100,22 @@ class Representatives:
         """The agents that are not at their end, with the loop variables around where they are."""
         for agent, position in zip(self.machine.agents, state.positions, strict=True):
             if position.frames:
-                around = (self.machine.control.block(block)[i] for block, i in position.frames[:-1])
-                inside = frozenset(op.variable for op in around if isinstance(op, ir.Loop))
-                yield agent, position, inside
+                frames = position.frames
+                if frames not in self._inside:
+                    around = (self.machine.control.block(block)[i] for block, i in frames[:-1])
+                    loops = (op.variable for op in around if isinstance(op, ir.Loop))
+                    self._inside[frames] = frozenset(loops)
+                yield agent, position, self._inside[frames]
 
     def falls(self, agent: Agent, inside: frozenset[str], entry: CheckedClass) -> list[bool]:
         """Which of the agent's values fall with the class; not those of loops that are over."""
-        dead = self.scoped[agent.role.name] - inside
-        names = self.machine.control.variables_of(agent.role.name)
-        return [entry.member(agent.role, name) and name not in dead for name in names]
+        key = agent.number, inside, id(entry)
+        if key not in self._falls:
+            dead = self.scoped[agent.role.name] - inside
+            names = self.machine.control.variables_of(agent.role.name)
+            found = [entry.member(agent.role, name) and name not in dead for name in names]
+            self._falls[key] = found
+        return self._falls[key]
 
     def _forget(self, state: State) -> State:
         positions = [Position((), (0,) * len(p.values)) for p in state.positions]
@@ -132,7 +142,7 @@ class Representatives:
     def _lies_ahead(self, frames: Frames, outer: str) -> tuple[frozenset[int], bool]:
         """What may still be executed, by identity, and whether a loop of `outer` is in it."""
         if (frames, outer) not in self._ahead:
-            found = list(self.system.lies_ahead(frames, outer))
+            found = list(self.machine.control.lies_ahead(frames, outer))
             starts = any(isinstance(op, ir.Loop) and op.variable == outer for op in found)
             self._ahead[(frames, outer)] = frozenset(map(id, found)), starts
         return self._ahead[(frames, outer)]
@@ -280,7 +290,7 @@ class Representatives:
         """The least iteration whose number an agent may still read."""
         least = ENDLESS
         for agent, position, inside in self.live(state):
-            if parameter.name in _names_in(ir.walk(agent.role.body)):
+            if parameter.name in self._read[agent.role.name]:
                 place: int | None = 0
                 if parameter.per in self.scoped[agent.role.name]:
                     place = self._iteration(agent, position, inside, parameter.per)
@@ -297,11 +307,20 @@ def _moved(state: State, entry: CheckedClass, falling: Falling, periods: int) ->
         higher = tuple(value + rise if own else value for value, own in values)
         positions[agent] = positions[agent]._replace(values=higher)
 
+    rises = {storage: periods * shift for storage, shift in entry.tiles.items() if shift}
+    risen: dict[tuple[str, object], int] = {}  # the same tile is in many cells
+
     def tile_of(storage: str, tile: int) -> int:
-        shift = entry.tiles.get(storage, 0)
-        return tile if not shift or tile in NO_TILES else tile + periods * shift
+        if storage not in rises or (type(tile) is int and tile in NO_TILES):
+            return tile
+        key = storage, parts_of(tile)
+        if key not in risen:
+            risen[key] = tile + rises[storage]
+        return risen[key]
 
     def flight_of(flight: Flight) -> Flight:
+        if not any(a[0][0] in rises for a in flight.accesses):
+            return flight
         accesses = tuple((a[0], a[1], tile_of(a[0][0], a[2]), *a[3:]) for a in flight.accesses)
         return flight._replace(accesses=accesses)
 
@@ -312,7 +331,8 @@ def _moved(state: State, entry: CheckedClass, falling: Falling, periods: int) ->
         for key, held in state.barriers
     )
     cells = tuple(
-        (cell, held._replace(tile=tile_of(cell[0], held.tile))) for cell, held in state.cells
+        (c, held._replace(tile=tile_of(c[0], held.tile)) if c[0] in rises else held)
+        for c, held in state.cells
     )
     moved = _flights(state, flight_of)
     return moved._replace(positions=tuple(positions), barriers=barriers, cells=cells)
@@ -325,12 +345,28 @@ def _unknown(group: Group) -> str:
 def _stripped(state: State, opened: set[str]) -> State:
     """The state with every unknown at 0; `opened` gathers those."""
 
-    def value_of(number: Linear) -> int:
-        opened.update(name for name, _ in number.terms)
-        return number.value
+    def value_of(number: int) -> int:
+        if type(number) is int:
+            return number
+        value, terms = parts_of(number)
+        opened.update(name for name, _ in terms)
+        return value
 
-    found: State = replaced(state, value_of)
-    return found
+    def flight_of(flight: Flight) -> Flight:
+        if all(type(access[2]) is int for access in flight.accesses):
+            return flight
+        accesses = tuple((a[0], a[1], value_of(a[2]), *a[3:]) for a in flight.accesses)
+        return flight._replace(accesses=accesses)
+
+    positions = (p._replace(values=tuple(map(value_of, p.values))) for p in state.positions)
+    barriers = ((k, held._replace(phase=value_of(held.phase))) for k, held in state.barriers)
+    cells = (
+        (c, held if type(held.tile) is int else held._replace(tile=value_of(held.tile)))
+        for c, held in state.cells
+    )
+    return _flights(state, flight_of)._replace(
+        positions=tuple(positions), barriers=tuple(barriers), cells=tuple(cells)
+    )
 
 
 def _bounds(found: Configuration) -> Bounds:
@@ -346,6 +382,8 @@ def _bounds(found: Configuration) -> Bounds:
 
 def _flights(state: State, change: Callable[[Flight], Flight]) -> State:
     def groups(queue: QueueState) -> QueueState:
+        if not queue.closed and not queue.open:
+            return queue
         closed = tuple(tuple(map(change, group)) for group in queue.closed)
         return QueueState(closed, tuple(map(change, queue.open)))
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.run_order import Clock, Mark, Moment, Work, joined, with_mark
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
+from titan.sync.open_numbers import NotCoveredError
 
 
 def _need(holds: bool, message: str) -> None:

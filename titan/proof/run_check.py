@@ -17,23 +17,22 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from titan.foundation.errors import UserError
-from titan.proof.codec import digest_of, program_of, text_of
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.run_barriers import BarrierOrder, NamedOrder
 from titan.proof.run_memory import MemoryOrder
 from titan.proof.run_order import Clock, Entries, Mark, Moment, Work, joined, with_mark
 from titan.proof.run_supported import unsupported
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
-from titan.sync.fault import Actor, Step
+from titan.sync.fault import LETTERS, Actor, Step
 from titan.sync.interpreter import Interpreter
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.parts import barriers_of, completions_of, effects_of, queue_of
 from titan.sync.state import Key, State, key_of
+from titan.sync.text import digest_of, program_of, text_of
 
 RUN_HEAD = "titan-run-certificate 1"
-_LETTERS = {Actor.AGENT: "a", Actor.READS: "r", Actor.FINISH: "f"}
 NEVER: Mark = (0, 1 << 60)  # a mark that nobody reaches
-_ACTORS = {letter: actor for actor, letter in _LETTERS.items()}
+_ACTORS = {letter: actor for actor, letter in LETTERS.items()}
 
 
 class RunRefusedError(UserError):
@@ -132,10 +131,10 @@ class RunProof:
         self.state = after
         if step.actor is Actor.AGENT:
             assert operation is not None
-            words = [f"a{step.agent}", type(operation).__name__]
+            words = [step.text, type(operation).__name__]
             words += self._executed(step.agent, operation, values)
         else:
-            words = [f"{_LETTERS[step.actor]}{step.agent}.{step.ordinal}"]
+            words = [step.text]
             words += self._ended(step) if step.actor is Actor.FINISH else []
         return " ".join(words)
 

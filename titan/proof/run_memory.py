@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.run_order import Moment, Work
 from titan.sync import program as ir
 from titan.sync.fence_rules import covers
 from titan.sync.memory_rules import cells_of
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.reductions import Reduction, commute, reduction_of
 from titan.sync.state import Cell
 

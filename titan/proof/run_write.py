@@ -6,9 +6,9 @@ orders of the same steps.
 
 from __future__ import annotations
 
-from titan.proof.open_sizes import NotCoveredError
 from titan.proof.run_check import RunProof, run_head, sealed
 from titan.sync.fault import Actor, Step
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.program import SyncProgram
 
 STEPS_MAX = 200_000

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 
-from titan.proof.open_sizes import NotCoveredError
 from titan.sync import program as ir
 from titan.sync.expression import (
     Binary,
@@ -22,6 +21,7 @@ from titan.sync.expression import (
     linear_form,
     substitute,
 )
+from titan.sync.open_numbers import NotCoveredError
 from titan.sync.parts import completions_of, effects_of
 
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")

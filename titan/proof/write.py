@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.shifts import Analysis, NotApplicableError
-from titan.proof.check import Proof, head_of, sealed, step_text
+from titan.proof.check import Proof, head_of, sealed
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
-from titan.proof.open_sizes import NotCoveredError, UndecidedError, parts_of
 from titan.proof.shifts import CertifiedShiftClass
 from titan.sync.fault import Actor, Step
+from titan.sync.open_numbers import NotCoveredError, UndecidedError, parts_of
 from titan.sync.program import SyncProgram
 
 __all__ = ["STATES_MAX", "FaultyError", "write"]
@@ -32,7 +32,7 @@ def write(
     sizes = dict(given or {})
     claims = claims_of(program, sizes)
     proof = Proof(System(program, sizes), claims)
-    lines = [proof.start()]
+    lines = [proof.line("start", (("", start) for start in proof.system.starts()))]
     for number, _ in enumerate(proof.found):  # grows while lines lead to more
         lines.append(_line(proof, number, reduce))
         if len(proof.found) > states_max:
@@ -79,11 +79,11 @@ def _line(proof: Proof, number: int, reduce: bool) -> str:
     """One step that represents all where there is one, all steps where not, or a question."""
     system, before = proof.system, proof.found[number]
     try:
-        steps = {step_text(step): step for step in system.steps(before)}
+        steps = {step.text: step for step in system.steps(before)}
         if reduce and len(steps) > 1:
             chosen = _chosen(proof, before, list(steps.values()))
             if chosen is not None:
-                return proof.expanded(number, "one", step_text(chosen))
+                return proof.expanded(number, "one", chosen.text)
         return proof.expanded(number, "all", "")
     except UndecidedError as question:
         return proof.expanded(number, "split", question.name)

@@ -5,13 +5,13 @@ Local and eager: an agent that has executed an operation stands at once at its n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
-from titan.sync.expression import evaluate
+from titan.sync.expression import evaluate, names_of
 from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
 
 NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
@@ -130,6 +130,20 @@ class ControlFlow:
         """What the agent executes next; None at its end."""
         return self.operation_at(state.positions[agent])
 
+    def lies_ahead(
+        self, frames: tuple[tuple[int, int], ...], outer: str = ""
+    ) -> Iterator[ir.Operation]:
+        """The operations that may still be executed; inside a loop of `outer`: in this pass."""
+        for depth in reversed(range(len(frames))):
+            block, index = self.block(frames[depth][0]), frames[depth][1]
+            inner = depth == len(frames) - 1
+            yield from ir.walk(block[index if inner else index + 1 :])
+            around = block[index]
+            if not inner and isinstance(around, ir.Loop):
+                if around.variable == outer:
+                    return
+                yield from ir.walk(around.body)
+
     def advance(self, draft: Draft, agent: Agent) -> None:
         """The agent has executed its operation and stands at the next one."""
         draft.positions[agent.number] = self.after(agent, draft.positions[agent.number])
@@ -191,6 +205,19 @@ class ControlFlow:
             frames.append((self._inner[(number, index, 0)], 0))
         else:
             frames[-1] = (number, index + 1)
+
+
+def counts_off(program: ir.SyncProgram) -> bool:
+    """Whether every loop counts off passes that are fixed when it begins: then every run ends."""
+    outer = {parameter.name: parameter.per or "" for parameter in program.parameters}
+    for loop in (op for role in program.roles for op in ir.walk(role.body)):
+        if isinstance(loop, ir.Loop):
+            inner = [op for op in ir.walk(loop.body) if isinstance(op, ir.Assign | ir.Loop)]
+            changed = {op.variable for op in inner}
+            named = names_of(loop.stop) | {outer.get(name, "") for name in names_of(loop.stop)}
+            if loop.variable in changed or named & (changed | {loop.variable}):
+                return False
+    return True
 
 
 def _variables_of(role: ir.Role) -> tuple[str, ...]:

@@ -44,6 +44,9 @@ class Actor(StrEnum):
     FINISH = "finish"  # an engine finishes an operation, or one chunk of it
 
 
+LETTERS = {Actor.AGENT: "a", Actor.READS: "r", Actor.FINISH: "f"}  # of steps in certificates
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Step:
     """One step of one interleaving, meaningful to every engine.
@@ -55,6 +58,12 @@ class Step:
     actor: Actor
     agent: int
     ordinal: int = -1
+
+    @property
+    def text(self) -> str:
+        """As certificates write it: letter, agent, and of an engine's step the ordinal."""
+        own = self.actor is Actor.AGENT
+        return f"{LETTERS[self.actor]}{self.agent}" + ("" if own else f".{self.ordinal}")
 
 
 @dataclass(frozen=True, slots=True)

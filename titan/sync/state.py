@@ -162,6 +162,16 @@ class Draft:
             yield from queue.open
 
 
+def flying(state: State) -> Iterator[tuple[Flight, str | None]]:
+    """The operations in flight, each with its queue."""
+    for flight in state.free_flights:
+        yield flight, None
+    for (_, name), queue in state.queues:
+        for group in (*queue.closed, queue.open):
+            for flight in group:
+                yield flight, name
+
+
 class FaultFound(TitanError):
     """Ends a step: the interleaving so far shows this fault."""
 

@@ -8,10 +8,14 @@ that one run of it is a run for each value of the unknowns. Where the answer dep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping
+from operator import is_
+from typing import NamedTuple, TypeVar, cast
 
 from titan.foundation.errors import Refusal, TitanError
+
+Replaced = TypeVar("Replaced")
+PLAIN = (int, str, bool, frozenset)  # types of what cannot hold an open number
 
 
 class NotCoveredError(Refusal):
@@ -89,10 +93,14 @@ class Linear:
         return not self < other + 1
 
     def __eq__(self, other: object) -> bool:
-        difference = self - cast("int", other)
-        return (
-            difference == 0 if type(difference) is int else not (difference < 0 or difference > 0)
-        )
+        value, terms = parts_of(self - cast("int", other))
+        if not terms:
+            return value == 0
+        if value > 0 and all(factor > 0 for _, factor in terms):
+            return False
+        if value < 0 and all(factor < 0 for _, factor in terms):
+            return False
+        raise UndecidedError(min(name for name, _ in terms))
 
     def __bool__(self) -> bool:
         return self != 0
@@ -127,6 +135,19 @@ def parts_of(number: int) -> tuple[int, tuple[tuple[str, int], ...]]:
     if not isinstance(number, int):
         raise NotCoveredError("an open number is combined with what is none")
     return number, ()
+
+
+def replaced(value: Replaced, change: Callable[[Linear], int]) -> Replaced:
+    """The value with every open number in it changed."""
+    if isinstance(value, Linear):
+        return cast("Replaced", change(value))
+    if not isinstance(value, tuple):
+        return value
+    parts = [part if type(part) in PLAIN else replaced(part, change) for part in value]
+    if all(map(is_, parts, value)):
+        return value
+    made = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return cast("Replaced", made)
 
 
 class Size(NamedTuple):

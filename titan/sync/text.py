@@ -1,4 +1,4 @@
-"""A sync program, or a class of numbers, as one line of text, and back.
+"""A sync program, or another value of data classes, as one line of text, and back.
 
 What is read is checked by building it again: a text that is not that of the value it yields is
 refused.
@@ -12,12 +12,11 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
-from titan.proof import shifts
 from titan.sync import expression, program
 
 _TYPES: dict[str, Any] = {
     name: item
-    for module in (program, expression, shifts)
+    for module in (program, expression)
     for name, item in vars(module).items()
     if isinstance(item, type) and (is_dataclass(item) or issubclass(item, StrEnum))
 }
@@ -32,7 +31,7 @@ def text_of(value: object) -> str:
 def value_of(kind: type, text: str) -> Any:
     """Raises ValueError for a text that `text_of` does not write of a value of this kind."""
     try:
-        value = _built(json.loads(text))
+        value = _built(json.loads(text), {**_TYPES, kind.__name__: kind})
     except (TypeError, KeyError, IndexError, RecursionError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from None
     if not isinstance(value, kind) or text_of(value) != text:
@@ -64,14 +63,14 @@ def _plain(value: object) -> object:
     raise TypeError(f"a program holds {type(value).__name__}")
 
 
-def _built(value: Any) -> Any:
+def _built(value: Any, types: dict[str, Any]) -> Any:
     if not isinstance(value, list):
         return value
     name, *rest = value
-    parts = [_built(part) for part in rest]
+    parts = [_built(part, types) for part in rest]
     if name == "":
         return tuple(parts)
-    kind = _TYPES[name]
+    kind = types[name]
     if issubclass(kind, StrEnum):
         return kind(*parts)
     names = [f.name for f in fields(kind) if f.name not in _HIDDEN]
