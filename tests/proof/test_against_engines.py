@@ -18,6 +18,8 @@ from tests.proof.kernels import programs
 from tests.proofs.generators import sums, with_reductions
 from tests.rings import ring
 from tests.structured_programs import copy_pipeline, mma_chain, ping_pong, store_pipeline, two_ctas
+from titan.cli import certificates
+from titan.cli.certificates import confirmed
 from titan.engines.explore.quotient import NotApplicableError
 from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import explore
@@ -153,3 +155,34 @@ def test_many_random_programs() -> None:
     seen = compare_random(1000, 4000)
     assert seen[("certified", Verdict.VERIFIED)] > 300
     assert seen[("faulty", Verdict.REFUTED)] > 300
+
+
+# --------------------------------------------------------------- without partial order
+
+
+CLOSING = ("ampere_gemm_multistage", "bulk_copy", "grouped_gemm", "mi300_gemm", "mi300_pingpong")
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_a_verdict_is_confirmed_without_single_steps(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert confirmed(name, programs(name)[0]) == 0
+    assert f"{name}: confirmed by" in capsys.readouterr().err
+
+
+def test_a_fault_without_single_steps_contradicts_the_certificate(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mutants = (mutant.program for mutant in mutants_of(programs("mi300_gemm")[0]))
+    faulty = next(program for program in mutants if explored(program) is Verdict.REFUTED)
+    assert confirmed("mutant", faulty) == 4
+    assert "a fault is found" in capsys.readouterr().err
+
+
+def test_a_search_that_does_not_close_confirms_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "FULL_STATES_MAX", 100)
+    assert confirmed("bulk_copy", programs("bulk_copy")[0]) == 0
+    assert "not confirmed: more than 100 states" in capsys.readouterr().err

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Verdict
+
 if TYPE_CHECKING:
     from titan.sync.program import SyncProgram
     from titan.verify.model import Finding, VerifyOptions
+
+FULL_STATES_MAX = 200_000  # of a second confirmation without partial order
 
 
 def write_certificates(
@@ -19,9 +24,9 @@ def write_certificates(
     """Write a certificate of each verified kernel; returns an exit code of its own.
 
     One kernel: to the file `place`; several: into the folder of that name. 3: a kernel has no
-    certificate; 4: the search for one came to a fault, cvc5 contradicts z3, or a sync program makes
-    other accesses than its protocol. The questions of typestate go beside the certificates, as
-    SMT-LIB.
+    certificate; 4: the search for one, or one without partial order, came to a fault, cvc5
+    contradicts z3, or a sync program makes other accesses than its protocol. The questions of
+    typestate go beside the certificates, as SMT-LIB.
     """
     from titan.foundation.atomic import write_text
     from titan.proof.write import FaultyError, write
@@ -49,7 +54,30 @@ def write_certificates(
         name.parent.mkdir(parents=True, exist_ok=True)
         write_text(name, text)
         click.echo(f"certificate: {name}", err=True)
+        code = max(code, confirmed(finding.kernel, program))
     return code
+
+
+def confirmed(kernel: str, program: SyncProgram) -> int:
+    """Search again without single steps; 4 where that finds a fault.
+
+    A second opinion on partial order, which the certificate rests on: within `FULL_STATES_MAX`
+    states, and only where the quotient applies.
+    """
+    from titan.engines.explore.search import Reductions, explore
+    from titan.engines.result import Budget
+
+    budget, full = Budget(states_max=FULL_STATES_MAX), Reductions(partial_order=False)
+    try:
+        result = explore(program, budget=budget, reductions=full)
+    except Refusal as reason:
+        return _reported(f"{kernel}: no search without partial order: {reason}", 0)
+    if result.trace is not None:
+        return _reported(f"{kernel}: without partial order a fault is found", 4)
+    found = f"confirmed by {result.states:,}"
+    if result.verdict is not Verdict.VERIFIED:
+        found = f"not confirmed: more than {FULL_STATES_MAX:,}"
+    return _reported(f"{kernel}: {found} states without partial order", 0)
 
 
 def write_run_certificates(place: str, kernels: list[tuple[str, list[SyncProgram]]]) -> int:
