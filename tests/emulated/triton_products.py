@@ -153,7 +153,7 @@ def scaled_kernel(
 
 
 def scaled(random: np.random.Generator, wrap: Wrap, form: str) -> Pair:
-    size, depth = 64, 64
+    size, depth = 128, 128
     scales = [random.integers(125, 130, (size, depth // 32)).astype(np.uint8) for _ in range(2)]
     if form == "e4m3":
         values = [random.integers(-8, 9, (size, depth)).astype(np.float32) for _ in range(2)]
