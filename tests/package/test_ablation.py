@@ -47,7 +47,7 @@ def small(tmp_path_factory):
 
 def test_every_axis_is_there():
     axes = {axis for axis, _ in NAMED}
-    assert axes == {"product", "specialisation", "registers", "fences", "depth"}
+    assert axes == {"product", "specialisation", "registers", "fences", "tail", "loop", "depth"}
     assert {setting for axis, setting in NAMED if axis == "depth"} == set("23456")
 
 
@@ -62,6 +62,8 @@ def test_variants_are_written_with_what_the_device_needs(small):
         assert item.facts["verdict"] == "verified"
     assert made["specialisation", "never"].facts["specialised"] is False
     assert made["depth", "2"].facts["depth"] == 2
+    tails = {setting: made["tail", setting].folder for setting in ("threads", "poison")}
+    assert len({*tails.values(), made["product", "as built"].folder}) == 3
 
 
 def test_variants_with_the_same_source_share_a_folder(small):

@@ -2,10 +2,11 @@
 
 What a variant leaves out or adds is a question of speed only: each one is a pipeline that was
 decoded, lowered and VERIFIED like the product before anything was emitted. Axes: whether a separate
-warp loads, whether schedules know of registers, which proxy fences stand, how deep rings are.
+warp loads, whether schedules know of registers, which proxy fences stand, how the last iteration
+is done, whether all roles run one loop over time, how deep rings are.
 Variants are not packages: they have no certificate, and the gate refuses them. The index names them
 all, also those that cannot be built, with what the machine model says of each. Source: seed
-evaluation plan, B2 to B4.
+evaluation plan, A5 and B2 to B4.
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ def _naive(limits: BuildLimits) -> BuildLimits:
     return replace(limits, naive=True)
 
 
+def _tail(tail: str) -> Callable[[TileProgram], TileProgram]:
+    return lambda tile: replace(tile, tail=tail)
+
+
 def _deep(stages: int) -> Callable[[TileProgram], TileProgram]:
     return lambda tile: replace(tile, depth=stages)
 
@@ -110,6 +115,11 @@ VARIANTS = (
             edit=lambda document, limits: conservative(document)),
     AblationVariant("fences", "no redundant", "the conservative ones that verification needs",
             edit=without_redundant),
+    AblationVariant("tail", "threads", "threads copy the last iteration", tile=_tail("threads")),
+    AblationVariant("tail", "poison", "the last iteration is poison, computed on a safe path",
+            tile=_tail("poison")),
+    AblationVariant("loop", "unified", "all roles run one loop over time, with guards",
+            limits=lambda limits: replace(limits, loop="unified")),
     *(AblationVariant("depth", str(stages), f"rings of {stages} stages", tile=_deep(stages))
       for stages in DEPTHS),
 )  # fmt: skip
