@@ -108,11 +108,12 @@ build-all: setup
 # Where there are solvers and compilers: what the device suite runs.
 device-prepare: setup
 	$(BIN)/titan build protocols/tiles -o out/device/packages --target sm_90a
+	$(BIN)/titan build protocols/tiles -o out/device/packages --target gfx942
 	$(BIN)/titan litmus render litmus -o out/device/litmus
 	mkdir -p out/device/probes && cp litmus/probes/* out/device/probes/
 	$(BIN)/titan bench --prepare out/device/variants $(ABLATED:%=protocols/tiles/%.yaml)
 
-# Where there is a GPU with CuPy and NumPy; nothing else is needed.
+# Where there is an NVIDIA GPU with CuPy, or an AMD GPU with ROCm, and NumPy; nothing else is needed.
 device:
 	$(PYTHON) -m titan.device suite out/device
 

@@ -79,7 +79,8 @@ def run(
     if len(paths) == 1 and paths[0].is_dir() and litmus.manifests(paths[0]):
         return run_folder(paths[0], facts, settings, outputs)
     with scratch("titan-") as folder:
-        _render(paths, Path(folder), "c11" if backend == "cpu" else "cuda")
+        language = {"cpu": "c11", "emulated": "cuda"}.get(backend)
+        _render(paths, Path(folder), language or ("hip" if "architecture" in facts else "cuda"))
         return run_folder(Path(folder), facts, settings, outputs)
 
 

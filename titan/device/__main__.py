@@ -110,7 +110,7 @@ def run_folder(
     folder: Path, facts: DeviceFacts, settings: litmus.RunSettings, outputs: Outputs
 ) -> int:
     """Run all rendered tests of a folder, a line for each, and write what was asked for."""
-    paths = litmus.manifests(folder)
+    paths = litmus.manifests(folder, facts)
     if not paths:
         print(f"no rendered tests in {folder}", file=sys.stderr)
         return 2

@@ -72,7 +72,7 @@ def facts(job: Job) -> Iterator[Record]:
 
         yield {"kind": "facts", **known(), "backend": backend}
         return
-    from titan.device.gpu import facts as of_gpu
+    from titan.device.platforms import facts as of_gpu
 
     yield {"kind": "facts", **of_gpu()}
 

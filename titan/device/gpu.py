@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 from titan.device.driver import (
     CLUSTER_DIMENSION,
@@ -39,6 +40,7 @@ from titan.foundation.atomic import write_bytes
 
 WARP = 32
 CType = ctypes.c_uint64 | ctypes.c_uint32 | ctypes.c_int32 | ctypes.Array[ctypes.c_char]
+Foreign = Callable[..., object]  # a function of a library in C
 CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 
 
@@ -115,14 +117,27 @@ def machine_code(
 ) -> bytes:
     """Compiled, or as it lies in the folder `cache` under a digest of all that it depends on."""
     options = compiler_options(target, (source.parent,), defines)
+    known = (target, sorted(defines), compiler().getVersion())
+    return cached_code(
+        source, known, cache, lambda text: compile_source(text, source.name, options)
+    )
+
+
+def cached_code(
+    source: Path, known: object, cache: Path | None, make: Callable[[str], bytes]
+) -> bytes:
+    """What `make` compiles of the source's text, kept in `cache` under a digest.
+
+    The digest is of the text, its headers and what else is `known`.
+    """
     text = source.read_text(encoding="utf-8")
     if cache is None:
-        return compile_source(text, source.name, options)
+        return make(text)
     headers = [path.read_bytes() for path in sorted(source.parent.glob("*.*h"))]
-    known = repr((text, headers, target, sorted(defines), compiler().getVersion()))
-    made = cache / f"{hashlib.sha256(known.encode()).hexdigest()[:32]}.cubin"
+    digest = hashlib.sha256(repr((text, headers, known)).encode()).hexdigest()
+    made = cache / f"{digest[:32]}.cubin"
     if not made.is_file():
-        code = compile_source(text, source.name, options)
+        code = make(text)
         cache.mkdir(parents=True, exist_ok=True)
         write_bytes(made, code)
     return made.read_bytes()
@@ -137,67 +152,31 @@ def check_target(target: str) -> None:
         raise OtherDevice(f"built for {target}; this device has compute capability {here}")
 
 
-class GpuModule:
-    """A compiled source; `cubin` is its machine code, `function` finds an entry.
-
-    A ready `cubin` is loaded as it is. Raises OtherDevice before anything is compiled.
-    """
-
-    def __init__(
-        self, source: Path, target: str, defines: Sequence[str] = (), cubin: bytes | None = None,
-        cache: Path | None = None,
-    ) -> None:  # fmt: skip
-        check_target(target)
-        self.cubin = machine_code(source, target, defines, cache) if cubin is None else cubin
-        self.handle = ctypes.c_void_p()
-        call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
-
-    def function(self, entry: str, shared_bytes: int) -> GpuFunction:
-        """A kernel by its name, with its bytes of dynamic shared memory. Raises DeviceError."""
-        handle = ctypes.c_void_p()
-        name = entry.encode()
-        call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
-        return GpuFunction(handle, self, shared_bytes)
-
-    def address(self, symbol: str) -> int:
-        """Where a `__device__` or `__constant__` variable lies."""
-        place, size = ctypes.c_uint64(), ctypes.c_size_t()
-        name = symbol.encode()
-        call(
-            "cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), self.handle, name,
-            what=symbol,
-        )  # fmt: skip
-        return int(place.value)
-
-    def write(self, symbol: str, data: bytes) -> None:
-        """Fill a `__device__` variable."""
-        call("cuMemcpyHtoD_v2", self.address(symbol), data, len(data), what=symbol)
-
-    def read(self, symbol: str, size: int) -> bytes:
-        """The bytes of a `__device__` variable."""
-        data = ctypes.create_string_buffer(size)
-        call("cuMemcpyDtoH_v2", data, self.address(symbol), size, what=symbol)
-        return data.raw
-
-
 class GpuFunction:
     """A kernel of a module, with its limit of dynamic shared memory set."""
+
+    call: ClassVar[Foreign] = staticmethod(call)
+    warp_threads: ClassVar[int] = WARP
 
     def __init__(self, handle: ctypes.c_void_p, module: GpuModule, shared_bytes: int) -> None:
         self.handle, self.module, self.shared_bytes = handle, module, shared_bytes
         if shared_bytes:
-            call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
+            self.allow_shared()
+
+    def allow_shared(self) -> None:
+        """Raise the limit of dynamic shared memory to what the kernel takes."""
+        self.call("cuFuncSetAttribute", self.handle, MAX_DYNAMIC_SHARED, self.shared_bytes)
 
     def attribute(self, number: int) -> int:
         """An attribute of the function by its number in `CUfunction_attribute`."""
         value = ctypes.c_int()
-        call("cuFuncGetAttribute", ctypes.byref(value), number, self.handle)
+        self.call("cuFuncGetAttribute", ctypes.byref(value), number, self.handle)
         return int(value.value)
 
     def resources(self, threads: int) -> KernelResources:
         """What a CTA takes, and how many CTAs a multiprocessor holds at once."""
         blocks = ctypes.c_int()
-        call(
+        self.call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(blocks), self.handle,
             threads, self.shared_bytes,
         )  # fmt: skip
@@ -206,7 +185,7 @@ class GpuFunction:
             "spilled_bytes": self.attribute(LOCAL_BYTES),
             "shared_bytes": self.attribute(STATIC_SHARED) + self.shared_bytes,
             "ctas_per_multiprocessor": int(blocks.value),
-            "warps_per_cta": -(-threads // WARP),
+            "warps_per_cta": -(-threads // self.warp_threads),
         }
 
     def launch(
@@ -226,27 +205,78 @@ class GpuFunction:
             attribute_count=1 if cluster > 1 else 0,
         )
         # The driver copies the arguments before it returns.
-        call(
+        self.call(
             "cuLaunchKernelEx", ctypes.byref(configuration), self.handle, parameters, None,
             what="launch",
         )  # fmt: skip
+
+
+class GpuModule:
+    """A compiled source; `cubin` is its machine code, `function` finds an entry.
+
+    A ready `cubin` is loaded as it is. Raises OtherDevice before anything is compiled. Another
+    driver (`rocm`) has other functions behind the same names.
+    """
+
+    call: ClassVar[Foreign] = staticmethod(call)
+    check: ClassVar[Foreign] = staticmethod(check_target)
+    compile: ClassVar[Callable[..., bytes]] = staticmethod(machine_code)
+    function_type: ClassVar[type[GpuFunction]] = GpuFunction
+
+    def __init__(
+        self, source: Path, target: str, defines: Sequence[str] = (), cubin: bytes | None = None,
+        cache: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.check(target)
+        self.cubin = self.compile(source, target, defines, cache) if cubin is None else cubin
+        self.handle = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(self.handle), self.cubin, what=source.name)
+
+    def function(self, entry: str, shared_bytes: int) -> GpuFunction:
+        """A kernel by its name, with its bytes of dynamic shared memory. Raises DeviceError."""
+        handle = ctypes.c_void_p()
+        name = entry.encode()
+        self.call("cuModuleGetFunction", ctypes.byref(handle), self.handle, name, what=entry)
+        return self.function_type(handle, self, shared_bytes)
+
+    def address(self, symbol: str) -> int:
+        """Where a `__device__` or `__constant__` variable lies."""
+        place, size = ctypes.c_uint64(), ctypes.c_size_t()
+        name = symbol.encode()
+        self.call(
+            "cuModuleGetGlobal_v2", ctypes.byref(place), ctypes.byref(size), self.handle, name,
+            what=symbol,
+        )  # fmt: skip
+        return int(place.value)
+
+    def write(self, symbol: str, data: bytes) -> None:
+        """Fill a `__device__` variable."""
+        self.call("cuMemcpyHtoD_v2", self.address(symbol), data, len(data), what=symbol)
+
+    def read(self, symbol: str, size: int) -> bytes:
+        """The bytes of a `__device__` variable."""
+        data = ctypes.create_string_buffer(size)
+        self.call("cuMemcpyDtoH_v2", data, self.address(symbol), size, what=symbol)
+        return data.raw
 
 
 class SharedFile:
     """A file mapped into this process and into the device: what a kernel writes there stays when
     the process is killed. Raises DeviceError where the driver cannot register it."""
 
+    call: ClassVar[Foreign] = staticmethod(call)
+
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 0)
         self.view = (ctypes.c_char * len(self.memory)).from_buffer(self.memory)
         host = ctypes.c_void_p(ctypes.addressof(self.view))
-        call(
+        self.call(
             "cuMemHostRegister_v2", host, len(self.memory), HOST_REGISTER_DEVICEMAP,
             what="registering the file of progress",
         )  # fmt: skip
         address = ctypes.c_uint64()
-        call(
+        self.call(
             "cuMemHostGetDevicePointer_v2", ctypes.byref(address), host, 0,
             what="address of the file of progress",
         )  # fmt: skip

@@ -49,9 +49,13 @@ class LitmusRow:
         return self.instances / self.seconds if self.seconds else 0.0
 
 
-def manifests(folder: Path) -> list[Path]:
-    """The rendered tests of a folder."""
-    return sorted(folder.glob("*.json"))
+def manifests(folder: Path, facts: DeviceFacts | None = None) -> list[Path]:
+    """The rendered tests of a folder; with the facts of a GPU those in its language."""
+    found = sorted(folder.glob("*.json"))
+    if facts is None or facts.get("backend") != "gpu":
+        return found
+    other = "cuda" if "architecture" in facts else "hip"
+    return [path for path in found if json.loads(path.read_text())["language"] != other]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from titan.device.litmus_plan import LitmusPlan, NotRun, Placement, map_arguments, placements_of
+from titan.device.litmus_batches import BatchRunner
+from titan.device.litmus_plan import LitmusPlan, NotRun, map_arguments
 from titan.device.manifests import LitmusManifest, SetupStep
 from titan.device.records import BatchCounts, Job
 from titan.emulated.checking import LaunchChecker
@@ -37,32 +38,17 @@ OTHERS_CTAS = 2  # of the kernels that prepare and collect
 # Of warps and clusters, of engines: one pair for each batch, in turn.
 SCHEDULES = (("mixed", "random"), ("mixed", "late"), ("starve", "random"), ("ahead", "early"),
              ("turn", "soon"), ("mixed", "early"))  # fmt: skip
+RUNNER = BatchRunner(SUPPORTED, "is not emulated", len(PLACEMENTS), PLACEMENTS, len(SCHEDULES))
 
 
 def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchCounts]:
-    """Counts of batches as long as the time lasts, one of each placement and schedule at least.
+    """Counts of batches, one of each placement and schedule at least.
 
     The job is that of `litmus_gpu.batches`. Raises NotRun, LaunchFault and LaunchError.
     """
-    seconds, seed = job["seconds"], job["seed"]
-    only = job.get("only")
-    missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
-    if missing:
-        raise NotRun(f"set-up by `{missing[0]}` is not emulated")
-    most = min(job.get("most", len(PLACEMENTS)), len(PLACEMENTS))
-    placements = placements_of(manifest, most, PLACEMENTS)
-    tests: dict[Placement, _Test] = {}
-    started = time.monotonic()
-    done = 0
-    while done < (len(SCHEDULES) if only is None else 1) or time.monotonic() - started < seconds:
-        number = done if only is None else int(only)
-        options = placements[number % len(placements)]
-        if options not in tests:
-            tests[options] = _Test(source, manifest, dict(options), job)
-        batch = tests[options].batch(seed + number, number)
-        batch["number"], batch["options"] = number, dict(options)
-        yield batch
-        done += 1
+    if manifest["language"] != "cuda":
+        raise NotRun("the emulated device runs PTX")
+    return RUNNER.batches(manifest, job, lambda options: _Test(source, manifest, options, job))
 
 
 class _Test:

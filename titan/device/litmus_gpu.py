@@ -1,4 +1,4 @@
-"""A litmus test rendered as a CUDA kernel, run in bulk on a GPU as its manifest asks.
+"""A litmus test rendered as a kernel in CUDA or HIP, run in bulk on a GPU as its manifest asks.
 
 Batches differ in seed, delays, placement (lanes, groups, threads together in a warp) and in how
 many warps only disturb. Supports set-up by nothing, tensor maps, a constant symbol and a second
@@ -20,43 +20,26 @@ from titan.device.driver import (
     NoDevice,
     call,
 )
-from titan.device.gpu import CType, GpuModule, encode, library
+from titan.device.gpu import CType, encode
+from titan.device.litmus_batches import BatchRunner
 from titan.device.litmus_plan import LitmusPlan, NotRun, map_arguments, placements_of
 from titan.device.manifests import KernelParameter, LitmusManifest, SetupStep
+from titan.device.platforms import platform_of, target_here
 from titan.device.records import BatchCounts, CompiledRecord, CupyArray, Job
 
 SUPPORTED = ("encode tensor map", "constant symbol", "map again")
 ALIGNMENT_BYTES = 128
 PLACEMENTS_MOST = 6
+RUNNER = BatchRunner(SUPPORTED, "has no host code", PLACEMENTS_MOST)
 
 
 def batches(source: Path, manifest: LitmusManifest, job: Job) -> Iterator[BatchCounts]:
-    """Counts of batches as long as the time lasts, one of each placement at least.
+    """Counts of batches on the GPU that is there (`BatchRunner.batches`).
 
-    The job has `seconds`, `seed`, `scale`; `most`: placements that are tried, for each has to be
-    compiled; `only`: the number of the one batch that is run, as often as the time lasts; `keep`: a
-    folder for what was compiled; `binaries`: one with what is ready. Raises NotRun and DeviceError.
+    The job also has `scale`; `keep`: a folder for what was compiled; `binaries`: one with what is
+    ready. Raises NotRun and DeviceError.
     """
-    seconds, seed = job["seconds"], job["seed"]
-    most = job.get("most", PLACEMENTS_MOST)
-    only = job.get("only")
-    missing = [step["step"] for step in manifest["setup"] if step["step"] not in SUPPORTED]
-    if missing:
-        raise NotRun(f"set-up by `{missing[0]}` has no host code")
-    placements = placements_of(manifest, most)
-    started = time.monotonic()
-    least = len(placements) if only is None else 1
-    done = 0
-    tests: dict[tuple[tuple[str, int], ...], _Test] = {}
-    while done < least or time.monotonic() - started < seconds:
-        number = done if only is None else int(only)
-        options = placements[number % len(placements)]
-        if options not in tests:
-            tests[options] = _Test(source, manifest, dict(options), job)
-        batch = tests[options].batch(seed + number, number)
-        batch["number"], batch["options"] = number, dict(options)
-        yield batch
-        done += 1
+    return RUNNER.batches(manifest, job, lambda options: _Test(source, manifest, options, job))
 
 
 def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
@@ -66,18 +49,19 @@ def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
     """
     import json
 
-    from titan.device.gpu import machine_code
-
     for name in job["manifests"]:
         path = Path(name)
         manifest = json.loads(path.read_text(encoding="utf-8"))
         source = path.parent / Path(str(manifest["source"])).name
-        if any(step["step"] not in SUPPORTED for step in manifest["setup"]):
-            continue
         try:
+            RUNNER.check(manifest)
+            platform = platform_of(str(manifest["target"]))
+            target = target_here(manifest)
             for options in placements_of(manifest, int(job["most"])):
                 defines = [f"{name}={value}" for name, value in options]
-                machine_code(source, str(manifest["target"]), defines, Path(job["cache"]))
+                platform.machine_code(source, target, defines, Path(job["cache"]))
+        except NotRun:
+            continue
         except NoDevice:
             raise
         except DeviceError:
@@ -91,15 +75,17 @@ class _Test:
     def __init__(
         self, source: Path, manifest: LitmusManifest, options: Mapping[str, int], job: Job,
     ) -> None:  # fmt: skip
-        self.cupy = library()
         self.manifest = manifest
-        self.plan = LitmusPlan.of(manifest, options, job.get("scale", 1.0))
+        platform, target = platform_of(str(manifest["target"])), target_here(manifest)
+        self.cupy = platform.library()
+        xcds = int(platform.facts().get("xcds", 1))
+        self.plan = LitmusPlan.of(manifest, options, job.get("scale", 1.0), xcds)
         defines = [f"{name}={value}" for name, value in options.items()]
         name = "+".join(["test", *(f"{value}" for _, value in sorted(options.items()))]) + ".cubin"
         ready = Path(job["binaries"]) / name if job.get("binaries") else None
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
         cache = Path(job["cache"]) if job.get("cache") else None
-        self.module = GpuModule(source, str(manifest["target"]), defines, cubin, cache)
+        self.module = platform.module(source, target, defines, cubin, cache)
         if job.get("keep"):
             (Path(job["keep"]) / name).write_bytes(self.module.cubin)
         self.kernels = {name: self.module.function(name, 0) for name in manifest["kernels"]}
@@ -114,7 +100,12 @@ class _Test:
                 self.mapped[name] = _Mapped(size)
                 self.pointers[name] = self.mapped[name].map()
             else:
-                self.buffers[name] = self.cupy.zeros(size + ALIGNMENT_BYTES, dtype="uint8")
+                size += ALIGNMENT_BYTES
+                if item.get("fine_grained"):
+                    made = self.cupy.zeros(size, dtype="uint8", fine_grained=True)
+                else:
+                    made = self.cupy.zeros(size, dtype="uint8")
+                self.buffers[name] = made
                 at = self.buffers[name].data.ptr
                 self.pointers[name] = at + -at % ALIGNMENT_BYTES
         for step in manifest["setup"]:

@@ -48,13 +48,16 @@ class LitmusPlan:
     manifest: LitmusManifest
     options: Mapping[str, int]
     instances: int
+    xcds: int = 1
 
     @classmethod
-    def of(cls, manifest: LitmusManifest, options: Mapping[str, int], scale: float) -> LitmusPlan:
-        """`scale`: instances as a multiple of what the manifest suggests."""
+    def of(
+        cls, manifest: LitmusManifest, options: Mapping[str, int], scale: float, xcds: int = 1
+    ) -> LitmusPlan:
+        """`scale`: instances as a multiple of what the manifest suggests; `xcds` of the device."""
         launch = manifest["launch"]
         wanted = max(1, int(int(launch["instances"]) * scale))
-        return cls(manifest, options, min(wanted, int(launch["instances_max"])))
+        return cls(manifest, options, min(wanted, int(launch["instances_max"])), xcds)
 
     def buffer_bytes(self, item: BufferEntry) -> int:
         """The size of a buffer."""
@@ -74,6 +77,7 @@ class LitmusPlan:
             "seed": seed,
             "spread": self.spread_cycles(number),
             "stress rounds": int(launch["stress_rounds"]),
+            "xcds": self.xcds,
             "scratch words": scratch // 4 if self.options["TITAN_STRESS_WARPS"] else 0,
         }
 
@@ -86,14 +90,25 @@ class LitmusPlan:
         """Kernel, CTAs and threads of each launch of a batch, in order."""
         launch, options = self.manifest["launch"], self.options
         copies = options["TITAN_LANES"] * options["TITAN_GROUPS"]
-        ctas = -(-self.instances // copies) * int(launch["ctas_per_instance"])
+        sets = -(-self.instances // copies)
+        ctas = sets * int(launch["ctas_per_instance"])
+        if any(item["role"] == "xcds" for item in self.manifest["parameters"]):
+            ctas = self._rows(sets)
         each = 1 if options["TITAN_TOGETHER"] else int(launch["warps_per_group"])
         warps = options["TITAN_GROUPS"] * each + options["TITAN_STRESS_WARPS"]
         return (
             ("titan_litmus_prepare", others_ctas, OTHERS_THREADS),
-            ("titan_litmus_run", ctas, 32 * warps),
+            ("titan_litmus_run", ctas, int(launch.get("warp_threads", 32)) * warps),
             ("titan_litmus_collect", others_ctas, OTHERS_THREADS),
         )
+
+    def _rows(self, sets: int) -> int:
+        """Work-groups of a launch whose rows have one on each XCD; sets stand side by side."""
+        launch = self.manifest["launch"]
+        taken = int(launch["clusters_per_instance"])
+        here = max(self.xcds, taken)
+        rows = -(-sets // (here // taken)) * (int(launch["ctas_per_instance"]) // taken)
+        return rows * here
 
 
 def map_arguments(step: SetupStep) -> TensorMapArguments:

@@ -82,6 +82,7 @@ class BufferEntry(TypedDict):
     parameter: str
     bytes: int
     bytes_per_instance: int
+    fine_grained: NotRequired[bool]
 
 
 class KernelParameter(TypedDict):
@@ -131,6 +132,8 @@ class LitmusLaunch(TypedDict):
     spread_cycles: NotRequired[int]
     stress_rounds: NotRequired[int]
     ctas_per_instance: NotRequired[int]
+    clusters_per_instance: NotRequired[int]
+    warp_threads: NotRequired[int]
     warps_per_group: NotRequired[int]
 
 
@@ -141,6 +144,7 @@ class LitmusManifest(TypedDict):
     source: str
     language: str
     target: str
+    targets: NotRequired[list[str]]
     outcomes: OutcomesEntry
     condition: ConditionTree
     filter: NotRequired[ConditionTree | None]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
 from titan.device.plan import LaunchPlan, plan
+from titan.device.platforms import platform_of
 from titan.device.records import BeginRecord, CompiledRecord, CupyArray, Job, RunCase, RunRecord
 from titan.device.variants import SAFE, variants
 from titan.foundation.errors import Refusal
@@ -206,8 +207,6 @@ class CompiledPackage:
 
     def module(self, defines: tuple[str, ...] = ()) -> GpuModule:
         """The machine code with these definitions, compiled or as it was kept."""
-        from titan.device.gpu import GpuModule
-
         if defines in self.modules:
             return self.modules[defines]
         name = binary_name(defines)
@@ -215,7 +214,8 @@ class CompiledPackage:
         cubin = ready.read_bytes() if ready is not None and ready.is_file() else None
         target = str(self.manifest["target"])
         with unpacked(self.manifest, self.files) as source:
-            made = GpuModule(source, target, defines, cubin, self.cache)
+            module = platform_of(target).module
+            made: GpuModule = module(source, target, defines, cubin, self.cache)
         if self.keep is not None:
             (self.keep / name).write_bytes(made.cubin)
         self.modules[defines] = made
@@ -227,11 +227,11 @@ class CompiledPackage:
         Where the driver cannot map the file of progress there is none, and `without` says why.
         """
         from titan.device.driver import DeviceError
-        from titan.device.gpu import SharedFile
 
         if self.progress is not None and self.shared is None and hooks.PROGRESS in level.defines:
             try:
-                self.shared = SharedFile(self.progress)
+                platform = platform_of(str(self.manifest["target"]))
+                self.shared = platform.shared_file(self.progress)
             except DeviceError as error:
                 self.progress, self.without = None, str(error)
         reports = self.progress is not None
@@ -267,8 +267,6 @@ def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
     """Machine code for the cache: of packages in variants, with all sets of definitions of their
     levels. Needs no device; says for each how many there are now.
     """
-    from titan.device.gpu import machine_code
-
     for folder, variant in job["tasks"]:
         manifest, files = read(Path(folder), variant)
         names = job.get("policies")
@@ -277,7 +275,8 @@ def compile_ahead(job: Job) -> Iterator[CompiledRecord]:
         sets = dict.fromkeys(level.defines for level in levels)
         with unpacked(manifest, files) as path:
             for defines in sets:
-                machine_code(path, str(manifest["target"]), defines, Path(job["cache"]))
+                target = str(manifest["target"])
+                platform_of(target).machine_code(path, target, defines, Path(job["cache"]))
         yield {"kind": "compiled", "folder": folder, "variant": variant, "count": len(sets)}
 
 
@@ -298,10 +297,11 @@ class OnGpu:
 
         from titan.codegen.tile.dtypes import encode
         from titan.device.driver import STATIC_SHARED
-        from titan.device.gpu import Prepared, facts, library
+        from titan.device.gpu import Prepared
 
-        self.cupy = library()
-        device = facts()
+        platform = platform_of(str(manifest["target"]))
+        self.cupy = platform.library()
+        device = platform.facts()
         self.launch: LaunchPlan = plan(manifest, sizes, int(device["multiprocessors"]))
         shared = self.launch.shared_bytes
         if alone:

@@ -25,6 +25,8 @@ class DeviceFacts(TypedDict, total=False):
     count: int
     names: list[str]
     compute_capability: str
+    architecture: str
+    xcds: int
     multiprocessors: int
     clock_khz: int
     memory_clock_khz: int

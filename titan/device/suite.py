@@ -37,6 +37,7 @@ from titan.device.documents import (
 )
 from titan.device.findings import Keep
 from titan.device.page import page
+from titan.device.platforms import runs_on
 from titan.device.records import DeviceFacts, Job, Record, WatchOptions
 from titan.device.spread import devices, spread
 from titan.device.variants import variants
@@ -90,15 +91,20 @@ def run(
 ) -> Suite:
     """The probes, then four parts, each within its share of the time that is left."""
     budget = _Budget(seconds)
-    packages = sorted(path.parent for path in (folder / "packages").glob("*/manifest.json"))
+    packages = [
+        path.parent
+        for path in sorted((folder / "packages").glob("*/manifest.json"))
+        if runs_on(str(json.loads(path.read_text(encoding="utf-8"))["target"]), facts)
+    ]
+    asked = [] if "architecture" in facts else probes.manifests(folder / "probes")  # of NVIDIA's
     found = list(
         probes.run(
-            probes.manifests(folder / "probes"), lambda answer: report(probes.line(answer)),
+            asked, lambda answer: report(probes.line(answer)),
             seconds=HANG_SECONDS, **options,
         )
     )  # fmt: skip
     chosen = QUICK_LEVELS if seconds <= QUICK_SECONDS else None
-    paths = litmus.manifests(folder / "litmus")
+    paths = litmus.manifests(folder / "litmus", facts)
     cache = folder / "compiled"
     compile_all(paths, packages, chosen, cache, budget.part("compile"), options)
     budget.done("compile")
@@ -261,8 +267,8 @@ class _Parts:
         self, folder: Path, until: float
     ) -> tuple[list[VariantRow], list[cycles.CycleRow], list[FittedMachine]]:
         """Variants side by side, then their cycles and the machine that fits them."""
-        if not (folder / ablations.INDEX).is_file():
-            return [], [], []
+        if "architecture" in self.facts or not (folder / ablations.INDEX).is_file():
+            return [], [], []  # variants are those of NVIDIA kernels
         begin = time.monotonic()
         settings = bench.BenchSettings(until=begin + (until - begin) * (1.0 - FIT_SHARE))
         rows = []
