@@ -8,6 +8,15 @@
 #define __HIP_PLATFORM_AMD__ 1
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
+// The numbers of titan/device/hip_driver.py and of `gpu`, whose attributes HIP shares.
+static_assert(hipDeviceAttributeClockRate == 5 && hipDeviceAttributeL2CacheSize == 19, "");
+static_assert(hipDeviceAttributeMaxThreadsPerMultiProcessor == 57, "");
+static_assert(hipDeviceAttributeMemoryClockRate == 60, "");
+static_assert(hipDeviceAttributeMultiprocessorCount == 63, "");
+static_assert(hipDeviceAttributeMaxSharedMemoryPerBlock == 74, "");
+static_assert(hipDeviceMallocFinegrained == 1 && hipHostRegisterMapped == 2, "");
+static_assert(HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES == 1 && HIP_FUNC_ATTRIBUTE_NUM_REGS == 4, "");
+static_assert(HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES == 3, "");
 #else
 #include <stddef.h>
 extern "C" {

@@ -19,8 +19,8 @@ AVAILABLE = shutil.which("g++") is not None
 
 def include() -> list[str]:
     """Options that find the headers of HIP."""
-    rocm = os.environ.get("ROCM_PATH", "/opt/rocm")
-    return [f"-I{rocm}/include"] if (Path(rocm) / "include" / "hip").is_dir() else []
+    rocm = os.environ.get("ROCM_PATH")
+    return [f"-I{rocm}/include"] if rocm else []
 
 
 def build(folder: Path) -> Path:

@@ -81,6 +81,6 @@ def test_the_plan_of_a_batch():
     assert plan.launches()[1] == ("titan_litmus_run", 16, 32 * 7)
     assert plan.values(5, 3) == {
         "instances": 64, "patience": 9, "seed": 5, "spread": 32, "stress rounds": 3,
-        "scratch words": 26,
+        "xcds": 1, "scratch words": 26,
     }  # fmt: skip
     assert plan.spread_cycles(4) == 0

@@ -21,6 +21,7 @@ ATTRIBUTES = {
     "multiprocessors": 63, "shared_bytes_per_block": 74,
 }  # fmt: skip
 PROPERTIES_BYTES = 1 << 14  # more than any version of hipDeviceProp_t has
+PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")  # the newer structure first
 _Text, _Sizes, _Addresses = ctypes.c_char_p, ctypes.POINTER(Size), ctypes.POINTER(Address)
 _Handle = ctypes.POINTER(PointerType)
 
@@ -43,7 +44,6 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "hipGetDeviceCount": (ctypes.POINTER(Int),),
     "hipDriverGetVersion": (ctypes.POINTER(Int),),
     "hipRuntimeGetVersion": (ctypes.POINTER(Int),),
-    "hipGetDeviceProperties": (PointerType, Int),
     "hipDeviceGetAttribute": (ctypes.POINTER(Int), Int, Int),
     "hipDeviceTotalMem": (_Sizes, Int),
     "hipDeviceSynchronize": (),
@@ -116,6 +116,22 @@ def runtime() -> ctypes.CDLL:
 def compiler() -> ctypes.CDLL:
     """hipRTC, which some versions keep in the runtime library. Raises NoDevice."""
     return _opened(COMPILER_NAMES + RUNTIME_NAMES, COMPILER_FUNCTIONS)
+
+
+def fill_properties(data: ctypes.Array[ctypes.c_char], number: int) -> None:
+    """Write hipDeviceProp_t of a device, in the version that the library has. Raises DeviceError.
+
+    Every version begins with the name of the device, 256 characters.
+    """
+    for name in PROPERTIES:
+        function = getattr(runtime(), name, None)
+        if function is None:
+            continue
+        function.argtypes, function.restype = [PointerType, Int], Int
+        if code := function(ctypes.addressof(data), number):
+            raise DeviceError(f"{name}: error {code}")
+        return
+    raise NoDevice(f"the HIP runtime has no {PROPERTIES[-1]}")
 
 
 def call(name: str, *arguments: object, what: str = "") -> None:

@@ -80,7 +80,7 @@ def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
     With the text of the kernel: without what would change nothing in it. Kernels for AMD devices
     run as they are: their header has no hooks.
     """
-    if str(manifest["target"]).startswith("gfx"):
+    if str(manifest.get("target", "")).startswith("gfx"):
         return [Level("quiet")]
     everything = (DISTURB, DELAY, MEASURE, PROGRESS)
     found = [

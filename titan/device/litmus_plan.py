@@ -92,7 +92,7 @@ class LitmusPlan:
         copies = options["TITAN_LANES"] * options["TITAN_GROUPS"]
         sets = -(-self.instances // copies)
         ctas = sets * int(launch["ctas_per_instance"])
-        if any(item["role"] == "xcds" for item in self.manifest["parameters"]):
+        if any(item["role"] == "xcds" for item in self.manifest.get("parameters", ())):
             ctas = self._rows(sets)
         each = 1 if options["TITAN_TOGETHER"] else int(launch["warps_per_group"])
         warps = options["TITAN_GROUPS"] * each + options["TITAN_STRESS_WARPS"]

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 from titan.device import gpu
 from titan.device.driver import DeviceError, NoDevice
 from titan.device.gpu import CType, GpuFunction, GpuModule, OtherDevice, cached_code
-from titan.device.hip_driver import ATTRIBUTES, FINE_GRAINED, PROPERTIES_BYTES, call, compiler
+from titan.device.hip_driver import (
+    ATTRIBUTES,
+    FINE_GRAINED,
+    PROPERTIES_BYTES,
+    call,
+    compiler,
+    fill_properties,
+)
 from titan.device.records import DeviceFacts
 
 if TYPE_CHECKING:
@@ -172,7 +179,7 @@ def library() -> HipLibrary:
 def properties(number: int = 0) -> tuple[str, str]:
     """Name and architecture of a device; the architecture is the one word `gfx...` among them."""
     data = ctypes.create_string_buffer(PROPERTIES_BYTES)
-    call("hipGetDeviceProperties", ctypes.addressof(data), number)
+    fill_properties(data, number)
     name = data.raw.partition(b"\0")[0].decode(errors="replace")
     found = _ARCHITECTURE.search(data.raw, 256)
     return name, found.group().decode() if found else ""
