@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -220,3 +222,47 @@ def test_a_folder_of_ptx_has_no_single_certificate(tmp_path, capsys):
         (tmp_path / f"{name}.ptx").write_text(".version 8.0\n", encoding="utf-8")
     assert run(["verify", str(tmp_path), "--certificate", "x"]) == 2
     assert "one file of PTX" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------- what is made to take for ever
+
+
+def of_program(text: str) -> str:
+    """A certificate of the program of this text, without a step, every digest made to fit."""
+    body = f"titan-run-certificate 1\nprogram {digest_of(text)} {text}\n"
+    return f"{body}end {digest_of(body)}\n"
+
+
+def grown(kind: str) -> str:
+    """The program of a ring with an enormous number in all that it declares of this kind."""
+    tree = json.loads(write_run(program_of("ring")).split("\n")[1].split(" ", 2)[2])
+
+    def grow(part: list[object]) -> int:
+        found = 0
+        for place, item in enumerate(part):
+            if part[0] == kind and type(item) is int and item > 0:
+                part[place], found = 10**12, found + 1
+            elif isinstance(item, list):
+                found += grow(item)
+        return found
+
+    assert grow(tree)
+    return json.dumps(tree, separators=(",", ":"))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(lambda: of_program(grown("Buffer")), id="enormous buffers"),
+        pytest.param(lambda: of_program(grown("Barrier")), id="enormous barriers"),
+        pytest.param(lambda: of_program(grown("Role")), id="enormous roles"),
+        pytest.param(lambda: of_program("[" * 50_000 + "]" * 50_000), id="a deep program"),
+        pytest.param(lambda: "[" * 200_000, id="brackets"),
+        pytest.param(lambda: "\n" * 1_000_000, id="a million lines"),
+        pytest.param(lambda: "", id="nothing"),
+    ],
+)
+def test_nothing_makes_the_checker_of_runs_hang(text: Callable[[], str]) -> None:
+    with pytest.raises(RunRefusedError):
+        check_run(text())

@@ -24,7 +24,7 @@ from titan.sync.open_numbers import (
     parts_of,
     replaced,
 )
-from titan.sync.parts import effects_of
+from titan.sync.parts import effects_of, state_parts
 from titan.sync.state import BarrierStatus, Flight, QueueState, State, flying
 
 STARTS_MAX = 1000
@@ -60,7 +60,7 @@ class System:
             raise NotCoveredError("a size has the name of an unknown")
         if not counts_off(program):
             raise NotCoveredError("a loop does not count off its passes")
-        if _parts(program) > PARTS_MAX:
+        if state_parts(program) > PARTS_MAX:
             raise NotCoveredError(f"the program has more than {PARTS_MAX:,} parts")
         self.machine = Interpreter(program, {**known, **{p.name: p.minimum for p in self.open}})
         self.asynchronous = _storages(program, ir.Proxy.ASYNC)
@@ -152,14 +152,6 @@ class System:
         )
         state = state._replace(cells=tuple(cells), queues=queues, issued=tuple(count))
         return Configuration(state._replace(free_flights=numbered(state.free_flights)), found.sizes)
-
-
-def _parts(program: ir.SyncProgram) -> int:
-    """How many numbers a state of the program has, to an order of magnitude."""
-    units = sum(abs(b.stages * b.parts * b.units) for b in program.buffers)
-    stages = sum(abs(b.stages) for b in program.barriers)
-    stages += sum(abs(b.stages) for b in program.named_barriers)
-    return units + stages + sum(abs(r.agents) for r in program.roles) * (1 + len(program.queues))
 
 
 def _storages(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:

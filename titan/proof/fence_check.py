@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 
 from titan.foundation.errors import Refusal
 from titan.proof.check import RefusedError, sealed
+from titan.proof.configuration import PARTS_MAX
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind, Step
 from titan.sync.interpreter import Interpreter
 from titan.sync.open_numbers import NotCoveredError
+from titan.sync.parts import state_parts
 from titan.sync.text import digest_of, program_of, text_of
 
 FENCE_HEAD = "titan-fence-certificate 1"
@@ -104,6 +106,8 @@ def check_fences(text: str) -> CoveredFences:
         if len(lines) < 4 or lines[0] != FENCE_HEAD or text != sealed("\n".join(lines[:-2]) + "\n"):
             raise NotCoveredError("not the certificate of fences, or not the text that was written")
         program = program_of(lines[1].split(" ", 2)[2])
+        if state_parts(program) > PARTS_MAX:
+            raise NotCoveredError(f"the program has more than {PARTS_MAX:,} parts")
         fences, steps = len(fences_of(program)), 0
         if not text.startswith(fence_head(program)) or len(lines) - 4 != fences:
             raise NotCoveredError("the first lines are others, or not every fence has one line")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from titan.foundation.errors import UserError
+from titan.foundation.errors import Refusal, UserError
 from titan.proof.run_barriers import BarrierOrder, NamedOrder
 from titan.proof.run_memory import MemoryOrder
 from titan.proof.run_order import Clock, Entries, Mark, Moment, Work, joined, with_mark
@@ -26,11 +26,12 @@ from titan.sync.expression import evaluate
 from titan.sync.fault import LETTERS, Actor, Step
 from titan.sync.interpreter import Interpreter
 from titan.sync.open_numbers import NotCoveredError
-from titan.sync.parts import barriers_of, completions_of, effects_of, queue_of
+from titan.sync.parts import barriers_of, completions_of, effects_of, queue_of, state_parts
 from titan.sync.state import Key, State, key_of
 from titan.sync.text import digest_of, program_of, text_of
 
 RUN_HEAD = "titan-run-certificate 1"
+PARTS_MAX = 1_000_000
 NEVER: Mark = (0, 1 << 60)  # a mark that nobody reaches
 _ACTORS = {letter: actor for actor, letter in LETTERS.items()}
 
@@ -69,6 +70,8 @@ class RunProof:
     def __init__(self, program: ir.SyncProgram) -> None:
         if (reason := unsupported(program)) is not None:
             raise NotCoveredError(reason)
+        if state_parts(program) > PARTS_MAX:
+            raise NotCoveredError(f"the program has more than {PARTS_MAX:,} parts")
         self.program = program
         self.machine = Interpreter(program, {})
         self.state: State = self.machine.initial()
@@ -387,9 +390,9 @@ def check_run(text: str) -> CoveredRun:
             if line != derived:
                 raise NotCoveredError(f"what is derived is another line: {derived}")
         proof.finish()
-    except NotCoveredError as reason:
+    except Refusal as reason:
         raise RunRefusedError(number, str(reason)) from None
-    except (ValueError, KeyError, TypeError, ZeroDivisionError, IndexError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         raise RunRefusedError(number, f"not a line of a certificate ({error})") from None
     digest = digest_of(text_of(program))
     return CoveredRun(program, digest, len(lines) - 4, proof.barrier_operations)

@@ -181,3 +181,11 @@ def peer_commits(program: ir.SyncProgram) -> dict[str, tuple[ir.Role, ir.QueueAr
                 if homes.get(name, role.cta) != role.cta:
                     found.setdefault(name, (role, operation))
     return found
+
+
+def state_parts(program: ir.SyncProgram) -> int:
+    """How many numbers a state of the program has, to an order of magnitude."""
+    units = sum(abs(b.stages * b.parts * b.units) for b in program.buffers)
+    stages = sum(abs(b.stages) for b in program.barriers)
+    stages += sum(abs(b.stages) for b in program.named_barriers)
+    return units + stages + sum(abs(r.agents) for r in program.roles) * (1 + len(program.queues))
