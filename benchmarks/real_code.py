@@ -79,7 +79,7 @@ FATES = {
     "not executed": "not executed",
     "not shown": "",
 }
-STATES_MAX = 200_000  # of the search for every number of trips
+STATES_MAX = 2_000_000  # of the search for every number of trips
 BECAUSE_MAX = 120  # letters of a reason in the table
 
 
