@@ -110,6 +110,16 @@ def _diagnose(
             aligned = fault is ev.MemoryFaultKind.MISALIGNED and alignment
             more = f" to {alignment} bytes" if aligned else ""
             return diagnostic(code, f"{_where(footprint)} {text}{more}", span, who)
+        case ev.LaneClash(footprint=footprint, mode=mode, other=other):
+            if policies.lanes == "ordered":
+                return None
+            verb = "reads" if mode is ev.Mode.READ else "writes"
+            headline = (
+                f"a lane {verb} {_where(footprint)} that another lane of its warp has accessed, "
+                "and no bar.warp.sync orders them"
+            )
+            others = (Annotation(places.span(other), "the other lane's access"),)
+            return diagnostic("TTN201", headline, span, who, others=others)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
             headline = f"{columns} columns of tensor memory at {column} were not allocated so"
             return diagnostic("TTN218", headline, span, who)

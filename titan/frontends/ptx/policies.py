@@ -23,6 +23,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "unused_reads": ("allow", "refuse"),
     "copy_fence": ("required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
+    "lanes": ("refuse", "ordered"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -48,6 +49,8 @@ class CodePolicies:
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
     a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
+    `lanes`: plain accesses of the lanes of a warp to the same bytes need bar.warp.sync or another
+    barrier between them ("refuse"), or are ordered as the lanes run in step ("ordered").
     """
 
     fence_rule: FenceRule = "writer"
@@ -66,6 +69,7 @@ class CodePolicies:
     unused_reads: str = "allow"
     copy_fence: str = "required"
     wgmma_wait: str = "warpgroup"
+    lanes: str = "refuse"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

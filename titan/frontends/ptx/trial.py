@@ -21,6 +21,7 @@ from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.warpgroup_waits import groups_left
@@ -168,7 +169,9 @@ def judge_recording(
     `faults`: what the machine saw go wrong, where it is another than that of PTX.
     """
     judged = _Judged()
-    judged.diagnostics += breaches(run, places, policies) if faults is None else faults
+    if faults is None:
+        faults = breaches(run, places, policies) + written_read_only(run, places)
+    judged.diagnostics += faults
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
     happened = refuted = bool(judged.diagnostics)

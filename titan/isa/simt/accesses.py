@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
+from titan.isa.simt.lane_order import order_lanes
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
@@ -219,6 +220,7 @@ def anywhere(
             machine.footprint(MemorySpace.SHARED, cta.number, ((0, cta.shared.size),))
         )
     for footprint in footprints:
+        _meet(fragment, form)
         machine.record(ev.AccessEvent, fragment, mask, footprint, form.mode, form.semantics,
                        form.scope, False, False, form.returns)  # fmt: skip
     if form.mode is ev.Mode.READ:
@@ -259,12 +261,19 @@ def record(
         _event(machine, fragment, lanes, footprint, form, known, writes and size < writers * count)
 
 
+def _meet(fragment: Fragment, form: AccessForm) -> None:
+    """An access with acquire or release may order what the lanes did."""
+    if ev.AccessSemantics.ACQUIRE <= form.semantics <= ev.AccessSemantics.SEQUENTIAL:
+        fragment.warp.uses.clear()
+
+
 def _event(
     machine: SimtMachine, fragment: Fragment, lanes: int, footprint: Footprint, form: AccessForm,
     known: bool, collides: bool,
 ) -> None:  # fmt: skip
     if known:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
+    _meet(fragment, form)
     machine.record(ev.AccessEvent, fragment, lanes, footprint, form.mode, form.semantics,
                    form.scope, known, collides, form.returns)  # fmt: skip
 
@@ -320,6 +329,8 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     else shared
                 )
     record(machine, fragment, located, count, form, known=known)
+    if semantics == ev.AccessSemantics.WEAK:
+        order_lanes(machine, fragment, located, count, ev.Mode.READ)
     if machine.options.uninitialised:
         uninitialised(machine, fragment, located, count)
     for register, value in zip(step.out, results, strict=True):
@@ -360,6 +371,8 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         return False
     record(machine, fragment, located, count, form)
     _note_value(machine, warp, located, values, size)
+    if semantics == ev.AccessSemantics.WEAK:
+        order_lanes(machine, fragment, located, count, ev.Mode.WRITE)
     for lanes, where in located:
         writers = lanes_of(lanes)
         private = where[0] == MemorySpace.LOCAL

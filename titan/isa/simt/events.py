@@ -545,6 +545,19 @@ class MemoryFault(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LaneClash(Event):
+    """Lanes of one warp access common bytes and have not met in between; one event an instruction.
+
+    `footprint`: what the lanes of the event read or write (`mode`); `other`: the instruction of the
+    earlier access by other lanes. Of plain ld and st alone (lane_order.py).
+    """
+
+    footprint: Footprint
+    mode: Mode
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exit(Event):
     """The lanes ended. `in_flight`: operations that they issued and no lane had seen complete.
 

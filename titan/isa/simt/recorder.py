@@ -17,6 +17,7 @@ from titan.isa.simt.state import Blocked, Cluster, Cta, Fragment, InFlight, Warp
 from titan.isa.simt.tensor_maps import TensorAccess
 from titan.isa.simt.values import UNKNOWN, Opaque, Value, lane, lanes_of, uniform
 
+LANES_MEET = (ev.RendezvousEvent, ev.WaitEvent, ev.FenceEvent)  # see lane_order.py
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 
 
@@ -62,6 +63,7 @@ class Recorder:
         self.map_offset = -1
         self.atomics: set[int] = set()
         self.assumed: set[tuple[str, int]] = set()
+        self.clashed: set[int] = set()  # instructions
         self.bounds: tuple[tuple[int, int], ...] | None = None
         self._fill_memory()
 
@@ -136,6 +138,8 @@ class Recorder:
             self.progress = self.count
         if kind is not ev.Poll:
             fragment.polled = None
+        if kind in LANES_MEET:
+            warp.uses.clear()
         self.events.append(
             kind(
                 len(self.events),

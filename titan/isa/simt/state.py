@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from titan.isa.simt.events import (
     BarrierAddress,
+    Mode,
     RecordedCompletion,
     RecordedOperation,
     RecordedQueue,
@@ -106,6 +107,30 @@ class CopyGroups:
     commits: int = 0
 
 
+@dataclass(slots=True)
+class LaneUse:
+    """Which lanes have read and written a byte, and where, since the lanes of the warp met."""
+
+    reads: int = 0
+    writes: int = 0
+    reader: int = 0
+    writer: int = 0
+
+    def clash(self, lanes: int, mode: Mode) -> int | None:
+        """The instruction of an access by other lanes that this one is not ordered with."""
+        if mode is Mode.READ:
+            return self.writer if self.writes and lanes & ~self.writes else None
+        written = self.writes and self.writes != lanes
+        return self.writer if written else self.reader if self.reads & ~lanes else None
+
+    def add(self, lanes: int, mode: Mode, instruction: int) -> None:
+        """Note the access."""
+        if mode is Mode.READ:
+            self.reads, self.reader = self.reads | lanes, instruction
+        else:
+            self.writes, self.writer = self.writes | lanes, instruction
+
+
 @dataclass(eq=False, slots=True)
 class Warp:
     """The state of a warp: `live` lanes, `registers` by number, `fragments` that run apart."""
@@ -124,6 +149,7 @@ class Warp:
     meetings: dict[int, int] = field(default_factory=dict)  # member mask -> generation
     issued: list[InFlight] = field(default_factory=list)
     arrivals: dict[int, int] = field(default_factory=dict)  # lane -> phase of the cluster barrier
+    uses: dict[tuple[int, int], LaneUse] = field(default_factory=dict)  # since its lanes met
 
     def queue(self, queue: RecordedQueue, lane: int) -> CopyGroups:
         """The groups of a lane (of the warp: lane -1)."""

@@ -14,7 +14,6 @@ static void steered(Machine *machine, Fragment *fragment, int marks, int use, ui
         push(&machine->atomics, fragment->pc);
     }
 }
-typedef struct { uint32_t lanes; Spot spot; } Located;
 
 /* Lanes by their address; bad ones are recorded and left out. -1: an address is opaque. */
 static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, int64_t offset,
@@ -68,6 +67,7 @@ static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, 
         push(&machine->steering, fragment->pc);
         push(&machine->steering, footprint);
     }
+    if (semantics >= ACQUIRE && semantics <= SEQUENTIAL) lanes_meet(fragment);
     int64_t at = open_record(machine, EV_ACCESS, fragment, lanes);
     word fields[] = {footprint, mode, semantics, scope, known, collides, returns,
                      machine->written_count};
@@ -207,6 +207,7 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
     }
     record_located(machine, fragment, located, total, count, READ, FLAG(s, 2), FLAG(s, 3), known,
                    0);
+    if (FLAG(s, 2) == WEAK) order_lanes(machine, fragment, located, total, count, READ);
     if (machine->launch->uninitialised)
         for (int n = 0; n < total; n++)
             if (located[n].spot.cta &&
@@ -263,6 +264,7 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
     note_value(machine, warp, s, located, total, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
     machine->written_count = 0;
+    if (FLAG(s, 2) == WEAK) order_lanes(machine, fragment, located, total, count, WRITE);
     for (int n = 0; n < total; n++)
         for (int i = 0; i < values; i++) {
             const Value *value = &warp->registers[ARG(s, i + 1)];

@@ -58,6 +58,7 @@ typedef struct { word *data; int64_t count, room; } Words;
 enum { KIND_PREDICATE, KIND_BITS, KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_BFLOAT };
 enum { GENERIC, SHARED, GLOBAL, LOCAL, CONSTANT, PARAMETER, TENSOR };
 enum { READ, WRITE, ATOMIC_MODE };
+enum { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, SEQUENTIAL, VOLATILE };
 enum { UNWRITTEN, OPAQUE_BYTE, KNOWN, LIVE_BARRIER };
 enum { BULK, COPY_QUEUE, WGMMA_QUEUE, TENSOR_LOAD_QUEUE, TENSOR_STORE_QUEUE, TENSOR_CORE, QUEUES };
 enum { MARK_POLL = 1, MARK_ATOMIC = 2 };
@@ -95,7 +96,8 @@ enum {
     EV_ARRIVE, EV_EXPECT_BYTES, EV_COPY_ARRIVE, EV_WAIT, EV_POLL_STEERED, EV_BARRIER_MISUSE,
     EV_COMMIT, EV_QUEUE_WAIT, EV_TENSOR_COMMIT, EV_RENDEZVOUS, EV_FENCE, EV_TENSOR_ALLOCATE,
     EV_TENSOR_DEALLOCATE, EV_TENSOR_RELINQUISH, EV_REGISTER_COUNT, EV_GRID_CONTROL, EV_ELECT,
-    EV_REGISTER_BREACH, EV_MEMORY_FAULT, EV_EXIT, EV_ASSUMPTION, EV_SKIPPED, EV_POLL
+    EV_REGISTER_BREACH, EV_MEMORY_FAULT, EV_EXIT, EV_ASSUMPTION, EV_SKIPPED, EV_POLL,
+    EV_LANE_CLASH
 };
 enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
@@ -137,6 +139,7 @@ typedef struct { uint64_t v[32]; uint32_t opaque; int32_t uniform; } Value;
 
 typedef struct Join Join;
 typedef struct Warp Warp;
+typedef struct LaneUses LaneUses;
 typedef struct Cta Cta;
 typedef struct Cluster Cluster;
 
@@ -184,6 +187,7 @@ struct Warp {
     Join **joins; int32_t join_count, join_room;
     Groups *groups[QUEUES][33];
     Words meetings, issued;
+    LaneUses *uses;
     int64_t arrivals[32];
 };
 
@@ -225,7 +229,7 @@ typedef struct {
     int maybe;
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
-    uint8_t *assumed, *atomic_sites;
+    uint8_t *assumed, *atomic_sites, *clashed;
     Fragment **graves; int64_t grave_count, grave_room;
     Join **all_joins; int64_t all_join_count, all_join_room;
     Runs scratch;

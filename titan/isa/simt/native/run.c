@@ -202,6 +202,7 @@ Machine *titan_simt_new(const titan_code *code, const titan_launch *launch)
     machine->by_number = zeroed((size_t)ctas, sizeof(Cta *));
     machine->assumed = zeroed((size_t)code->step_count, 1);
     machine->atomic_sites = zeroed((size_t)code->step_count, 1);
+    machine->clashed = zeroed((size_t)code->step_count, 1);
     return machine;
 }
 void titan_simt_store(Machine *machine, int64_t at, const uint8_t *data, int64_t count)
@@ -329,6 +330,7 @@ void titan_simt_free(Machine *machine)
     free(machine->by_number);
     free(machine->assumed);
     free(machine->atomic_sites);
+    free(machine->clashed);
     free(machine->scratch.data);
     free(machine);
 }

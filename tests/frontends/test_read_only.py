@@ -1,0 +1,56 @@
+"""Loads of read-only data beside what the kernel writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.verify_code import CodeOptions, verify_code
+
+KERNEL = """.version 8.7
+.target sm_90a
+.address_size 64
+.entry k(.param .u64 p, .param .u64 q) {{
+.reg .b32 %r<16>;
+.reg .b64 %d<16>;
+ld.param.u64 %d0, [p];
+ld.param.u64 %d1, [q];
+mov.u32 %r1, %tid.x;
+xor.b32 %r2, %r1, 1;
+mad.wide.u32 %d2, %r1, 4, %d0;
+mad.wide.u32 %d3, %r2, 4, %d0;
+mad.wide.u32 %d4, %r1, 4, %d1;
+{body}
+ret;
+}}
+"""
+CASES = {
+    "written by another thread": (
+        "st.global.u32 [%d2], %r1; bar.sync 0; ld.global.nc.u32 %r3, [%d3];", Verdict.REFUTED),
+    "written afterwards": (
+        "ld.global.nc.u32 %r3, [%d3]; bar.sync 0; st.global.u32 [%d2], %r1;", Verdict.REFUTED),
+    "read coherently": (
+        "st.global.u32 [%d2], %r1; bar.sync 0; ld.global.u32 %r3, [%d3];", Verdict.VERIFIED),
+    "another array": (
+        "st.global.u32 [%d4], %r1; bar.sync 0; ld.global.nc.u32 %r3, [%d3];", Verdict.VERIFIED),
+    "at an address that is read": (
+        "ld.global.u32 %r4, [%d4]; mad.wide.u32 %d5, %r4, 4, %d0;"
+        "ld.global.nc.u32 %r3, [%d5]; st.global.u32 [%d4], %r3;", Verdict.VERIFIED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_read_as_read_only_data_is_not_written(name: str) -> None:
+    body, verdict = CASES[name]
+    text = "{grid: 1, block: 64, parameters: [pointer, pointer]}"
+    launch, errors = read_launch_text(text, "k.yaml")
+    assert errors == []
+    source = Source("k.ptx", KERNEL.format(body=body))
+    (finding,) = verify_code(source, launch, CodeOptions(), [], 0.0)
+    if name == "at an address that is read":
+        assert finding.verdict is not Verdict.REFUTED, "which bytes are read is not known"
+        return
+    assert finding.verdict is verdict
+    assert all("ld.global.nc" in item.headline for item in finding.diagnostics)

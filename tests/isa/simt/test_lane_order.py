@@ -1,0 +1,153 @@
+"""Lanes of one warp that access common bytes: both machines, and a list of all accesses."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.isa.simt.running import launch_of, module_of, of, ran
+from tests.sampling import part
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.verify_code import CodeOptions, verify_code
+from titan.isa.simt import events as ev
+
+SHARED = ".shared .align 16 .b8 s[4096];"
+PLACES = """
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, s;
+mad.lo.u32 %r3, %r1, 4, %r2;        // the lane's own word
+xor.b32 %r4, %r1, 1;
+mad.lo.u32 %r5, %r4, 4, %r2;        // its neighbour's
+setp.eq.u32 %p1, %r1, 0;
+"""
+CLASHES = {  # the body, and how many instructions clash
+    "a neighbour's word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r5];", 1),
+    "its own word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r3];", 0),
+    "synchronised": ("st.shared.u32 [%r3], %r1; bar.warp.sync -1; ld.shared.u32 %r0, [%r5];", 0),
+    "a barrier of the CTA": (
+        "st.shared.u32 [%r3], %r1; bar.sync 0; ld.shared.u32 %r0, [%r5];", 0),
+    "a shuffle is no barrier": (
+        "st.shared.u32 [%r3], %r1; shfl.sync.idx.b32 %r6, %r1, 0, 31, -1;"
+        "ld.shared.u32 %r0, [%r5];", 1),
+    "one lane for all": ("@%p1 st.shared.u32 [%r2], 7; ld.shared.u32 %r0, [%r2];", 1),
+    "one lane for all, synchronised": (
+        "@%p1 st.shared.u32 [%r2], 7; bar.warp.sync -1; ld.shared.u32 %r0, [%r2];", 0),
+    "all lanes write what all read": ("st.shared.u32 [%r2], 7; ld.shared.u32 %r0, [%r2];", 0),
+    "read, then overwritten": ("ld.shared.u32 %r0, [%r5]; st.shared.u32 [%r3], %r1;", 1),
+    "written by one, then by another": (
+        "st.shared.u32 [%r3], %r1; st.shared.u32 [%r5], %r1;", 1),
+    "halves of one word": (
+        "mad.lo.u32 %r7, %r1, 2, %r2; st.shared.u16 [%r7], 1; ld.shared.u16 %h0, [%r7];", 0),
+    "a half in a neighbour's word": (
+        "mad.lo.u32 %r7, %r1, 2, %r2; st.shared.u16 [%r7], 1; ld.shared.u32 %r0, [%r3];", 1),
+    "volatile": (
+        "st.volatile.shared.u32 [%r3], %r1; ld.volatile.shared.u32 %r0, [%r5];", 0),
+    "only read": ("ld.shared.u32 %r0, [%r3]; ld.shared.u32 %r6, [%r5];", 0),
+}  # fmt: skip
+
+
+def clashes(body: str) -> list[ev.LaneClash]:
+    module = module_of(PLACES + body + "ret;", before=SHARED)
+    found = of(ran(module, launch_of()), ev.LaneClash)
+    return [event for event in found if isinstance(event, ev.LaneClash)]
+
+
+@pytest.mark.parametrize("name", CLASHES)
+def test_a_clash_of_lanes_is_recorded_once_an_instruction(name: str) -> None:
+    body, count = CLASHES[name]
+    assert len(clashes(body)) == count
+
+
+def test_the_event_names_both_accesses() -> None:
+    (found,) = clashes("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r5];")
+    assert found.mode is ev.Mode.READ and found.other == found.instruction - 1
+    assert found.footprint.bounds[1] - found.footprint.bounds[0] == 4 and found.lanes == 1
+
+
+def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
+    """Which steps clash, from the list of all accesses since the lanes met: the second opinion."""
+    since: list[tuple[int, str, int]] = []  # lane, "ld" or "st", byte
+    found: set[int] = set()
+    for place, (kind, factor, offset, size) in enumerate(steps):
+        if kind == "sync":
+            since = []
+            continue
+        mine = [(lane, (lane * factor + offset) % 64 * size) for lane in range(32)]
+        pairs = [(lane, byte) for lane, at in mine for byte in range(at, at + size)]
+        together: dict[int, set[int]] = {}
+        for lane, byte in pairs:  # lanes of one address are one access
+            together.setdefault(byte, set()).add(lane)
+        for byte, lanes in together.items():
+            writers = {lane for lane, what, other in since if other == byte and what == "st"}
+            readers = {lane for lane, what, other in since if other == byte and what == "ld"}
+            if kind == "ld" and writers and lanes - writers:
+                found.add(place)
+            if kind == "st" and ((writers and writers != lanes) or readers - lanes):
+                found.add(place)
+        since += [(lane, kind, byte) for lane, byte in pairs]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(part(60)))
+def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
+    random = Random(seed)
+    steps = []
+    body = ""
+    marks = []
+    for _ in range(12):
+        kind = random.choice(("ld", "st", "ld", "st", "sync"))
+        factor, offset = random.choice((0, 1, 1, 2, 3)), random.randrange(64)
+        size = random.choice((1, 2, 4))
+        steps.append((kind, factor, offset, size))
+        if kind == "sync":
+            body += "bar.warp.sync -1;\n"
+            marks.append(1)
+            continue
+        body += (
+            f"mad.lo.u32 %r8, %r1, {factor}, {offset}; and.b32 %r8, %r8, 63;"
+            f"mad.lo.u32 %r8, %r8, {size}, %r2;\n"
+        )
+        access = f"{kind}.shared.u{8 * size}"
+        body += f"{access} %r9, [%r8];\n" if kind == "ld" else f"{access} [%r8], %r1;\n"
+        marks.append(4)
+    body = body.replace("u8 %r9", "u8 %h1").replace("u16 %r9", "u16 %h1")
+    body = body.replace("u8 [%r8], %r1", "u8 [%r8], %h2").replace(
+        "u16 [%r8], %r1", "u16 [%r8], %h2"
+    )
+    found = {event.instruction for event in clashes(body)}
+    first = 6  # instructions of PLACES
+    at, places = first, []
+    for count in marks:
+        at += count
+        places.append(at - 1)
+    assert found == {places[step] for step in expected(steps)}
+
+
+KERNEL = """.version 8.7
+.target sm_90a
+.address_size 64
+.entry k() {
+.reg .b32 %r<16>;
+.reg .b16 %h<8>;
+.reg .pred %p<4>;
+.shared .align 16 .b8 s[4096];
+"""
+
+
+@pytest.mark.parametrize("policy", ["refuse", "ordered"])
+def test_a_missing_warp_barrier_is_refuted(policy: str) -> None:
+    text = KERNEL + PLACES + CLASHES["a neighbour's word"][0] + "\nret;\n}\n"
+    launch, errors = read_launch_text("{grid: 1, block: 32, parameters: []}", "k.yaml")
+    assert errors == []
+    options = CodeOptions(policies=CodePolicies(lanes=policy))
+    (finding,) = verify_code(Source("k.ptx", text), launch, options, [], 0.0)
+    if policy == "ordered":
+        assert finding.verdict is Verdict.VERIFIED
+        return
+    assert finding.verdict is Verdict.REFUTED
+    assert [item.code for item in finding.diagnostics] == ["TTN201"]
+    assert "no bar.warp.sync orders them" in finding.diagnostics[0].headline

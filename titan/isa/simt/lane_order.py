@@ -1,0 +1,48 @@
+"""Whether lanes of one warp access the same bytes without having met in between.
+
+Lanes that run the same instruction are not ordered by that: a lane may be ahead of its neighbours
+from the next instruction on (PTX, independent thread scheduling), so what one lane writes with a
+plain st and another reads or writes needs bar.warp.sync, or another barrier, between the two.
+
+What is noted of each byte of shared and global memory: the lanes that read and wrote it with plain
+ld and st since the lanes of the warp last met. They meet at every barrier, at a wait that passes,
+at a fence and at an access with acquire or release, whichever lanes take part: a race is missed
+where fewer lanes than the warp has meet, never invented. Lanes that all wrote a byte may read it.
+ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import NO_CTA, MemorySpace
+from titan.isa.simt.state import LaneUse
+
+if TYPE_CHECKING:
+    from titan.isa.simt.accesses import Located
+    from titan.isa.simt.machine import SimtMachine
+    from titan.isa.simt.state import Fragment
+
+
+def order_lanes(
+    machine: SimtMachine, fragment: Fragment, located: Located, count: int, mode: ev.Mode
+) -> None:
+    """Note a plain read or write of `count` bytes at each place by its lanes; record the first
+    clash of the instruction with what other lanes did since the lanes met."""
+    clash: tuple[int, MemorySpace, int, int, int] | None = None
+    for lanes, (space, cta, at) in located:
+        if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):
+            continue
+        number = NO_CTA if cta is None else cta.number
+        for byte in range(at, at + count):
+            use = fragment.warp.uses.setdefault((number, byte), LaneUse())
+            other = use.clash(lanes, mode)
+            if clash is None and other is not None:
+                clash = lanes, MemorySpace(space), number, at, other
+            use.add(lanes, mode, fragment.pc)
+    if clash is not None and fragment.pc not in machine.clashed:
+        machine.clashed.add(fragment.pc)
+        lanes, space, number, at, other = clash
+        footprint = machine.footprint(space, number, ((at, at + count),))
+        machine.record(ev.LaneClash, fragment, lanes, footprint, mode, other)
