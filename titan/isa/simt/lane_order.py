@@ -13,21 +13,20 @@ ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import NO_CTA, MemorySpace
-from titan.isa.simt.state import LaneUse
+from titan.isa.simt.recorder import Recorder
+from titan.isa.simt.state import Cta, Fragment, LaneUse
 
-if TYPE_CHECKING:
-    from titan.isa.simt.accesses import Located
-    from titan.isa.simt.machine import SimtMachine
-    from titan.isa.simt.state import Fragment
+Place = tuple[int, Cta | None, int]  # memory, CTA (shared memory only) and offset
 
 
 def order_lanes(
-    machine: SimtMachine, fragment: Fragment, located: Located, count: int, mode: ev.Mode
-) -> None:
+    machine: Recorder, fragment: Fragment, located: Sequence[tuple[int, Place]], count: int,
+    mode: ev.Mode,
+) -> None:  # fmt: skip
     """Note a plain read or write of `count` bytes at each place by its lanes; record the first
     clash of the instruction with what other lanes did since the lanes met."""
     clash: tuple[int, MemorySpace, int, int, int] | None = None
