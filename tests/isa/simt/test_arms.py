@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.isa.simt.running import launch_of, module_of, of, ran
 from titan.isa.simt import events as ev
+from titan.isa.simt.launch import Allocation, LaunchParameter
 from titan.isa.simt.outcome import Ending
 
 SLOT = ".shared .align 16 .b8 memory[256];\n"
@@ -97,9 +100,14 @@ REFUSED = {
         "started before it",
     ),
     "a barrier": (VOTED + "@%p2 bra DONE; bar.sync 0; DONE:", "in its arms synchronises"),
-    "a spin on a lock": (
-        "AGAIN: atom.shared.cas.b32 %r4, [%r2], 0, %r1; setp.ne.u32 %p1, %r4, 0; @%p1 bra AGAIN;",
-        "a loop that accesses memory",
+    "a loop that takes tensor memory": (
+        ALLOCATED + "AGAIN: ld.global.b32 %r1, [%d1]; " + VOTED + TENSOR_ARM + "@%p2 bra AGAIN;",
+        "in its arms synchronises",
+    ),
+    "a loop with a shuffle that lanes leave one by one": (
+        "AGAIN: ld.global.b32 %r1, [%d1]; " + VOTED + "@%p2 bra DONE; setp.lt.s32 %p4, %r1, 9; "
+        "shfl.sync.bfly.b32 %r8, %r1, 1, 31, -1; st.shared.u32 [%r2], %r8; @%p4 bra AGAIN; DONE:",
+        "in its arms synchronises",
     ),
 }  # fmt: skip
 
@@ -121,3 +129,64 @@ def test_what_lanes_store_is_known_by_address():
     halves = numbered.replace("shl.b32 %r5, %r4, 2", "shl.b32 %r5, %r4, 1")
     run = run_of(halves + "add.u32 %r5, %r5, %r2; st.shared.u32 [%r5], %r4;")
     assert of(run, ev.AccessEvent)[1].value is None
+
+
+def test_a_loop_on_data_has_the_accesses_of_any_round():
+    """The first round loads a number that is known; later ones load what the loop has stored."""
+    run = run_of(DATA + "st.shared.u32 [%r2], 8; mov.u32 %r5, 0; AGAIN: ld.shared.u32 %r6, [%r2]; "
+                 "add.u32 %r7, %r2, %r6; st.shared.u32 [%r7], %r1; st.shared.u32 [%r2], %r1; "
+                 "add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra AGAIN;")  # fmt: skip
+    assert run.outcome.ending is Ending.FINISHED
+    assumed = [event.policy for event in of(run, ev.Assumption)]
+    assert "opaque-address" in assumed
+
+
+def test_a_fence_in_an_arm_is_left_out():
+    run = run_of(DATA + "setp.gt.u32 %p1, %r1, 15; @%p1 bra DONE; st.global.u32 [%d1], %r1; "
+                 "membar.gl; DONE:")  # fmt: skip
+    assert run.outcome.ending is Ending.FINISHED
+    assert not of(run, ev.FenceEvent)
+
+
+def test_strong_loads_of_a_loop_steer():
+    run = run_of(DATA + "AGAIN: ld.acquire.gpu.global.b32 %r5, [%d1]; setp.eq.u32 %p1, %r5, 0; "
+                 "@%p1 bra AGAIN;")  # fmt: skip
+    assert [steering.footprint.bounds for steering in run.confluence.steering]
+
+
+POINTED = "ld.param.b64 %d2, [in]; cvta.to.global.u64 %d2, %d2; ld.global.s32 %d3, [%d2]; "
+INDEXED = {
+    "by a product": ("mul.wide.s32 %d4, %r1, 4; add.s64 %d5, %d2, %d4;", True),
+    "by a sum of a product": ("mad.wide.s32 %d5, %r1, 4, %d2;", True),
+    "through a move": ("mov.b64 %d6, %d2; shl.b64 %d4, %d3, 2; sub.s64 %d5, %d6, %d4;", True),
+    "one of two pointers": ("selp.b64 %d6, %d1, %d2, %p1; add.s64 %d5, %d6, %d3;", False),
+    "a difference of pointers": ("sub.s64 %d6, %d1, %d2; mad.wide.s32 %d5, %r1, 4, %d6;", False),
+    "a pointer from memory": ("ld.global.b64 %d6, [%d2]; add.s64 %d5, %d6, 4;", False),
+    "a pointer in halves": ("mov.b64 %d5, {%r1, %r2};", False),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_unknown_index_stays_with_its_pointer(name):
+    made, stays = INDEXED[name]
+    both = ".param .u64 out, .param .u64 in"
+    body = DATA + "setp.eq.u32 %p1, %r1, 0; " + POINTED + made + "ld.global.b32 %r6, [%d5]; ret;"
+    pointers = (0x10000, 0x20000)
+    launch = launch_of(
+        parameters=tuple(LaunchParameter(at.to_bytes(8, "little")) for at in pointers)
+    )
+    launch = replace(launch, pointed=tuple(Allocation(at, 0x1000) for at in pointers))
+    run = ran(module_of(body, SLOT, both), launch)
+    last = of(run, ev.AccessEvent)[-1]
+    assert (last.footprint.bounds == (0x20000, 0x21000)) is stays
+    assert [e.policy for e in of(run, ev.Assumption)] == [
+        "opaque-index" if stays else "opaque-address"
+    ]
+
+
+def test_lanes_come_to_the_blocks_of_a_loop_that_known_guards_let_them():
+    run = run_of(DATA + "mov.u32 %r4, %tid.x; setp.eq.u32 %p3, %r4, 3; AGAIN: @!%p3 bra NEXT; "
+                 "st.shared.u32 [%r2], %r1; NEXT: ld.global.b32 %r1, [%d1]; "
+                 "setp.lt.s32 %p1, %r1, 5; @%p1 bra AGAIN;", 64)  # fmt: skip
+    stores = [event for event in of(run, ev.AccessEvent) if event.mode is ev.Mode.WRITE]
+    assert {(event.warp, event.lanes) for event in stores} == {(0, 1 << 3)}

@@ -135,6 +135,7 @@ def _launch_data(launch: Launch) -> dict[str, Any]:
         "tensor_maps": [[key.hex(), asdict(item)] for key, item in launch.tensor_maps.items()],
         "memory": [[at, data.hex()] for at, data in launch.memory.items()],
         "allocations": [[item.start, item.size_bytes] for item in launch.allocations],
+        "pointed": [[item.start, item.size_bytes] for item in launch.pointed],
     }
 
 
@@ -152,8 +153,13 @@ def _launch(data: dict[str, Any]) -> Launch:
         ),
         {known(key): _tensor_map(item) for key, item in data["tensor_maps"]},
         {_natural(at): known(value) for at, value in data["memory"]},
-        tuple(Allocation(_natural(start), _natural(size)) for start, size in data["allocations"]),
+        _allocations(data["allocations"]),
+        pointed=_allocations(data.get("pointed", [])),
     )
+
+
+def _allocations(pairs: list[list[object]]) -> tuple[Allocation, ...]:
+    return tuple(Allocation(_natural(start), _natural(size)) for start, size in pairs)
 
 
 def _extents(values: list[int]) -> tuple[int, int, int]:

@@ -415,9 +415,20 @@ def completed(
     if not reader.ok:
         return None, reader.errors, notes
     launch = Launch(
-        function.name, grid, block, cluster, shared, parameters, maps, {}, described.allocations
-    )
+        function.name, grid, block, cluster, shared, parameters, maps, {}, described.allocations,
+        pointed=_pointed(described),
+    )  # fmt: skip
     return launch, [], notes
+
+
+def _pointed(described: LaunchDescription) -> tuple[Allocation, ...]:
+    """The memory of pointers that lead anywhere, and the allocations that the launch gives."""
+    anywhere = [
+        Allocation(int(given.number), POINTERS_APART)
+        for given in described.parameters.values()
+        if given.kind == "pointer"
+    ]
+    return (*anywhere, *described.allocations)
 
 
 def _directive(directives: dict[str, tuple[int, ...]], name: str) -> Dimensions | None:

@@ -8,11 +8,18 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.lane_order import order_lanes
-from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve
+from titan.isa.simt.layout import (
+    GRID_WORKSPACE,
+    GRID_WORKSPACE_BYTES,
+    OFFSET_MASK,
+    RANK_SHIFT,
+    resolve,
+)
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind
 from titan.isa.simt.outcome import Policy, Steering
+from titan.isa.simt.provenance import reaches
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
 from titan.isa.simt.tensor_maps import whole
@@ -97,8 +104,16 @@ def global_bounds(machine: Recorder) -> tuple[tuple[int, int], ...]:
         if found:
             found += [whole(map_) for map_ in machine.launch.tensor_maps.values()]
             found += [(at, at + size) for at, size, _ in machine.layout.module_globals]
+            found.append((GRID_WORKSPACE, GRID_WORKSPACE + GRID_WORKSPACE_BYTES))
         machine.bounds = merged(found)
     return machine.bounds
+
+
+def reach_of(machine: Recorder) -> dict[int, tuple[int, int]]:
+    """The ranges in which accesses of unknown index stay, by instruction."""
+    if machine.reaches is None:
+        machine.reaches = reaches(machine.code, machine.launch.pointed, machine.parameters)
+    return machine.reaches
 
 
 def fault(
@@ -202,7 +217,8 @@ def anywhere(
     machine: SimtMachine, fragment: Fragment, space: int, mask: int, form: AccessForm
 ) -> None:
     """An access at an address that is not known: any byte of the memory it may reach."""
-    machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
+    reach = reach_of(machine).get(fragment.pc)
+    machine.assume(fragment, mask, Policy.OPAQUE_INDEX if reach else Policy.OPAQUE_ADDRESS)
     warp = fragment.warp
     if space in (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT):
         if form.mode is not ev.Mode.READ:
@@ -212,17 +228,17 @@ def anywhere(
         return
     footprints = []
     if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
-        bounds = global_bounds(machine) or ((0, 1 << 56),)
+        bounds = (reach,) if reach else global_bounds(machine) or ((0, 1 << 56),)
         footprints.append(machine.footprint(MemorySpace.GLOBAL, NO_CTA, bounds))
+    if reach:
+        space = MemorySpace.GLOBAL
     if space in (MemorySpace.SHARED, MemorySpace.GENERIC):
         cta = warp.cta
         footprints.append(
             machine.footprint(MemorySpace.SHARED, cta.number, ((0, cta.shared.size),))
         )
     for footprint in footprints:
-        _meet(fragment, form)
-        machine.record(ev.AccessEvent, fragment, mask, footprint, form.mode, form.semantics,
-                       form.scope, False, False, form.returns)  # fmt: skip
+        _event(machine, fragment, mask, footprint, form, False, False)
     if form.mode is ev.Mode.READ:
         return
     if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
@@ -271,7 +287,8 @@ def _event(
     machine: SimtMachine, fragment: Fragment, lanes: int, footprint: Footprint, form: AccessForm,
     known: bool, collides: bool,
 ) -> None:  # fmt: skip
-    if known:
+    polled = machine.looping and form.semantics is not ev.AccessSemantics.WEAK
+    if known or polled:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
     _meet(fragment, form)
     machine.record(ev.AccessEvent, fragment, lanes, footprint, form.mode, form.semantics,

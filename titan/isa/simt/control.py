@@ -7,7 +7,7 @@ from titan.isa.simt.accesses import local_memory
 from titan.isa.simt.control_flow import NO_JOIN
 from titan.isa.simt.joins import leave, leave_joins, remove, split
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.operations import DecodedStep, Op
+from titan.isa.simt.operations import DecodedStep, Op, SkippedRegion
 from titan.isa.simt.rendezvous import settle_barriers
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.values import Opaque, lane, lanes_of, opaque_at
@@ -68,14 +68,72 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
             fragment,
             f"a branch depends on {why}, and instruction {region.refused} in its arms synchronises",
         )
-    if region.accesses and region.cyclic:
-        machine.refuse(fragment, f"a loop that accesses memory depends on {why}")
-    if region.accesses:
+    if region.blocks:
+        _each_block(machine, fragment, step, region)
+    elif region.accesses:
         _both_arms(machine, fragment, step, join, ARM_STEPS_MAX)
     for written in region.written:
         machine.write(fragment.warp, written, opaque_at(pc), fragment.mask)
     machine.record(ev.Skipped, fragment, fragment.mask, join, len(region.written), ())
     fragment.pc = join
+
+
+def _each_block(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, region: SkippedRegion
+) -> None:
+    """A loop on opaque data: each of its instructions once for each lane, for its accesses.
+
+    What the loop writes is unknown at the head of each block, and what it loads is unknown, so that
+    addresses are those of any round, or unknown. Lanes come to a block where no guard that is known
+    keeps them from it. That the loop ends is assumed.
+    """
+    pc, mask = fragment.pc, fragment.mask
+    before = machine.maybe, machine.looping, machine.arm_start
+    machine.maybe = machine.looping = True
+    machine.arm_start = machine.operations
+    ends = dict(zip(region.blocks[::2], region.blocks[1::2], strict=True))
+    reached = dict.fromkeys(ends, 0)
+    waiting = _ways(machine, fragment, step)
+    while waiting:
+        low, lanes = waiting.pop(0)
+        lanes &= ~reached.get(low, mask)
+        if not lanes:
+            continue
+        reached[low] |= lanes
+        for register in region.written:
+            machine.write(fragment.warp, register, opaque_at(pc), mask)
+        fragment.pc, fragment.mask = low, lanes
+        waiting += _block(machine, fragment, ends[low])
+    fragment.pc, fragment.mask = pc, mask
+    machine.maybe, machine.looping, machine.arm_start = before
+
+
+def _block(machine: SimtMachine, fragment: Fragment, end: int) -> list[tuple[int, int]]:
+    """Execute a block of a loop on data; where its lanes go from there."""
+    while fragment.pc < end:
+        at, step = fragment.pc, machine.steps[fragment.pc]
+        machine.count += 1
+        if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
+            return _ways(machine, fragment, step)
+        if step.op is Op.FENCE:
+            fragment.pc += 1
+            continue
+        machine.step(fragment)
+        if step.op is Op.LOAD:
+            for register in step.out:
+                machine.write(fragment.warp, register, opaque_at(at), fragment.mask)
+    return [(end, fragment.mask)]
+
+
+def _ways(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> list[tuple[int, int]]:
+    """Where a branch may lead the lanes: instructions and lanes; opaque lanes go every way."""
+    holds, maybe = fragment.mask, 0
+    if step.guard >= 0:
+        holds, maybe = machine.guarded(fragment.warp, step, fragment.mask)
+    ways = [(target, holds | maybe) for target in dict.fromkeys(step.flags)]
+    if step.op is Op.BRANCH:
+        ways = ways[:1]
+    return [*ways, (fragment.pc + 1, fragment.mask & ~holds)]
 
 
 def _both_arms(
@@ -113,6 +171,9 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
             machine.refuse(fragment, "the arms of a branch on opaque data are too long")
         machine.count += 1
         step = machine.steps[fragment.pc]
+        if step.op is Op.FENCE:
+            fragment.pc += 1
+            continue
         if step.op is Op.BRANCH:
             if step.guard >= 0:
                 machine.check_guard(fragment, step)

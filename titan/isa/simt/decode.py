@@ -6,6 +6,7 @@ A form that the machine does not know is a finding with its line; all of them ar
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
@@ -14,9 +15,11 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
+from titan.isa.simt.events import RecordedFence
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ARITY,
+    LOOPED_TOGETHER,
     PURE,
     SKIPPABLE,
     SKIPPABLE_TOGETHER,
@@ -74,7 +77,7 @@ def decode(
             step = steps[index]
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
                 joins[index] = graph.join_of(index)
-                if step.guard >= 0 or step.op is Op.BRANCH_INDEXED:
+                if _branches(step):
                     regions[index] = _region(steps, graph, index, joins[index], constants)
     code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
@@ -109,13 +112,16 @@ def _region(
 ) -> SkippedRegion:
     blocks, cyclic = graph.region(branch, join)
     refused, accesses, only, holds = NO_JOIN, False, True, False
-    alike = same_for_all_lanes(steps, graph.head_of(branch), branch, constants)
+    whole = [branch]
+    if cyclic:
+        inside = (at for low, high in blocks for at in range(low, high))
+        whole += [at for at in inside if _branches(steps[at])]
+    alike = all(same_for_all_lanes(steps, graph.head_of(at), at, constants) for at in whole)
     written: set[int] = set()
     for low, high in blocks:
         for index in range(low, high):
             step = steps[index]
-            skippable = step.op in SKIPPABLE or (alike and step.op in SKIPPABLE_TOGETHER)
-            if not skippable and refused < 0:
+            if refused < 0 and not _skippable(step, alike, cyclic):
                 refused = index
             accesses = accesses or touches(step)
             only = only and step.op in WAITING
@@ -126,7 +132,25 @@ def _region(
         live = graph.live_at(join)
         written = {register for register in written if live >> register & 1}
         written -= _made_alike(steps, graph, branch)
-    return SkippedRegion(cyclic, refused, accesses, waits, tuple(sorted(written)))
+    looped = cyclic and accesses and refused < 0
+    return SkippedRegion(
+        cyclic, refused, accesses, waits, tuple(sorted(written)),
+        tuple(chain.from_iterable(blocks)) if looped else (),
+    )  # fmt: skip
+
+
+def _branches(step: DecodedStep) -> bool:
+    """Whether the step may go one of several ways."""
+    return step.op is Op.BRANCH_INDEXED or (step.op is Op.BRANCH and step.guard >= 0)
+
+
+def _skippable(step: DecodedStep, together: bool, cyclic: bool) -> bool:
+    """Whether a step may stand in an arm of a branch on opaque data, or in a loop on it."""
+    if step.op is Op.FENCE:
+        return step.flags[0] == RecordedFence.MEMORY  # left out: it orders nothing here
+    if step.op in SKIPPABLE:
+        return True
+    return together and step.op in (LOOPED_TOGETHER if cyclic else SKIPPABLE_TOGETHER)
 
 
 def _guarded(

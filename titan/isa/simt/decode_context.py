@@ -13,7 +13,7 @@ from titan.foundation.errors import Refusal
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.events import AccessScope, AccessSemantics
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.layout import GRID_WORKSPACE, MemoryLayout
 from titan.isa.simt.operations import SINK, DecodedStep, Kind, Preset, PresetKind
 
 VECTOR_MAX = 8
@@ -102,6 +102,9 @@ class DecodeContext:
     def special(self, name: str) -> int:
         """The register preset to a special register such as `%tid.x`; some start opaque."""
         stem = name.removeprefix("%")
+        if stem in ("envreg1", "envreg2"):  # where cooperative groups find the barrier of the grid
+            low = stem == "envreg2"
+            return self.constant(GRID_WORKSPACE & 0xFFFFFFFF if low else GRID_WORKSPACE >> 32)
         if stem.startswith(OPAQUE_SPECIAL):
             return self._preset(PresetKind.OPAQUE, 0, stem, "b64")
         return self._preset(PresetKind.SPECIAL, 0, stem, "b64")

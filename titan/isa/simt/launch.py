@@ -78,8 +78,9 @@ class Launch:
     `parameters` in the order of the entry's list; missing ones are unknown. `tensor_maps` by their
     128 bytes in memory. `memory` is what is known of global memory at the start, by address.
     `allocations`, if any are given, bound what may be touched (memory of tensor maps is added);
-    without any, global memory has no bounds. `entry` None: the only one of the module.
-    `module` None: the variables of the module have their initial values.
+    without any, global memory has no bounds. `pointed`: memory that pointers among the parameters
+    lead to, each apart from all other; an unknown index does not leave it. `entry` None:
+    the only one of the module. `module` None: its variables have their initial values.
     """
 
     entry: str | None
@@ -92,6 +93,7 @@ class Launch:
     memory: Mapping[int, bytes | memoryview] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     module: ModuleMemory | None = None
+    pointed: tuple[Allocation, ...] = ()
 
     @property
     def threads(self) -> int:

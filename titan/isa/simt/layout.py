@@ -27,6 +27,8 @@ GENERIC_WINDOWS = {
     MemorySpace.CONSTANT: 0xF8,
 }
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
+GRID_WORKSPACE = 0xDF << WINDOW_BITS  # of a cooperative launch
+GRID_WORKSPACE_BYTES = 4096
 SPACES = {
     StateSpace.GLOBAL: MemorySpace.GLOBAL,
     StateSpace.SHARED: MemorySpace.SHARED,

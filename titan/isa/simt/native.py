@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from titan.foundation.native_core import CData, check_core
-from titan.isa.simt.accesses import global_bounds
+from titan.isa.simt.accesses import global_bounds, reach_of
 from titan.isa.simt.events import BarrierAddress
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
@@ -104,7 +104,7 @@ class Native:
                 number = len(regions)
                 regions.append(
                     (region.cyclic, region.refused, region.accesses, region.waits,
-                     *placed(region.written))
+                     *placed(region.written), *placed(region.blocks))
                 )  # fmt: skip
             steps.append(
                 (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
@@ -119,7 +119,7 @@ class Native:
         code = self.ffi.new("titan_code *")
         code.steps, code.step_count = self._array("titan_step", steps), len(steps)
         code.pool = self._array("int64_t", pool or [0])
-        code.regions = self._array("titan_region", regions or [(0, 0, 0, 0, 0, 0)])
+        code.regions = self._array("titan_region", regions or [(0, 0, 0, 0, 0, 0, 0, 0)])
         code.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
         code.preset_count = len(presets)
         code.start, code.registers = self.code.start, self.code.registers
@@ -161,6 +161,10 @@ class Native:
         if bounds:
             flat = [number for pair in bounds for number in pair]
             launch.bounds, launch.bound_count = self._array("int64_t", flat), len(bounds)
+        reaches = reach_of(machine)
+        if reaches:
+            pairs = [reaches.get(index, (0, 0)) for index in range(len(self.code.steps))]
+            launch.reaches = self._array("int64_t", [number for pair in pairs for number in pair])
         ctas = [members[0] for members in machine.chosen()]
         launch.ctas, launch.cta_count = self._array("int32_t", ctas or [0]), len(ctas)
         launch.seed, launch.steps_max = options.seed, options.steps_max

@@ -165,13 +165,14 @@ UNCERTAIN = PURE | {Op.LOAD, Op.STORE, Op.ATOMIC, Op.PREFETCH}
 SKIPPABLE = UNCERTAIN | {Op.BRANCH}
 
 # The same where all lanes of the warp take one way: operations of the whole warp that no other warp
-# waits for.
-SKIPPABLE_TOGETHER = frozenset(
+# waits for. In loops only those that are over at once.
+LOOPED_TOGETHER = frozenset(
     {
         Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.WARP_SYNC, Op.COLLECTIVE,
-        Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.TENSOR_LOAD, Op.TENSOR_STORE, Op.TENSOR_WAIT,
+        Op.LOAD_MATRIX, Op.STORE_MATRIX,
     }
 )  # fmt: skip
+SKIPPABLE_TOGETHER = LOOPED_TOGETHER | {Op.TENSOR_LOAD, Op.TENSOR_STORE, Op.TENSOR_WAIT}
 _TOUCHING = frozenset(
     {
         Op.LOAD, Op.STORE, Op.ATOMIC, Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.TENSOR_LOAD,
@@ -287,6 +288,7 @@ class SkippedRegion:
     memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
     the registers it writes; where it waits, those that are read after it and that the number of
     rounds may change.
+    `blocks`: of a loop that accesses memory, first instructions and ends in turn.
     """
 
     cyclic: bool
@@ -294,6 +296,7 @@ class SkippedRegion:
     accesses: bool
     waits: bool
     written: tuple[int, ...]
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Policy(StrEnum):
     PARITY_REDUCED = "parity-reduced"  # a parity outside of {0, 1} counts modulo 2
     OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
     OPAQUE_ADDRESS = "opaque-address"  # an access at an unknown address: any byte of its memory
+    OPAQUE_INDEX = "opaque-index"  # the same of a pointer with an unknown index: any of its memory
     FUNCTION_OPAQUE = "opaque-function"  # a function without a body gives opaque results
     NO_CANCEL = "no-cancel"  # clusterlaunchcontrol.try_cancel finds nothing to cancel
 

@@ -51,6 +51,7 @@ class Recorder:
         self.progress = 0
         self.random = options.seed
         self.maybe = False
+        self.looping = False  # in a loop on data, whose instructions are executed once
         self.arm_start = 0  # the next operation when the arm of a branch on data began
         self.memory = Sparse()
         self.parameters = Bytes(max(layout.parameter_bytes, 1))
@@ -65,6 +66,7 @@ class Recorder:
         self.assumed: set[tuple[str, int]] = set()
         self.clashed: set[int] = set()  # instructions
         self.bounds: tuple[tuple[int, int], ...] | None = None
+        self.reaches: dict[int, tuple[int, int]] | None = None
         self._fill_memory()
 
     # --------------------------------------------------------------------------- set-up

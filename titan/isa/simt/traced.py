@@ -35,7 +35,7 @@ from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, 
 
 INSTRUCTIONS_MAX = 50_000  # of a run that is made again
 SPAN_MAX = 1 << 20  # bytes of one access
-UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.FUNCTION_OPAQUE)
+UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat

@@ -62,7 +62,7 @@ static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, 
                           int mode, int64_t semantics, int64_t scope, int known, int collides,
                           int returns)
 {
-    if (known) {
+    if (known || (machine->looping && semantics)) {
         push(&machine->steering, machine->event_count);
         push(&machine->steering, fragment->pc);
         push(&machine->steering, footprint);
@@ -112,7 +112,10 @@ static void record_located(Machine *machine, Fragment *fragment, const Located *
 static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t mask, int mode,
                      int64_t semantics, int64_t scope, int returns)
 {
-    assume(machine, fragment, mask, POLICY_OPAQUE_ADDRESS);
+    const int64_t *reach = NULL;
+    if (machine->launch->reaches && machine->launch->reaches[2 * fragment->pc + 1])
+        reach = &machine->launch->reaches[2 * fragment->pc];
+    assume(machine, fragment, mask, reach ? POLICY_OPAQUE_INDEX : POLICY_OPAQUE_ADDRESS);
     Warp *warp = fragment->warp;
     if (space == LOCAL || space == PARAMETER || space == CONSTANT) {
         if (mode == READ) return;
@@ -126,12 +129,13 @@ static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t m
     if (space == GLOBAL || space == GENERIC) {
         Runs *runs = &machine->scratch;
         runs->count = 0;
-        for (int32_t n = 0; n < machine->launch->bound_count; n++)
+        if (reach) push_run(runs, reach[0], reach[1]);
+        for (int32_t n = 0; !reach && n < machine->launch->bound_count; n++)
             push_run(runs, machine->launch->bounds[2 * n], machine->launch->bounds[2 * n + 1]);
         if (!runs->count) push_run(runs, 0, 1ll << 56);
         everywhere = of_runs(machine, GLOBAL, NO_CTA, runs);
     }
-    if (space == SHARED || space == GENERIC)
+    if (!reach && (space == SHARED || space == GENERIC))
         window = of_range(machine, SHARED, warp->cta->number, 0, warp->cta->shared.size);
     if (everywhere >= 0)
         record_access(machine, fragment, mask, everywhere, mode, semantics, scope, 0, 0, returns);

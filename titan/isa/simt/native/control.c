@@ -161,6 +161,80 @@ static void forget_written(Machine *machine, Fragment *fragment, const titan_reg
         put_unknown(fragment->warp, (int32_t)machine->code->pool[region->written + i], pc,
                     fragment->mask, 0);
 }
+/* Where a branch may lead the lanes: the instruction and lanes of a way. */
+typedef struct { int32_t pc; uint32_t lanes; } Way;
+typedef struct { Way *data; int count, room; } Ways;
+
+static void push_way(Ways *ways, int32_t pc, uint32_t lanes)
+{
+    if (ways->count == ways->room) {
+        ways->room = ways->room ? 2 * ways->room : 16;
+        ways->data = room(ways->data, (size_t)ways->room * sizeof(Way));
+    }
+    ways->data[ways->count++] = (Way){pc, lanes};
+}
+static void push_ways(Machine *machine, const Fragment *fragment, const titan_step *s, Ways *ways)
+{
+    uint32_t holds = fragment->mask, maybe = 0;
+    if (s->guard >= 0) guarded(fragment->warp, s, fragment->mask, &holds, &maybe);
+    for (int i = 0; i < (s->op == BRANCH ? 1 : s->flag_count); i++)
+        push_way(ways, (int32_t)FLAG(s, i), holds | maybe);
+    push_way(ways, fragment->pc + 1, fragment->mask & ~holds);
+}
+/* Execute a block of a loop on data, and note where its lanes go from there. */
+static void loop_block(Machine *machine, Fragment *fragment, int32_t end, Ways *ways)
+{
+    while (fragment->pc < end) {
+        int32_t at = fragment->pc;
+        const titan_step *s = &machine->code->steps[at];
+        machine->count++;
+        if (s->op == BRANCH || s->op == BRANCH_INDEXED) {
+            push_ways(machine, fragment, s, ways);
+            return;
+        }
+        if (s->op == FENCE) {
+            fragment->pc++;
+            continue;
+        }
+        step_once(machine, fragment);
+        for (int i = 0; s->op == LOAD && i < s->out_count; i++)
+            put_unknown(fragment->warp, OUT(s, i), at, fragment->mask, 0);
+    }
+    push_way(ways, end, fragment->mask);
+}
+/* A loop on opaque data: each of its instructions once for each lane, for its accesses. */
+static void each_block(Machine *machine, Fragment *fragment, const titan_step *s,
+                       const titan_region *region)
+{
+    int before = machine->maybe, loop = machine->looping, total = region->block_count / 2;
+    int64_t start = machine->arm_start;
+    const int64_t *blocks = &machine->code->pool[region->blocks];
+    int32_t pc = fragment->pc;
+    uint32_t mask = fragment->mask, *reached = zeroed((size_t)total, sizeof(uint32_t));
+    Ways ways = {0};
+    machine->maybe = machine->looping = 1;
+    machine->arm_start = machine->operation_count;
+    push_ways(machine, fragment, s, &ways);
+    for (int next = 0; next < ways.count; next++) {
+        Way way = ways.data[next];
+        int n = 0;
+        while (n < total && blocks[2 * n] != way.pc) n++;
+        if (n == total || !(way.lanes & ~reached[n])) continue;
+        fragment->mask = mask;
+        forget_written(machine, fragment, region, pc);
+        fragment->mask = way.lanes & ~reached[n];
+        reached[n] |= way.lanes;
+        fragment->pc = way.pc;
+        loop_block(machine, fragment, (int32_t)blocks[2 * n + 1], &ways);
+    }
+    free(reached);
+    free(ways.data);
+    fragment->pc = pc;
+    fragment->mask = mask;
+    machine->maybe = before;
+    machine->looping = loop;
+    machine->arm_start = start;
+}
 static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *s)
 {
     int32_t pc = fragment->pc, join = s->join;
@@ -181,11 +255,8 @@ static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *
                  site, region->refused);
         end_run(machine, fragment, REFUSED);
     }
-    if (region->accesses && region->cyclic) {
-        snprintf(reason, size, "a loop that accesses memory depends on %s %lld)", what, site);
-        end_run(machine, fragment, REFUSED);
-    }
-    if (region->accesses) both_arms(machine, fragment, s, join, 100000);
+    if (region->block_count) each_block(machine, fragment, s, region);
+    else if (region->accesses) both_arms(machine, fragment, s, join, 100000);
     forget_written(machine, fragment, region, pc);
     RECORD(EV_SKIPPED, fragment, fragment->mask, join, region->written_count);
     fragment->pc = join;
@@ -197,6 +268,10 @@ static int32_t run_arm(Machine *machine, Fragment *fragment, int32_t stop, int32
             refuse(machine, fragment, "the arms of a branch on opaque data are too long");
         machine->count++;
         const titan_step *s = &machine->code->steps[fragment->pc];
+        if (s->op == FENCE) {
+            fragment->pc++;
+            continue;
+        }
         if (s->op != BRANCH) {
             step_once(machine, fragment);
             continue;

@@ -20,7 +20,9 @@ typedef struct {
     int32_t flags, flag_count, out, out_count, args, arg_count; /* places in the pool */
     int32_t join, region;                                       /* region -1: none */
 } titan_step;
-typedef struct { int32_t cyclic, refused, accesses, waits, written, written_count; } titan_region;
+typedef struct {
+    int32_t cyclic, refused, accesses, waits, written, written_count, blocks, block_count;
+} titan_region;
 typedef struct { int32_t reg, kind, special; uint64_t value; } titan_preset;
 typedef struct {
     const titan_step *steps; int32_t step_count;
@@ -42,6 +44,7 @@ typedef struct {
     const uint8_t *constants, *constant_state; int64_t constant_bytes;
     const titan_map *maps; int32_t map_count;
     const int64_t *bounds; int32_t bound_count; /* pairs; none: no bounds */
+    const int64_t *reaches;                     /* pairs by instruction, 0 for none; or null */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
     uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails, highest_columns;
 } titan_launch;
@@ -102,7 +105,7 @@ enum {
 enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
     POLICY_ELECTED_LANE, POLICY_WHOLE_WARP_BULK, POLICY_PARITY_REDUCED, POLICY_OPAQUE_GUARD,
-    POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICIES
+    POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICY_OPAQUE_INDEX, POLICIES
 };
 enum {
     MISUSE_NOT_INITIALISED, MISUSE_COUNT_UNDERFLOW, MISUSE_BYTES_RANGE, MISUSE_COUNT_RANGE,
@@ -226,7 +229,7 @@ typedef struct {
     Words flight;
     int64_t tick, count, progress, barrier_ids;
     uint64_t random;
-    int maybe;
+    int maybe, looping;
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint8_t *assumed, *atomic_sites, *clashed;
