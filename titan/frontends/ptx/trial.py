@@ -19,7 +19,7 @@ from titan.frontends.ptx.alike import merged_alike
 from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
-from titan.frontends.ptx.loops_on_data import changed_by_others, data_loops
+from titan.frontends.ptx.loops_on_data import data_loops
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
@@ -53,7 +53,6 @@ REMARKS = {
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "data-loops": "a loop of which data decide the rounds comes to an end",
-    "polled": "a loop waits for memory that no warp of this cluster writes",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
@@ -293,14 +292,17 @@ def _conditions(
         )
     for instruction in run.confluence.atomics[:1]:
         reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
-    changing, polled = changed_by_others(run)
-    if changing is not None:
-        place = at(changing)
-        reasons.append(f"bytes that others may change at any time decide control flow ({place})")
+    for steering in run.confluence.steering:
+        access = run.events[steering.sequence]
+        if isinstance(access, ev.AccessEvent) and access.semantics is not ev.AccessSemantics.WEAK:
+            place = at(steering.instruction)
+            reasons.append(
+                f"bytes that others may change at any time decide control flow ({place})"
+            )
+            break
     loops = data_loops(run)
-    for name, found in (("polled", polled), ("data-loops", loops)):
-        if found:
-            judged.assumptions[name] = (len(found), found[0])
+    if loops:
+        judged.assumptions["data-loops"] = (len(loops), loops[0])
     for event in run.events:
         if isinstance(event, ev.Assumption):
             times, first = judged.assumptions.get(event.policy, (0, event.instruction))

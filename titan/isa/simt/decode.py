@@ -15,7 +15,7 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
-from titan.isa.simt.events import RecordedFence
+from titan.isa.simt.events import AccessSemantics, RecordedFence
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import (
     ARITY,
@@ -148,9 +148,17 @@ def _skippable(step: DecodedStep, together: bool, cyclic: bool) -> bool:
     """Whether a step may stand in an arm of a branch on opaque data, or in a loop on it."""
     if step.op is Op.FENCE:
         return step.flags[0] == RecordedFence.MEMORY  # left out: it orders nothing here
+    if cyclic and _strong(step):
+        return False  # the loop may wait for what others write
     if step.op in SKIPPABLE:
         return True
     return together and step.op in (LOOPED_TOGETHER if cyclic else SKIPPABLE_TOGETHER)
+
+
+def _strong(step: DecodedStep) -> bool:
+    """Whether a step reads or writes memory that others may use at the same time."""
+    plain = step.op in (Op.LOAD, Op.STORE) and step.flags[2] == AccessSemantics.WEAK
+    return step.op is Op.ATOMIC or (step.op in (Op.LOAD, Op.STORE) and not plain)
 
 
 def _guarded(

@@ -8,7 +8,8 @@ What is noted of each byte of shared and global memory: the lanes that read and 
 ld and st since the lanes of the warp last met. They meet at every barrier, at a wait that passes,
 at a fence and at an access with acquire or release, whichever lanes take part: a race is missed
 where fewer lanes than the warp has meet, never invented. Lanes that all wrote a byte may read it.
-ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted.
+ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted, nor what may not happen:
+accesses in the arms of a branch on unknown data.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def order_lanes(
 ) -> None:  # fmt: skip
     """Note a plain read or write of `count` bytes at each place by its lanes; record the first
     clash of the instruction with what other lanes did since the lanes met."""
+    if machine.maybe:
+        return
     clash: tuple[int, MemorySpace, int, int, int] | None = None
     for lanes, (space, cta, at) in located:
         if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):

@@ -60,7 +60,7 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
 {
     int32_t other = -1;
     int which = -1;
-    if (NUMBERS) return;
+    if (NUMBERS || machine->maybe) return;
     for (int n = 0; n < total; n++) {
         Spot spot = located[n].spot;
         uint32_t lanes = located[n].lanes;
