@@ -1,4 +1,4 @@
-"""Loops whose rounds data decide: the machine executes each instruction of one once, for its accesses.
+"""Loops whose rounds data decide: each instruction of one is executed once, for its accesses.
 
 A loop with a strong access or an atomic may wait for what others write; the machine refuses it.
 """
