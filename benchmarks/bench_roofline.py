@@ -20,6 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from pages import write_between  # noqa: E402
 
 from titan.codegen.emit.names import DTYPE_BYTES  # noqa: E402
 from titan.codegen.tile.load import load_tile  # noqa: E402
@@ -156,10 +159,7 @@ def main() -> int:
     text = table()
     print(text)
     if arguments.page is not None:
-        page = arguments.page.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        arguments.page.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
+        write_between(arguments.page, BEGIN, END, text)
     return 0
 
 

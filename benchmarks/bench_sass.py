@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from bench_library import BEGIN, END  # noqa: E402
+from pages import write_between  # noqa: E402
 
 from titan.foundation.errors import TitanError  # noqa: E402
 from titan.inspect import machine  # noqa: E402
@@ -136,10 +137,7 @@ def main() -> int:
     text = table(found)
     print(text)
     if arguments.page is not None:
-        page = arguments.page.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        arguments.page.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
+        write_between(arguments.page, BEGIN, END, text)
     return 0
 
 
