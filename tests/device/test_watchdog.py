@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 
@@ -57,6 +58,18 @@ def test_grandchildren_do_not_outlive_a_hang():
         for _ in range(50):
             __import__("os").kill(first["pid"], 0)
             time.sleep(0.05)
+
+
+def test_a_child_ends_when_its_parent_is_killed():
+    child = (
+        "import time; from titan.device.child import end_with_parent; end_with_parent(0.05);"
+        "print('begun', flush=True); time.sleep(100); print('outlived', flush=True)"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        process.kill()
+        assert process.stdout.read() == b""  # ends with the last process that can write there
 
 
 def test_a_child_that_dies_at_once():

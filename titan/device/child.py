@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -125,8 +128,22 @@ JOBS: dict[str, Callable[[Job], Iterator[Record]]] = {
 }
 
 
+def end_with_parent(every_seconds: float = 1.0) -> None:
+    """From now on this process ends when its parent does, even one that was killed: a kernel that
+    hangs would otherwise hold the GPU."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(every_seconds)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main() -> int:
     """Read a job, write its records; exit code 1 and the error on stderr where it fails."""
+    end_with_parent()
     job = json.loads(sys.stdin.readline())
     run = JOBS.get(job.get("kind", ""))
     if run is None:
