@@ -15,7 +15,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.outcome import Policy, Run
+from titan.isa.simt.outcome import Run
 
 
 def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:
@@ -23,19 +23,21 @@ def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:
 
     Accesses at unknown addresses are left out: which bytes they touch is not known.
     """
-    unknown = {
-        event.instruction
-        for event in run.events
-        if isinstance(event, ev.Assumption) and event.policy == Policy.OPAQUE_ADDRESS
+    read_only = {
+        number
+        for number, item in enumerate(places.module.instructions)
+        if item.opcode == "ld" and "nc" in item.modifiers
     }
+    if not read_only:
+        return []
+    unknown = run.unknown_addresses()
+    read_only -= unknown
     reads: dict[tuple[int, Footprint], ev.AccessEvent] = {}
     for event in run.events:
         if (
-            isinstance(event, ev.AccessEvent)
-            and event.mode is ev.Mode.READ
+            event.instruction in read_only
+            and isinstance(event, ev.AccessEvent)
             and event.footprint.space is MemorySpace.GLOBAL
-            and event.instruction not in unknown
-            and _non_coherent(places, event.instruction)
         ):
             reads.setdefault((event.instruction, event.footprint), event)
     if not reads:
@@ -57,11 +59,6 @@ def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:
         )  # fmt: skip
         found[instruction] = with_sources(item, places)
     return list(found.values())
-
-
-def _non_coherent(places: CodePlaces, instruction: int) -> bool:
-    item = places.module.instructions[instruction]
-    return item.opcode == "ld" and "nc" in item.modifiers
 
 
 class _Written:

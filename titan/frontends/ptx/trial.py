@@ -45,7 +45,6 @@ _ASSUMED = {
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
     Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds nothing to cancel",
 }
-_UNKNOWN = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX)
 REMARKS = {
     "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
     "partial-group": "a commit or wait of some lanes only is left out",
@@ -251,11 +250,7 @@ def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
     """
     if rendered.replay is None or rendered.diagnostic.code not in UNORDERED:
         return None
-    unknown = {
-        event.instruction
-        for event in run.events
-        if isinstance(event, ev.Assumption) and event.policy in _UNKNOWN
-    }
+    unknown = run.unknown_addresses()
     fault = rendered.replay.fault
     for operation in fault.operations if unknown else ():
         for event, effects in rendered.members.get(id(operation), ()):

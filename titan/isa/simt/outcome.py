@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from titan.isa.simt.events import BarrierAddress, Event
+from titan.isa.simt.events import Assumption, BarrierAddress, Event
 from titan.isa.simt.footprints import Footprint
 
 if TYPE_CHECKING:
@@ -156,3 +156,12 @@ class Run:
     instructions: int
     prepared: PreparedLaunch | None = field(default=None, compare=False, repr=False)
     traced: TracedAccesses | None = field(default=None, compare=False, repr=False)
+
+    def unknown_addresses(self) -> set[int]:
+        """The instructions whose accesses have a footprint that only bounds what they touch."""
+        return {
+            event.instruction
+            for event in self.events
+            if isinstance(event, Assumption)
+            and event.policy in (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX)
+        }
