@@ -32,7 +32,9 @@ SIZES = {"M": 64, "N": 64, "K": 136}
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return driver.typed(fake_gpu.build(tmp_path_factory.mktemp("driver")))
+    return driver.typed(
+        fake_gpu.build(tmp_path_factory.mktemp("driver")), driver.FUNCTIONS, "the CUDA driver"
+    )
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ def test_a_machine_without_nvrtc(device, tmp_path, monkeypatch):
 
 def test_a_driver_that_is_too_old(library):
     with pytest.raises(driver.NoDevice, match="too old: it has no cuGetErrorName"):
-        driver.typed(ctypes.CDLL(None))
+        driver.typed(ctypes.CDLL(None), driver.FUNCTIONS, "the CUDA driver")
 
 
 def check_job(package, **more):

@@ -8,6 +8,7 @@ installed). Source: CUDA driver API.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 
 from titan.foundation.errors import Refusal
@@ -125,19 +126,23 @@ def driver() -> ctypes.CDLL:
     """The CUDA driver library, its functions with their types. Raises NoDevice."""
     for name in ("libcuda.so.1", "libcuda.so"):
         try:
-            return typed(ctypes.CDLL(name))
+            return typed(ctypes.CDLL(name), FUNCTIONS, "the CUDA driver")
         except OSError:
             continue
     raise NoDevice("the CUDA driver library (libcuda.so.1) is not there")
 
 
-def typed(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with the types of its functions. Raises NoDevice for one that is too old."""
-    for name, types in FUNCTIONS.items():
+def typed(
+    library: ctypes.CDLL, functions: Mapping[str, tuple[type, ...]], what: str
+) -> ctypes.CDLL:
+    """The library with the types of its functions; `what` is its name in messages.
+
+    Raises NoDevice for one that is too old."""
+    for name, types in functions.items():
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise NoDevice(f"the CUDA driver is too old: it has no {name}") from None
+            raise NoDevice(f"{what} is too old: it has no {name}") from None
         function.argtypes, function.restype = list(types), Int
     return library
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-from titan.device.driver import Address, DeviceError, Int, NoDevice, Size, Unsigned
+from titan.device.driver import Address, DeviceError, Int, NoDevice, Size, Unsigned, typed
 from titan.device.driver import Pointer as PointerType
 
 FINE_GRAINED = 1  # hipDeviceMallocFinegrained
@@ -91,16 +91,9 @@ def _opened(names: tuple[str, ...], functions: dict[str, tuple[type, ...]]) -> c
     """The first library that is there, its functions with their types. Raises NoDevice."""
     for name in names:
         try:
-            library = ctypes.CDLL(name)
+            return typed(ctypes.CDLL(name), functions, name)
         except OSError:
             continue
-        for function, types in functions.items():
-            try:
-                found = getattr(library, function)
-            except AttributeError:
-                raise NoDevice(f"{name} is too old: it has no {function}") from None
-            found.argtypes, found.restype = list(types), Int
-        return library
     raise NoDevice(f"{names[0]} is not there (ROCm)")
 
 

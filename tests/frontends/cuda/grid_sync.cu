@@ -1,9 +1,5 @@
-// Two steps of a stencil with a barrier of the grid between them. FAULT: 1 the tile is read without a
-// barrier of the block, 2 none of the grid.
+// Two steps of a stencil with a barrier of the grid between them.
 #include <cooperative_groups.h>
-#ifndef FAULT
-#define FAULT 0
-#endif
 namespace cg = cooperative_groups;
 extern "C" __global__ void __launch_bounds__(128) grid_sync(const float* a, float* b, float* c, int n) {
   __shared__ float tile[130];
@@ -15,13 +11,9 @@ extern "C" __global__ void __launch_bounds__(128) grid_sync(const float* a, floa
     tile[t + 1] = from[i];
     if (t == 0) tile[0] = i ? from[i - 1] : 0;
     if (t == 127) tile[129] = i + 1 < n ? from[i + 1] : 0;
-#if FAULT != 1
     __syncthreads();
-#endif
     to[i] = tile[t] + tile[t + 1] + tile[t + 2];
-#if FAULT != 2
     grid.sync();
-#endif
     from = b;
     to = c;
   }

@@ -1,9 +1,5 @@
 // A scan of a row by decoupled look-back: each block publishes its sum, then adds up those before it
-// until it meets a prefix. FAULT: 1 no barrier before the prefix is read, 2 the sums of the warps are
-// read without a barrier.
-#ifndef FAULT
-#define FAULT 0
-#endif
+// until it meets a prefix.
 enum { NOTHING, SUM, PREFIX };
 extern "C" __global__ void __launch_bounds__(128) look_back(const int* in, int* out, volatile unsigned long long* state) {
   __shared__ int sums[4], before;
@@ -14,9 +10,7 @@ extern "C" __global__ void __launch_bounds__(128) look_back(const int* in, int* 
     if (lane >= d) v += other;
   }
   if (lane == 31) sums[warp] = v;
-#if FAULT != 2
   __syncthreads();
-#endif
   int own = 0, whole = 0;
   for (int w = 0; w < 4; w++) {
     if (w < warp) own += sums[w];
@@ -38,8 +32,6 @@ extern "C" __global__ void __launch_bounds__(128) look_back(const int* in, int* 
     }
     before = prefix;
   }
-#if FAULT != 1
   __syncthreads();
-#endif
   out[blockIdx.x * 128 + t] = before + own + v;
 }

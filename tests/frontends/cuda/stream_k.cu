@@ -1,10 +1,6 @@
 // Stream-K: blocks whose range ends inside of a tile leave their part, the block that begins it waits
-// for their flags and adds the parts. FAULT: 1 a tile is overwritten while it is read, 2 it is read
-// before it is there.
+// for their flags and adds the parts.
 #include <cuda/atomic>
-#ifndef FAULT
-#define FAULT 0
-#endif
 extern "C" __global__ void __launch_bounds__(128) stream_k(const float* a, float* c, float* parts, int* flags, int per_block, int per_tile) {
   __shared__ float tile[128];
   int t = threadIdx.x, at = blockIdx.x * per_block, end = at + per_block;
@@ -13,13 +9,9 @@ extern "C" __global__ void __launch_bounds__(128) stream_k(const float* a, float
     float sum = 0;
     int stop = end < last ? end : last;
     for (int i = at; i < stop; i++) {
-#if FAULT != 1
       __syncthreads();
-#endif
       tile[t] = a[i * 128 + t];
-#if FAULT != 2
       __syncthreads();
-#endif
       sum += tile[t ^ 64];
     }
     if (at != first) {

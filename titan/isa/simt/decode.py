@@ -157,8 +157,9 @@ def _skippable(step: DecodedStep, together: bool, cyclic: bool) -> bool:
 
 def _strong(step: DecodedStep) -> bool:
     """Whether a step reads or writes memory that others may use at the same time."""
-    plain = step.op in (Op.LOAD, Op.STORE) and step.flags[2] == AccessSemantics.WEAK
-    return step.op is Op.ATOMIC or (step.op in (Op.LOAD, Op.STORE) and not plain)
+    if step.op in (Op.LOAD, Op.STORE):
+        return step.flags[2] != AccessSemantics.WEAK
+    return step.op is Op.ATOMIC
 
 
 def _guarded(

@@ -66,8 +66,10 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
         uint32_t lanes = located[n].lanes;
         if (spot.space != SHARED && spot.space != GLOBAL) continue;
         uint64_t memory = spot.space == GLOBAL ? 0 : 1 + (uint64_t)spot.cta->number;
+        LaneUse *use = NULL; /* of a word */
         for (int64_t at = spot.at; at < spot.at + count; at++) {
-            LaneUse *use = lane_use(fragment->warp, memory << 44 ^ (uint64_t)at >> 2);
+            if (!use || !(at & 3))
+                use = lane_use(fragment->warp, memory << 44 ^ (uint64_t)at >> 2);
             uint32_t *writes = &use->writes[at & 3], *reads = &use->reads[at & 3];
             if (which < 0 && mode == READ && *writes && lanes & ~*writes) {
                 which = n;
