@@ -124,7 +124,7 @@ def native(tmp_path_factory):
     """The table of some packages as a library on the fake driver; that driver; manifests."""
     folder = linked(tmp_path_factory.mktemp("table"), *KERNELS)
     assert [path.name for path in write_tables(folder)] == ["packages_cuda.h"]
-    fake = driver.typed(fake_gpu.build(folder))
+    fake = driver.typed(fake_gpu.build(folder), driver.FUNCTIONS, "the fake driver")
     made = compiled(LIBRARY, folder, "-shared", "-fPIC", f"-I{folder}", str(folder / "libcuda.so"))
     library = ctypes.CDLL(str(made))
     library.refusal.restype = library.picked.restype = ctypes.c_char_p

@@ -41,7 +41,7 @@ class OnDevice:
 
 @pytest.fixture
 def device(tmp_path, monkeypatch):
-    library = driver.typed(fake_gpu.build(tmp_path))
+    library = driver.typed(fake_gpu.build(tmp_path), driver.FUNCTIONS, "the fake driver")
     monkeypatch.setattr(driver, "driver", lambda: library)
     cupy = fake_gpu.cupy()
     cupy.cuda.get_current_stream = type("Stream", (), {"ptr": 0x1234})
