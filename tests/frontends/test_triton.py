@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
+from titan.frontends.gcn.verify import verify_assembly
+from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ttgir.verify import verify_ttgir
 from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.verify.model import Finding, VerifyOptions
@@ -67,6 +70,47 @@ def test_a_gemm_that_triton_pipelines(sm, specialised):
 def test_more_gemms_that_triton_pipelines(sm, specialised):
     made = compiling.pipelined_gemm(sm, specialised)
     assert both(made) == (Verdict.VERIFIED, Verdict.VERIFIED)
+
+
+def of_assembly(text: Source, launch_text: str) -> Verdict:
+    launch, errors = read_launch_text(launch_text, "launch.yaml")
+    assert launch is not None, errors
+    (finding,) = verify_assembly(text, launch, CodeOptions(ctas=(0,)), [], 0.0)
+    return finding.verdict
+
+
+GEMM_LAUNCH = """{grid: 1, dynamic_shared: 163840,
+    parameters: [pointer, pointer, pointer, 256, 256, 320, pointer, pointer]}"""
+SUM_LAUNCH = (
+    "{grid: 1, dynamic_shared: 49152, parameters: [pointer, pointer, 512, pointer, pointer]}"
+)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("architecture", "warps", "stages"),
+    [("gfx942", 8, 2), ("gfx942", 4, 3), ("gfx950", 4, 3), ("gfx950", 8, 2)],
+)
+def test_a_gemm_for_amd(architecture, warps, stages):
+    ttgir, assembly = compiling.amd_gemm(architecture, warps, stages)
+    (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None, require="any"))
+    assert finding.verdict is of_assembly(assembly, GEMM_LAUNCH) is Verdict.VERIFIED
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("architecture", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("stages", "expected"), [(3, Verdict.VERIFIED), (2, Verdict.REFUTED)])
+def test_stages_of_a_warp_pipeline(architecture, stages, expected):
+    ttgir, assembly = compiling.staged_sum(architecture, stages)
+    (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None))
+    assert finding.verdict is of_assembly(assembly, SUM_LAUNCH) is expected
+
+
+@pytest.mark.heavy
+def test_clusters():
+    for ttgir, _ in (compiling.two_cta_gemm(), compiling.multicast_rows()):
+        (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None, require="any"))
+        assert finding.verdict is Verdict.VERIFIED
 
 
 @pytest.mark.heavy

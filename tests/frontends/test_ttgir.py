@@ -6,36 +6,21 @@ The samples in ttgir/ are what Triton 3.9 made of triton_kernels.py.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.frontends.ttgir_samples import code_of, sample, verified, without
 from titan.cli.main import run
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.parse import parse_ttgir
 from titan.frontends.ttgir.samples import dependent, samples
-from titan.frontends.ttgir.verify import verify_ttgir
 from titan.sync.expression import Binary, Constant, Name, evaluate, parse_expression
-from titan.verify.model import Finding, VerifyOptions
 
-FOLDER = Path(__file__).parent / "ttgir"
-RING = (FOLDER / "ring_gemm_fault0.ttgir").read_text(encoding="utf-8")
-
-
-def verified(text: str, **more) -> Finding:
-    options = VerifyOptions(save_traces=None, **more)
-    (finding,) = verify_ttgir(Source("k.ttgir", text), options)
-    return finding
-
-
-def code_of(finding: Finding) -> str:
-    assert finding.verdict is Verdict.REFUTED, finding
-    assert finding.trace is not None
-    return finding.trace.fault.kind.value
+RING = sample("ring_gemm_fault0")
 
 
 SAMPLES = [
@@ -46,17 +31,9 @@ SAMPLES = [
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_are_verified_for_any_number(name):
-    finding = verified((FOLDER / f"{name}.ttgir").read_text(encoding="utf-8"))
+    finding = verified(sample(name))
     assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
     assert [values for _, values in finding.coverage.parameters] == [None]
-
-
-def without(pattern: str, text: str = RING, number: int = 0) -> str:
-    """The text without a line that matches."""
-    lines = text.split("\n")
-    found = [at for at, line in enumerate(lines) if re.search(pattern, line)]
-    del lines[found[number]]
-    return "\n".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +73,7 @@ def test_an_operation_that_is_wrong_is_refuted(old, new, code):
 
 
 def test_a_counterexample_names_the_source():
-    finding = verified(without("ttng.arrive_barrier"))
+    finding = verified(without("ttng.arrive_barrier", RING))
     labels = [getattr(one, "label", "") for one in finding.trace.fault.operations]
     assert any(label.startswith("triton_kernels.py:") for label in labels)
 
@@ -136,7 +113,7 @@ def test_policies_and_the_command(tmp_path, monkeypatch, capsys):
         (lambda t: t.replace("ttng.init_barrier %", "%%% %", 1), "does not begin an operation"),
         (lambda t: t.replace("%c3_i32 = arith.constant 3", "%c3_i32 = arith.constant x"), "index"),
         (lambda t: t.replace("scf.for", "scf.while", 1), "a loop whose condition"),
-        (lambda t: t.replace('num-ctas" = 1', 'num-ctas" = 2'), "several CTAs in a cluster"),
+        (lambda t: t.replace('num-ctas" = 1', 'num-ctas" = 2'), "how the CTAs share it"),
         (lambda t: t.replace("tt.return", "tt.call @f() : () -> ()\n    tt.return"), "is a call"),
         (lambda t: t.replace("{inputPrecision", "{{inputPrecision"), "is not closed"),
     ],
@@ -146,6 +123,32 @@ def test_bad_text_is_refused_with_its_place(change, said):
     assert finding.verdict is Verdict.REFUSED and finding.exit_code == 2
     assert any(said in item.headline for item in finding.diagnostics), finding.diagnostics
     assert all(item.span is not None for item in finding.diagnostics)
+
+
+TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+SWAPPED = f"""
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @swap(%n: i32) {{
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %a = ttg.local_alloc : () -> {TILE}
+    %b = ttg.local_alloc : () -> {TILE}
+    %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%x = %a, %y = %b) -> ({TILE}, {TILE})  : i32 {{
+      %v = ttg.local_load %x : {TILE} -> tensor<64x64xf16, #b>
+      scf.yield %y, %x : {TILE}, {TILE}
+    }}
+    tt.return
+  }}
+}}
+"""
+
+
+def test_allocations_that_a_loop_swaps_are_not_taken_for_one():
+    finding = verified(SWAPPED)
+    assert finding.verdict is Verdict.REFUSED
+    assert "a loop carries views of different allocations" in finding.diagnostics[0].headline
+    same = SWAPPED.replace("scf.yield %y, %x", "scf.yield %x, %y")
+    assert verified(same).verdict is Verdict.VERIFIED
 
 
 def test_all_unknown_operations_are_told_at_once():

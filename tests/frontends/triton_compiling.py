@@ -120,3 +120,98 @@ def attention(sm: int, specialised: bool) -> Compiled:
     options = {"num_warps": 4, "num_stages": 3}
     name = f"attention_sm{sm}" + ("_specialised" if specialised else "")
     return _compiled(name, source, sm, options, list(boxes.values()), [64 * TILES, 0.125])
+
+
+def _cluster_descriptor(box: tuple[int, int], layout: tuple[tuple[int, int], ...]) -> str:
+    from triton.experimental.gluon import language as gl
+
+    memory = gl.NVMMASharedLayout.get_default_for(list(box), gl.float16, cga_layout=layout)
+    return f"tensordesc<fp16[{box[0]},{box[1]}],{memory!r}>"
+
+
+def _gluon_ttgir(
+    name: str, kernel: Any, signature: dict[str, str], constants: dict[str, Any],
+    target: Any, options: dict[str, int],
+) -> tuple[Source, Source]:  # fmt: skip
+    """TTGIR, and PTX or assembly."""
+    import triton
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    signature = signature | dict.fromkeys(constants, "constexpr")
+    source = GluonASTSource(fn=kernel, signature=signature, constexprs=constants, attrs={})
+    return _texts(name, triton.compile(source, target=target, options=options))
+
+
+def _texts(name: str, made: Any) -> tuple[Source, Source]:
+    word = "ptx" if "ptx" in made.asm else "amdgcn"
+    ttgir = re.sub(r'"/[^"]*/', '"', made.asm["ttgir"])
+    return Source(f"{name}.ttgir", ttgir), Source(f"{name}.{word}", made.asm[word])
+
+
+def two_cta_gemm(ctas: int = 2, depth: int = 3) -> tuple[Source, Source]:
+    """The GEMM of pairs of CTAs; with four, two pairs share the tiles of b."""
+    from triton.backends.compiler import GPUTarget
+
+    from tests.frontends import cluster_kernels
+
+    rows = ((1, 0), (2, 0))[: ctas.bit_length() - 1]
+    columns = ((0, 1), (0, 0))[: ctas.bit_length() - 1]
+    signature = {
+        "a": _cluster_descriptor((128 * ctas, 64), rows),
+        "b": _cluster_descriptor((64, 128), columns),
+        "c": _cluster_descriptor((128 * ctas, 128), rows),
+        "k": "i32",
+    }
+    constants = {"DEPTH": depth, "LAYOUT": rows}
+    return _gluon_ttgir(
+        "two_cta_gemm", cluster_kernels.two_cta_gemm, signature, constants,
+        GPUTarget("cuda", 100, 32), {"num_warps": 4, "num_ctas": ctas},
+    )  # fmt: skip
+
+
+def multicast_rows(sm: int = 90) -> tuple[Source, Source]:
+    """The tiles that a CTA hands to both."""
+    from triton.backends.compiler import GPUTarget
+
+    from tests.frontends import cluster_kernels
+
+    tile = _cluster_descriptor((64, 64), ((0, 0),))
+    return _gluon_ttgir(
+        "multicast_rows", cluster_kernels.multicast_rows, {"a": tile, "c": tile, "k": "i32"}, {},
+        GPUTarget("cuda", sm, 32), {"num_warps": 4, "num_ctas": 2},
+    )  # fmt: skip
+
+
+def amd_gemm(architecture: str, warps: int, stages: int) -> tuple[Source, Source]:
+    """A GEMM for an AMD GPU: with eight warps its halves alternate."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from tests.frontends import amd_kernels
+
+    side = 256 if warps == 8 else 128
+    constants = {"ROWS": side, "COLUMNS": side, "INNER": 64}
+    signature = dict.fromkeys("abc", "*fp16") | dict.fromkeys("mnk", "i32")
+    attributes = {(n,): [["tt.divisibility", 16]] for n in range(6)}
+    source = ASTSource(
+        fn=amd_kernels.pointer_gemm, signature=signature | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants, attrs=attributes,
+    )  # fmt: skip
+    options = {"num_warps": warps, "num_stages": stages}
+    made = triton.compile(source, target=GPUTarget("hip", architecture, 64), options=options)
+    return _texts(f"gemm_{architecture}", made)
+
+
+def staged_sum(architecture: str, stages: int = 3) -> tuple[Source, Source]:
+    """The stages of a warp pipeline on an AMD GPU."""
+    from triton.backends.compiler import GPUTarget
+
+    from tests.frontends import amd_kernels
+
+    constants = {"STAGES": stages, "ROWS": 128, "COLUMNS": 64}
+    signature = {"a": "*fp16", "c": "*fp16", "k": "i32"}
+    return _gluon_ttgir(
+        f"staged_sum_{architecture}", amd_kernels.staged_sum, signature, constants,
+        GPUTarget("hip", architecture, 64), {"num_warps": 8},
+    )  # fmt: skip

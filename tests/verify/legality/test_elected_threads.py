@@ -345,5 +345,5 @@ def test_only_what_is_not_placed_yet_is_left_out():
         options = VerifyOptions(save_traces=None, policies=(("war_fence", "false"),))
         told = {item.code for item in verify_kernel(kernel, options).diagnostics}
         assert "TTN432" in told
-        later = verify_kernel(replace(kernel, threads_placed=False), options)
+        later = verify_kernel(replace(kernel, placed=False), options)
         assert later.verdict is Verdict.VERIFIED

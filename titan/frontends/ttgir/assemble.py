@@ -7,18 +7,19 @@ are taken to be independent: that leaves out no run, and what it adds is reporte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.frontends.ttgir.blocks import LOST
 from titan.frontends.ttgir.copies import without_copies
-from titan.frontends.ttgir.effects import QUEUES, Made
+from titan.frontends.ttgir.drafts import FunctionDraft, RoleDraft
+from titan.frontends.ttgir.effects import CLUSTER, QUEUES, Made
 from titan.frontends.ttgir.integers import holds_only, joined, least, split
 from titan.frontends.ttgir.last_trip import with_last_trips_behind
 from titan.frontends.ttgir.model import TtgirFunction
-from titan.frontends.ttgir.translate import FunctionDraft, RoleDraft
+from titan.frontends.ttgir.waves import WORK_GROUP
 from titan.language.kernel.model import Kernel, RoleShape
 from titan.sync import program as ir
 from titan.sync.expression import (
@@ -46,50 +47,39 @@ class Assembled:
 
 
 def assemble(
-    draft: FunctionDraft, function: TtgirFunction, path: str, target: str, policies: ir.Policies
-) -> tuple[Assembled | None, list[Diagnostic]]:
-    """The kernel of a draft without faults, or the numbers in it that are not known."""
-    for role in draft.roles:
+    drafts: Sequence[FunctionDraft], function: TtgirFunction, path: str, target: str,
+    policies: ir.Policies,
+) -> tuple[Assembled | None, list[Diagnostic]]:  # fmt: skip
+    """The kernel of drafts without faults, or the numbers in them that are not known."""
+    written = [(draft, role) for draft in drafts for role in draft.roles]
+    for _, role in written:
         role.body = _needed(role)
-    lost = [item for role in draft.roles for item in _lost(role)]
+    lost = [item for _, role in written for item in _lost(role)]
     if lost:
-        return None, lost
-    sizes = _Sizes(draft.arguments)
-    for role in draft.roles:
+        return None, list(dict.fromkeys(lost))
+    sizes = _Sizes({name for draft in drafts for name in draft.arguments})
+    for _, role in written:
         for operation in ir.walk(tuple(role.body)):
             for expression in _expressions(operation):
                 sizes.note(expression)
     roles = []
-    for role in draft.roles:
+    for draft, role in written:
         body = _fenced(_changed(tuple(role.body), sizes.change))
         minimums = {name: low for name, _, low in sizes.found}
         body = without_copies(with_last_trips_behind(body, minimums))
         used = {one.variable for one in ir.walk(body) if isinstance(one, ir.Assign)}
         variables = tuple((name, first) for name, first in role.variables.items() if name in used)
-        threads = 32 * role.warps
-        roles.append(ir.Role(role.name, body, 1, threads, variables=variables))
+        name, cta = draft.place.role(role.name), draft.place.cta
+        roles.append(ir.Role(name, body, 1, role.threads, cta=cta, variables=variables))
+    barriers, buffers = _declared(drafts)
     program = ir.SyncProgram(
         function.name,
         target,
         tuple(roles),
         tuple(ir.Parameter(name, None, low) for name, _, low in sizes.found),
-        tuple(
-            ir.Barrier(root.name, root.count, root.stages, False, span=root.span)
-            for root in draft.roots
-            if root.barrier
-        ),
-        tuple(ir.NamedBarrier(name) for name in draft.meetings),
-        tuple(
-            ir.Buffer(
-                root.name,
-                root.stages,
-                space=ir.Space.TENSOR if root.type.tensor else ir.Space.SHARED,
-                bytes_per_stage=root.type.size_bytes // root.stages,
-                span=root.span,
-            )
-            for root in draft.roots
-            if not root.barrier
-        ),
+        barriers,
+        _named_barriers(drafts, roles),
+        buffers,
         tuple(QUEUES[name] for name in QUEUES if name in _queues(roles)),
         policies=policies,
         span=function.span,
@@ -98,9 +88,53 @@ def assemble(
     kernel = Kernel(
         function.name, target, path, (), shapes, program=program, span=function.span,
         source="TTGIR",
-        threads_placed=False,  # Triton places their barriers when it lowers
+        ctas=drafts[0].place.ctas,
+        placed=False,  # Triton places barriers of threads, and memory, when it lowers
     )  # fmt: skip
     return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found)), []
+
+
+def _declared(
+    drafts: Sequence[FunctionDraft],
+) -> tuple[tuple[ir.Barrier, ...], tuple[ir.Buffer, ...]]:
+    """What each CTA has for itself; halves of its waves have the same."""
+    barriers: dict[str, ir.Barrier] = {}
+    buffers: dict[str, ir.Buffer] = {}
+    for draft in drafts:
+        place = draft.place
+        for root in draft.roots:
+            name = place.named(root.name)
+            if root.barrier and root.led:
+                barriers[name] = ir.Barrier(
+                    name, root.count, root.stages, False, cta=place.cta, span=root.span
+                )
+            elif not root.barrier:
+                buffers[name] = ir.Buffer(
+                    name,
+                    root.stages,
+                    parts=1 if place.half is None else 2,
+                    space=ir.Space.TENSOR if root.type.tensor else ir.Space.SHARED,
+                    bytes_per_stage=root.bytes_here // root.stages,
+                    cta=place.cta,
+                    span=root.span,
+                )
+    return tuple(barriers.values()), tuple(buffers.values())
+
+
+def _named_barriers(
+    drafts: Sequence[FunctionDraft], roles: Sequence[ir.Role]
+) -> tuple[ir.NamedBarrier, ...]:
+    """The barriers of partitions, of the waves of a work-group, and of the cluster."""
+    named = [ir.NamedBarrier(name) for draft in drafts for name in draft.meetings]
+    met = {
+        operation.barrier.name
+        for role in roles
+        for operation in ir.walk(role.body)
+        if isinstance(operation, ir.BarrierSync)
+    }
+    named += [ir.NamedBarrier(WORK_GROUP)] if WORK_GROUP in met else []
+    named += [ir.NamedBarrier(CLUSTER, scope=ir.Scope.CLUSTER)] if CLUSTER in met else []
+    return tuple(named)
 
 
 def _queues(roles: list[ir.Role]) -> set[str]:

@@ -8,14 +8,21 @@ from dataclasses import replace
 from titan.frontends.ttgir.effects import HANDLERS, Made
 from titan.frontends.ttgir.model import Block, TtgirOperation, memory_types
 from titan.frontends.ttgir.values import MemoryView, Unknown, Value, is_integer, is_scalar
+from titan.frontends.ttgir.waves import MEETINGS
 from titan.sync import program as ir
 from titan.sync.expression import Expression, Name, names_of, substitute
 
 # Operations that neither synchronise nor touch memory that another partition may touch.
-QUIET = ("arith.", "math.", "ub.", "tt.")
+QUIET = ("arith.", "math.", "ub.", "tt.", "rocdl.sched.", "rocdl.iglp.")
 IGNORED = {
-    "ttg.local_dealloc", "ttg.convert_layout", "ttg.barrier", "gpu.barrier", "tt.return",
+    "ttg.local_dealloc", "ttg.convert_layout", "tt.return",
     "ttg.warp_yield", "ttg.warp_return", "ttg.async_token", "llvm.intr.assume",
+    "rocdl.s.setprio",
+    # Data in registers and global memory on AMD GPUs.
+    "amdg.buffer_load", "amdg.buffer_store", "amdg.buffer_atomic_rmw", "amdg.buffer_atomic_cas",
+    "amdg.masked_load", "amdg.masked_store", "amdg.concat", "amdg.extract_slice",
+    "amdg.in_thread_transpose", "amdg.scaled_upcast_fp4", "amdg.scaled_upcast_fp8",
+    "amdg.scaled_downcast_fp4", "amdg.scaled_downcast_fp8",
 }  # fmt: skip
 
 
@@ -69,6 +76,7 @@ def synchronises(block: Block) -> bool:
     """Whether anything in a block is of concern to others."""
     return any(
         operation.name in HANDLERS
+        or operation.name in MEETINGS
         or not (operation.name.startswith((*QUIET, "scf.")) or operation.name in IGNORED)
         or any(synchronises(region) for region in operation.regions)
         for operation in block.operations

@@ -7,16 +7,18 @@ TritonGPU and TritonNvidiaGPU, and the PTX that each is lowered to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from titan.foundation.errors import TitanError
 from titan.frontends.ttgir.model import TtgirOperation
+from titan.frontends.ttgir.places import DraftPlace, bases, group, shared_bits
 from titan.frontends.ttgir.values import MemoryView, Value, is_integer, why_unknown
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression
 
 BULK, COPY, WGMMA, TENSOR_CORE = "bulk group", "cp.async", "wgmma", "tcgen05"
+CLUSTER = "cluster"
 QUEUES = {
     BULK: ir.Queue(BULK),
     COPY: ir.Queue(COPY),
@@ -31,11 +33,18 @@ class Untranslatable(TitanError):
 
 @dataclass(slots=True)
 class Operands:
-    """The operands of one operation by their places, with what is asked of them."""
+    """The operands of one operation by their places, with what is asked of them.
+
+    `place`: whose operation it is; `layouts`: those of the module; `pairs`: whether tensor cores
+    work for pairs of CTAs.
+    """
 
     operation: TtgirOperation
     values: list[Value]
     threads: int
+    place: DraftPlace = field(default_factory=DraftPlace)
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    pairs: bool = False
 
     def view(self, place: int) -> MemoryView:
         """The view of memory at a place. Raises Untranslatable."""
@@ -73,27 +82,60 @@ class Operands:
         return value
 
     def barrier(self, place: int) -> ir.Reference:
-        """The barrier at a place."""
-        return self.reference(self.view(place))
+        """The barrier at a place: that of its leader."""
+        view = self.view(place)
+        return self.reference(view, self.leader(view))
 
-    def reference(self, view: MemoryView) -> ir.Reference:
-        """The element of a barrier array that a view names."""
+    def reference(self, view: MemoryView, cta: int) -> ir.Reference:
+        """The element of the barrier array of a CTA that a view names."""
         view.root.barrier = True
         if view.stage is None and view.root.stages > 1:
             raise Untranslatable("a barrier is one of an array, and none is chosen")
-        return ir.Reference(view.root.name, view.stage or ZERO)
+        return ir.Reference(self.place.named(view.root.name, cta), view.stage or ZERO)
+
+    def shared_bits(self, view: MemoryView) -> int:
+        """The bits of a rank that do not change which part of what is viewed a CTA holds."""
+        if self.place.ctas == 1:
+            return 0
+        found = bases(view.type, self.layouts)
+        if found is None or 1 << len(found) != self.place.ctas:
+            raise Untranslatable("the layout does not say how the CTAs share it")
+        return shared_bits(found)
+
+    def leader(self, view: MemoryView, cta: int | None = None) -> int:
+        """The CTA that has the barrier of a CTA, of this one by default."""
+        return (self.place.cta if cta is None else cta) & ~self.shared_bits(view)
+
+    def leads(self, view: MemoryView) -> bool:
+        """Whether a barrier is in this CTA."""
+        return self.leader(view) == self.place.cta
+
+    def bytes_here(self, view: MemoryView) -> int:
+        """The bytes of a view that one CTA holds."""
+        parts = self.place.ctas >> self.shared_bits(view).bit_count()
+        return view.type.size_bytes // parts
 
     def effects(
-        self, view: MemoryView, write: bool, proxy: ir.Proxy, accumulates: bool = False
-    ) -> tuple[ir.Effect, ...]:
-        """The accesses to what a view covers. Tensor memory has one path, and needs no fence."""
+        self, view: MemoryView, write: bool, proxy: ir.Proxy, accumulates: bool = False,
+        cta: int | None = None,
+    ) -> tuple[ir.Effect, ...]:  # fmt: skip
+        """The accesses to what a view covers, in this CTA by default.
+
+        Tensor memory has one path, and needs no fence. Where halves of the waves alternate, each
+        writes its own part and reads all.
+        """
+        if view.partial and write:
+            raise Untranslatable("a part of a stage is written")
         proxy = ir.Proxy.GENERIC if view.type.tensor else proxy
         stages: Iterable[Expression] = (view.stage or ZERO,)
         if view.stage is None and view.root.stages > 1:
             stages = [Constant(stage) for stage in range(view.root.stages)]
-        name = view.root.name
+        name = self.place.named(view.root.name, cta)
+        half = self.place.half
+        part = None if half is None or not write else Constant(half)
         return tuple(
-            ir.Effect(name, stage, write, proxy=proxy, accumulates=accumulates) for stage in stages
+            ir.Effect(name, stage, write, part=part, proxy=proxy, accumulates=accumulates)
+            for stage in stages
         )
 
 
@@ -108,18 +150,22 @@ def guarded(condition: Expression, made: Made) -> Made:
 
 
 def _init(of: Operands) -> Made:
+    """The leader of a barrier awaits the arrivals of all CTAs that share it."""
     numbers = of.operation.header.rsplit(",", 1)
     count = int(numbers[1]) if len(numbers) == 2 and numbers[1].strip().isdigit() else 1
+    view = of.view(0)
     reference = of.barrier(0)
-    of.view(0).root.count = count
-    return [ir.Init(reference, Constant(count))]
+    view.root.count = count << of.shared_bits(view).bit_count()
+    return [ir.Init(reference, Constant(view.root.count))] if of.leads(view) else []
 
 
 def _invalidate(of: Operands) -> Made:
-    return [ir.Invalidate(of.barrier(0))]
+    return [ir.Invalidate(of.barrier(0))] if of.leads(of.view(0)) else []
 
 
 def _wait(of: Operands) -> Made:
+    if not of.leads(of.view(0)):
+        return []  # the leader alone waits
     return guarded(_predicate(of, 2), [ir.Wait(of.barrier(0), of.integer(1))])
 
 
@@ -149,16 +195,30 @@ def _arrive(of: Operands) -> Made:
 
 
 def _load_tile(of: Operands) -> Made:
-    """async_tma_copy_global_to_local desc[coordinates] destination, barrier, predicate."""
+    """async_tma_copy_global_to_local desc[coordinates] destination, barrier, predicate.
+
+    With `multicast`, one of the CTAs that hold the same part copies it to all of them. The bytes
+    of each complete its own barrier, in a pair that of the leader.
+    """
     views = of.views()
     if len(views) != 2:
         raise Untranslatable("a copy has a destination and a barrier")
     destination, barrier = views
-    after = of.values.index(barrier) + 1
-    completion = ir.Completion(of.reference(barrier), Constant(destination.type.size_bytes))
-    effects = of.effects(destination, True, ir.Proxy.ASYNC)
-    condition = _predicate(of, after)
-    return guarded(condition, [ir.Asynchronous(effects, None, (completion,))])
+    condition = _predicate(of, of.values.index(barrier) + 1)
+    shared = of.shared_bits(barrier)
+    if shared and not (shared == 1 and of.pairs):
+        raise Untranslatable("a copy completes a barrier that CTAs share which are no pair")
+    targets: tuple[int, ...] = (of.place.cta,)
+    if "multicast" in of.operation.attributes:
+        bits = of.shared_bits(destination)
+        targets = group(of.place.cta, bits, of.place.ctas) if not of.place.cta & bits else ()
+    made: Made = []
+    for cta in targets:
+        reference = of.reference(barrier, of.leader(barrier, cta))
+        completion = ir.Completion(reference, Constant(of.bytes_here(destination)))
+        effects = of.effects(destination, True, ir.Proxy.ASYNC, cta=cta)
+        made.append(ir.Asynchronous(effects, None, (completion,)))
+    return guarded(condition, made)
 
 
 def _store_tile(of: Operands) -> Made:
@@ -204,25 +264,54 @@ def _group_dot_wait(of: Operands) -> Made:
     return [ir.QueueWait(WGMMA, Constant(of.operation.integer("pendings", 0)))]
 
 
+def _pair(of: Operands) -> tuple[int, ...]:
+    """The CTAs that a matrix instruction works for; none where the other CTA of a pair issues."""
+    if not of.pairs:
+        return (of.place.cta,)
+    return () if of.place.cta & 1 else (of.place.cta, of.place.cta | 1)
+
+
+def _commits(of: Operands, barrier: MemoryView, sources: Iterable[MemoryView]) -> Made:
+    """The arrivals of one commit: at both CTAs of a pair, and wherever a source was multicast."""
+    if of.shared_bits(barrier):
+        raise Untranslatable("a commit arrives at a barrier that CTAs share")
+    bits = [0, *(of.shared_bits(view) for view in sources if not view.type.tensor)]
+    pair = int(of.pairs)
+    targets = {cta for one in bits for cta in group(of.place.cta, one | pair, of.place.ctas)}
+    return [ir.QueueArrive(TENSOR_CORE, of.reference(barrier, cta)) for cta in sorted(targets)]
+
+
 def _tensor_core(of: Operands) -> Made:
     """tc_gen5_mma a, b, d[token], (scales,) use d, predicate, barriers[predicates]."""
     parts = of.parts()
     if len(parts) < 5:
         raise Untranslatable("a matrix instruction has at least five operands")
     scales = 2 if of.operation.name.endswith("scaled") else 0
-    effects: tuple[ir.Effect, ...] = ()
+    if ("two_ctas" in of.operation.attributes) is not of.pairs:
+        raise Untranslatable("some products work for pairs of CTAs and some do not")
+    if scales and of.place.ctas > 1:
+        raise Untranslatable("scaled products in a cluster are not read")
+    memory: list[MemoryView] = []
     for place, part in enumerate(parts[: 3 + scales]):
         view = part[0] if part else None
         if not isinstance(view, MemoryView):
             raise Untranslatable(f"operand {place} is not memory that the analysis tracks")
-        effects += of.effects(view, place == 2, ir.Proxy.ASYNC, accumulates=place == 2)
+        memory.append(view)
+    pair = _pair(of)
+    effects: tuple[ir.Effect, ...] = ()
+    for cta in pair:
+        for place, view in enumerate(memory):
+            last = place == 2
+            effects += of.effects(view, last, ir.Proxy.ASYNC, accumulates=last, cta=cta)
     made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
+    sources = memory[:2] if "multicast" in of.operation.attributes else []
     for part in parts[5 + scales :]:
         if not part or not isinstance(part[0], MemoryView):
             raise Untranslatable("the arrival is at a barrier that the analysis does not track")
-        arrival = ir.QueueArrive(TENSOR_CORE, of.reference(part[0]))
-        made += guarded(_number(part[1]) if len(part) > 1 else ONE, [arrival])
-    return guarded(_number(*parts[4 + scales][:1]), made)
+        arrivals = _commits(of, part[0], sources)
+        made += guarded(_number(part[1]) if len(part) > 1 else ONE, arrivals)
+    condition = _number(*parts[4 + scales][:1])
+    return guarded(condition, made) if pair else []
 
 
 def _number(value: Value) -> Expression:
@@ -232,16 +321,22 @@ def _number(value: Value) -> Expression:
 
 
 def _tensor_commit(of: Operands) -> Made:
-    return guarded(_predicate(of, 1), [ir.QueueArrive(TENSOR_CORE, of.barrier(0))])
+    """tc_gen5_commit barrier, predicate descs sources."""
+    barrier, *sources = of.views()
+    condition = _predicate(of, 1)
+    arrivals = _commits(of, barrier, sources)
+    return guarded(condition, arrivals) if _pair(of) else []
 
 
 def _tensor_copy(of: Operands) -> Made:
     """tmem_copy source, destination[, barrier]."""
+    if of.place.ctas > 1:
+        raise Untranslatable("copies to tensor memory in a cluster are not read")
     effects = of.effects(of.view(0), False, ir.Proxy.ASYNC)
     effects += of.effects(of.view(1), True, ir.Proxy.ASYNC)
     made: Made = [ir.Asynchronous(effects, TENSOR_CORE)]
     if len(of.views()) > 2:
-        made.append(ir.QueueArrive(TENSOR_CORE, of.reference(of.views()[2])))
+        made.append(ir.QueueArrive(TENSOR_CORE, of.barrier(2)))
     return made
 
 
@@ -259,6 +354,14 @@ def _store(of: Operands) -> Made:
     if len(of.views()) != 1:
         raise Untranslatable("a store has one destination")
     return [ir.Access(of.effects(of.views()[0], True, ir.Proxy.GENERIC))]
+
+
+def _cluster_barrier(of: Operands) -> Made:
+    """The threads of all CTAs; partitions of a `ttg.warp_specialize` have none."""
+    relaxed = of.operation.attributes.get("relaxed", "false") != "false"
+    order = ir.Order.RELAXED if relaxed else ir.Order.SYNCHRONISING
+    count = Constant(of.threads * of.place.ctas)
+    return [ir.BarrierSync(ir.Reference(CLUSTER), count, order)]
 
 
 def _fence(of: Operands) -> Made:
@@ -291,5 +394,11 @@ HANDLERS: dict[str, Callable[[Operands], Made]] = {
     "ttng.tmem_store": _tensor_store,
     "ttg.local_load": _read,
     "ttg.local_store": _store,
+    "ttg.local_gather": _read,
+    "ttg.local_scatter": _store,
     "ttng.fence_async_shared": _fence,
+    "ttng.cluster_barrier": _cluster_barrier,
+    # The LDS of AMD GPUs: copies go into the queue of `ttg.async_commit_group` as well.
+    "amdg.buffer_load_to_local": _copy,
+    "amdg.local_load_packed_transposed": _read,
 }

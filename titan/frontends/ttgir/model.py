@@ -7,18 +7,23 @@ from dataclasses import dataclass, field
 
 from titan.foundation.source.span import Span
 
-_MEMDESC = re.compile(r"!ttg\.memdesc<((?:\d+x)+)(\w+)\s*,([^>]*)>")
+_MEMDESC = re.compile(r"!ttg\.memdesc<((?:\d+x)+)(\w+)\s*,\s*([^,>]*)([^>]*)>")
 _WIDTHS = re.compile(r"(\d+)$")
 TENSOR_SPACE = "#ttng.tensor_memory"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryType:
-    """The type of a view: extents, bits of an element, and whether it is tensor memory."""
+    """The type of a view: extents, bits of an element, and whether it is tensor memory.
+
+    The extents are those of all CTAs of a cluster together; `layout` is the name of what says how
+    CTAs share them.
+    """
 
     shape: tuple[int, ...]
     element_bits: int
     tensor: bool = False
+    layout: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -80,10 +85,14 @@ class TtgirFunction:
 
 @dataclass(slots=True)
 class TtgirModule:
-    """The public functions of a file, and what the module says of its launch."""
+    """The public functions of a file, and what the module says of its launch.
+
+    `layouts` are the layouts of memory and of tensors by name (`#shared1`), as text.
+    """
 
     functions: list[TtgirFunction] = field(default_factory=list)
     attributes: dict[str, str] = field(default_factory=dict)
+    layouts: dict[str, str] = field(default_factory=dict)
 
     def integer(self, name: str, default: int) -> int:
         """An attribute of the module, such as `"ttg.num-warps" = 4 : i32`."""
@@ -100,5 +109,6 @@ def memory_types(text: str) -> list[MemoryType]:
         bits = int(width[1]) if width is not None else 8
         if match[2].startswith("f8"):
             bits = 8
-        found.append(MemoryType(shape, bits, TENSOR_SPACE in match[3]))
+        tensor = TENSOR_SPACE in match[4]
+        found.append(MemoryType(shape, bits, tensor, match[3].strip()))
     return found

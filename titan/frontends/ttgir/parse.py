@@ -23,6 +23,7 @@ _RESULTS = re.compile(r"\s*((?:%[\w$.-]+(?::\d+)?)(?:\s*,\s*%[\w$.-]+(?::\d+)?)*
 _NAME = re.compile(r'\s*(?:"([\w.]+)"|([A-Za-z_][\w$]*(?:\.[\w$]+)+))')
 _LOCATION = re.compile(r"\s*loc\(")
 _ALIAS = re.compile(r"^(#loc\w*)\s*=\s*loc\((.*)\)\s*$")
+_LAYOUT = re.compile(r"^(#\w+)\s*=\s*(#tt\w+\..*)$")
 _PLACE = re.compile(r'"([^"]+)":(\d+):\d+')
 _FUNCTION = re.compile(r"\s*tt\.func\s+(\w+\s+)?@([\w$.-]+|\"[^\"]+\")\s*\(")
 _PARTITION = re.compile(r"\s*(partition\d+)\s*\(")
@@ -100,6 +101,9 @@ def _resolved(name: str, aliases: dict[str, str], depth: int = 0) -> str:
 def _module(reader: _Reader, module: TtgirModule) -> None:
     while reader.at < len(reader.lines):
         line = reader.lines[reader.at]
+        layout = _LAYOUT.match(line)
+        if layout is not None:
+            module.layouts[layout[1]] = layout[2]
         if line.lstrip().startswith("module"):
             start = line.find("{")
             if "attributes" in line and start >= 0:

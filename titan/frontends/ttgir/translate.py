@@ -8,9 +8,10 @@ operations that are not known are reported at once, each with its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import replace
 
-from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.model import diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.blocks import (
@@ -25,6 +26,7 @@ from titan.frontends.ttgir.blocks import (
     synchronises,
     yielded,
 )
+from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, RoleDraft
 from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.loops import (
@@ -37,23 +39,20 @@ from titan.frontends.ttgir.loops import (
     while_form,
     while_trips,
 )
-from titan.frontends.ttgir.model import (
-    Block,
-    TtgirFunction,
-    TtgirModule,
-    TtgirOperation,
-    memory_types,
-)
+from titan.frontends.ttgir.memory import ALLOCATIONS, VIEWS, Allocations, view_of
+from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
+from titan.frontends.ttgir.places import DraftPlace, works_in_pairs
 from titan.frontends.ttgir.values import (
     Arithmetic,
     MemoryView,
-    Root,
+    ThreadNumber,
     Unknown,
     Value,
     is_integer,
     is_scalar,
     why_unknown,
 )
+from titan.frontends.ttgir.waves import MEETINGS, PIPELINED, THREAD_NUMBERS, Waves
 from titan.sync import program as ir
 from titan.sync.expression import (
     ONE,
@@ -64,41 +63,19 @@ from titan.sync.expression import (
     binary,
 )
 
-MAIN = "default"
 FAULTS_MAX = 20
 _LATER = "an operation that is not lowered yet"
 _REFUSED = {"tt.call": "a call"} | {
     f"tt.descriptor_{what}": _LATER for what in ("load", "store", "reduce", "gather", "scatter")
 }
-_SAME_VIEW = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
+_CONTROL = ("ttg.warp_specialize", "scf.for", "scf.if", "scf.while", "scf.execute_region")
 
 
-@dataclass(slots=True)
-class RoleDraft:
-    """A role as it is written: its operations, and first values of its counters."""
-
-    name: str
-    warps: int
-    variables: dict[str, int] = field(default_factory=dict)
-    body: Made = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class FunctionDraft:
-    """A whole function: roles, allocations, named barriers; `arguments` are names of sizes."""
-
-    roles: list[RoleDraft] = field(default_factory=list)
-    roots: list[Root] = field(default_factory=list)
-    meetings: list[str] = field(default_factory=list)
-    arguments: set[str] = field(default_factory=set)
-    faults: list[Diagnostic] = field(default_factory=list)
-
-
-def draft(module: TtgirModule, function: TtgirFunction) -> FunctionDraft:
-    """The function as roles; `faults` says what could not be translated."""
+def draft(module: TtgirModule, function: TtgirFunction, place: DraftPlace) -> FunctionDraft:
+    """The function as roles of some threads; `faults` says what could not be translated."""
     unbounded: set[str] = set()
     while True:
-        translator = _Translator(module, function, unbounded)
+        translator = _Translator(module, function, place, unbounded)
         translator.run()
         if not translator.falls:
             return translator.draft
@@ -107,19 +84,23 @@ def draft(module: TtgirModule, function: TtgirFunction) -> FunctionDraft:
 
 
 class _Translator:
-    def __init__(self, module: TtgirModule, function: TtgirFunction, unbounded: set[str]) -> None:
-        self.function = function
+    def __init__(
+        self, module: TtgirModule, function: TtgirFunction, place: DraftPlace, unbounded: set[str]
+    ) -> None:
+        self.function, self.place = function, place
+        self.layouts, self.pairs = module.layouts, works_in_pairs(module)
         self.unbounded = unbounded
         self.falls: set[str] = set()
-        self.draft = FunctionDraft()
-        self.warps = module.integer("ttg.num-warps", 4)
+        self.draft = FunctionDraft(place)
+        self.waves = Waves.of(module, place)
         self.arithmetic = Arithmetic(self.draft.arguments, {})
-        self.shapes = indexed_shapes(function.body, set())
-        self.role = RoleDraft(MAIN, self.warps)
+        self.role = RoleDraft(MAIN, self.waves.threads)
         self.draft.roles.append(self.role)
         self.around: list[Expression | LoopDraft] = []  # conditions and loops of the main role
         self.loops = 0
         self.names: dict[str, int] = {}
+        indexed = indexed_shapes(function.body, set())
+        self.allocations = Allocations(self.draft.roots, indexed, self._fresh)
         self.quiet = False  # an attempt: faults are reported when the real one is made
 
     def run(self) -> None:
@@ -173,11 +154,8 @@ class _Translator:
                 return self._if(operation, values, environment)
             case "ttg.warp_specialize":
                 return self._specialise(operation, values, environment)
-            case "ttg.local_alloc" | "ttng.tmem_alloc":
-                return self._allocate(operation, values, environment)
-            case "ttg.memdesc_index":
-                self._index(operation, values, environment)
-                return []
+            case "scf.execute_region":
+                return self._inline(operation, environment)
             case "tt.get_program_id" | "tt.get_num_programs":
                 axis = operation.header.split()[0] if operation.header else "x"
                 what = name.removeprefix("tt.get_")
@@ -185,8 +163,14 @@ class _Translator:
                 return []
             case "scf.yield" | "scf.condition":
                 return []
-        if name in _SAME_VIEW and values and isinstance(values[0], MemoryView):
-            self._reshape(operation, values[0], environment)
+        if name in ALLOCATIONS:
+            return self._allocate(operation, values, environment)
+        if name in VIEWS:
+            self._view(operation, values, environment)
+        elif name in THREAD_NUMBERS:
+            environment[operation.results[0]] = self.waves.number(name)
+        elif name in MEETINGS:
+            return self._meeting(operation, values)
         elif name in HANDLERS:
             return self._effects(operation, values, environment)
         elif name.startswith("arith.") and gives_integer(operation):
@@ -202,7 +186,7 @@ class _Translator:
         return []
 
     def _unknown(self, operation: TtgirOperation) -> None:
-        known = [*HANDLERS, *_SAME_VIEW, "ttg.warp_specialize", "scf.for", "scf.if", "scf.while"]
+        known = [*HANDLERS, *ALLOCATIONS, *VIEWS, *MEETINGS, *_CONTROL]
         helps = suggestion(operation.name, known)
         self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
 
@@ -212,72 +196,62 @@ class _Translator:
             self.arithmetic.minimums[name] = 0
         return Name(name)
 
+    def _operands(self, operation: TtgirOperation, values: list[Value]) -> Operands:
+        threads = self.role.threads
+        return Operands(operation, values, threads, self.place, self.layouts, self.pairs)
+
+    def _meeting(self, operation: TtgirOperation, values: list[Value]) -> Made:
+        try:
+            return self.waves.meeting(operation, values)
+        except Untranslatable as reason:
+            self._fault(operation, f"{quoted(operation.name)} is not supported: {reason}")
+            return []
+
+    def _inline(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
+        """A region that is executed once where it stands."""
+        if not operation.regions:
+            return []
+        inner = dict(environment)
+        made = self._block(operation.regions[0], inner)
+        environment |= zip(operation.results, yielded(operation.regions[0], inner), strict=False)
+        return self.waves.stage(operation, made)
+
     def _effects(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         try:
-            made = HANDLERS[operation.name](Operands(operation, values, 32 * self.role.warps))
+            made = HANDLERS[operation.name](self._operands(operation, values))
         except (Untranslatable, ValueError) as reason:
             self._fault(operation, f"{quoted(operation.name)} is not supported: {reason}")
             return []
         if operation.name == "ttng.warp_group_dot_wait":
             for result, value in zip(operation.results, values, strict=False):
                 environment[result] = value
-        return made
-
-    # ----------------------------------------------------------------------------- memory
+        return self.waves.before(made)
 
     def _allocate(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
-        types = memory_types(operation.types)
-        if not types:
-            self._fault(operation, "an allocation without a type of memory")
+        try:
+            view = self.allocations.allocate(operation)
+            operands = self._operands(operation, values)
+            view.root.bytes_here, view.root.led = operands.bytes_here(view), operands.leads(view)
+        except Untranslatable as reason:
+            self._fault(operation, str(reason))
             return []
-        found = types[-1]
-        indexed = found.shape in self.shapes and len(found.shape) > 1
-        stages = found.shape[0] if indexed else 1
-        known = next((r for r in self.draft.roots if r.span == operation.span), None)
-        root = known or Root(self._fresh(operation.results[0]), found, stages, span=operation.span)
-        if known is None:
-            self.draft.roots.append(root)
-        view = MemoryView(root, None, found)
         environment[operation.results[0]] = view
         if not operation.operands:
             return []
-        of = Operands(operation, values, 0)
-        return [ir.Access(of.effects(view, True, ir.Proxy.GENERIC))]
+        effects = operands.effects(view, True, ir.Proxy.GENERIC)
+        return self.waves.before([ir.Access(effects)])
 
-    def _reshape(
-        self, operation: TtgirOperation, base: MemoryView, environment: dict[str, Value]
-    ) -> None:
-        """A transposition or another shape of the same bytes."""
-        types = memory_types(operation.types)
-        order = operation.attributes.get("order", "0").rpartition(":")[2].strip()
-        whole = base.stage is None and base.root.stages > 1
-        if whole and (operation.name != "ttg.memdesc_trans" or not order.startswith("0")):
-            self._fault(operation, "stages that change their address are not supported")
-            return
-        shape = types[-1] if types else base.type
-        environment[operation.results[0]] = replace(base, type=shape)
-
-    def _index(
+    def _view(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> None:
-        types = memory_types(operation.types)
-        base = values[0] if values else None
-        if not isinstance(base, MemoryView) or len(values) < 2 or not types:
-            self._fault(operation, "what is indexed is not memory that the analysis tracks")
-            return
-        index = values[1]
-        if isinstance(index, MemoryView) or not is_integer(index):
-            self._fault(operation, f"an index is not known: {why_unknown(index)}")
-            return
-        if base.stage is not None:
-            self._fault(operation, "a stage of memory is indexed again, which is not supported")
-            return
-        view = replace(base, stage=index, type=types[-1])
-        environment[operation.results[0]] = view
+        try:
+            environment[operation.results[0]] = view_of(operation, values)
+        except Untranslatable as reason:
+            self._fault(operation, str(reason))
 
     # ----------------------------------------------------------------------- control flow
 
@@ -313,7 +287,14 @@ class _Translator:
             name, loop = pair
             return self._carried(loop, names, starts, environment, {name: 0})
         steady = {} if self.loops else self._steady(probed)
-        return self._carried(loop, names, starts, environment, steady)
+        if PIPELINED not in operation.attributes:
+            return self._carried(loop, names, starts, environment, steady)
+        if any(one.name in MEETINGS for one in body.operations):
+            self._fault(operation, "barriers between the stages of a warp pipeline are not read")
+            return []
+        made = self.waves.enter_stages(operation.span)
+        made += self._carried(loop, names, starts, environment, steady)
+        return made + self.waves.leave_stages(operation.span)
 
     def _pair(
         self, loop: LoopDraft, starts: dict[str, Value], probed: Probed
@@ -357,6 +338,9 @@ class _Translator:
             if self.role.name != MAIN:
                 self._fault(operation, "the trips of a loop in a partition depend on data")
                 return []
+            if self.place.ctas > 1:
+                self._fault(operation, "the trips of a loop in a cluster depend on data")
+                return []
             trips = self._argument("trips")  # every number of them
         return self._carried(replace(loop, trips=trips), names, starts, environment, growth)
 
@@ -377,12 +361,13 @@ class _Translator:
             else:
                 probes[name] = start
         before = self.quiet, len(self.draft.roots)
+        waves, self.waves = self.waves, deepcopy(self.waves)
         self.quiet = True
         inner = {**environment, **probes, loop.variable: loop.number}
         self.loops += 1
         self._block(loop.body, inner)
         self.loops -= 1
-        self.quiet = before[0]
+        self.quiet, self.waves = before[0], waves
         del self.draft.roots[before[1] :]
         ends = yielded(loop.body, inner)
         return {name: (probes[name], end) for name, end in zip(names, ends, strict=False)}
@@ -423,6 +408,8 @@ class _Translator:
                 if (self.arithmetic.least(loop.trips) or -1) >= 0:
                     passed = loop.trips
                 after[name] = integers.add(start, integers.multiply(growth, passed))
+            elif isinstance(start, ThreadNumber):
+                inner[name] = after[name] = Unknown("it differs by thread")
             elif stage is None or not is_integer(stage):
                 inner[name] = after[name] = start
             else:
@@ -433,6 +420,7 @@ class _Translator:
                     value = replace(start, stage=Name(plain))
                 inner[name] = after[name] = value
         self.loops += 1
+        self.waves.enter_loop()
         self.around.append(loop)
         body = self._block(loop.body, inner)
         self.around.pop()
@@ -463,14 +451,12 @@ class _Translator:
         """All counters take their new values at once."""
         new: list[tuple[str, Expression]] = []
         for name, value in zip(names, values, strict=False):
+            before = inner[name]
+            if isinstance(before, MemoryView) and not before.like(value):
+                self._fault(operation, "a loop carries views of different allocations")
+                continue
             plain = counters.get(name)
             if plain is None:
-                continue
-            before = inner[name]
-            if isinstance(before, MemoryView) and not (
-                isinstance(value, MemoryView) and value.root is before.root
-            ):
-                self._fault(operation, "a loop carries views of different allocations")
                 continue
             stage = value.stage if isinstance(value, MemoryView) else value
             new.append((plain, stage if is_integer(stage) else Name(lost(value))))
@@ -490,7 +476,7 @@ class _Translator:
         condition = values[0] if values else Unknown()
         then = operation.regions[0] if operation.regions else Block()
         otherwise = operation.regions[1] if len(operation.regions) > 1 else Block()
-        if isinstance(condition, MemoryView) or not is_integer(condition):
+        if not is_integer(condition):
             if synchronises(then) or synchronises(otherwise):
                 self._fault(operation, f"a condition is not known: {why_unknown(condition)}")
             for result in operation.results:
@@ -525,12 +511,11 @@ class _Translator:
         """Gives the results of a branch their values; counters where the arms do something."""
         new: tuple[list[tuple[str, Expression]], ...] = ([], [])
         for name, left, right in zip(operation.results, *results, strict=False):
-            if (
-                isinstance(left, MemoryView)
-                and isinstance(right, MemoryView)
-                and left.root is right.root
-            ):
-                stages = left.stage or ZERO, right.stage or ZERO
+            if isinstance(left, MemoryView) and isinstance(right, MemoryView) and left.like(right):
+                if left.stage is None or right.stage is None:
+                    environment[name] = left
+                    continue
+                stages = left.stage, right.stage
             elif is_integer(left) and is_integer(right):
                 stages = left, right
             else:
@@ -575,16 +560,17 @@ class _Translator:
             self._fault(operation, text)
             return []
         number = len(self.draft.meetings) // 2 + 1
-        start, end = f"start {number}", f"end {number}"
+        start, end = self.place.named(f"start {number}"), self.place.named(f"end {number}")
         self.draft.meetings += [start, end]
-        everyone = self.warps + sum(block.warps or self.warps for block in partitions)
+        threads = {block.label: self.waves.threads_of(block) for block in partitions}
+        everyone = Constant(self.waves.threads + sum(threads.values()))
 
         def meet(name: str) -> ir.Operation:
-            return ir.BarrierSync(ir.Reference(name), Constant(32 * everyone), span=operation.span)
+            return ir.BarrierSync(ir.Reference(name), everyone, span=operation.span)
 
         for block in partitions:
             name = f"partition_{len(self.draft.roles)}"
-            role = RoleDraft(name, block.warps or self.warps)
+            role = RoleDraft(name, threads[block.label])
             self.draft.roles.append(role)
             inner = {
                 argument: captured(value, shared)

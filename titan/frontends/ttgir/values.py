@@ -14,7 +14,17 @@ from titan.foundation.source.span import Span
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.model import MemoryType, TtgirOperation
-from titan.sync.expression import ONE, ZERO, Binary, Constant, Expression, Name, Not, binary
+from titan.sync.expression import (
+    ONE,
+    ZERO,
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    Not,
+    binary,
+    evaluate,
+)
 
 _TRUTH_MASKS = {(1 << bits) - 1: 1 << bits for bits in range(1, 32)}
 _CONSTANT = re.compile(r"^(-?\d+|true|false)\b(?!\.)")
@@ -29,7 +39,11 @@ TRUTHS = ("<", "<=", "==", "!=", ">=", ">", "and", "or")
 
 @dataclass(eq=False, slots=True)
 class Root:
-    """One allocation. `stages` is its first extent where it is indexed, else 1."""
+    """One allocation. `stages` is its first extent where it is indexed, else 1.
+
+    `bytes_here`: what one CTA has of it. `led`: as a barrier, it is the one that CTAs use which
+    share it.
+    """
 
     name: str
     type: MemoryType
@@ -37,15 +51,27 @@ class Root:
     barrier: bool = False
     count: int = 1
     span: Span | None = None
+    bytes_here: int = 0
+    led: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """A view of an allocation: one stage of it, or all (None)."""
+    """A view of an allocation: one stage of it, or all (None). `partial`: less than all bytes."""
 
     root: Root
     stage: Expression | None
     type: MemoryType
+    partial: bool = False
+
+    def like(self, other: object) -> bool:
+        """Whether another view is of the same allocation, and differs in its stage at most."""
+        return (
+            isinstance(other, MemoryView)
+            and other.root is self.root
+            and other.partial is self.partial
+            and (other.stage is None) is (self.stage is None)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +81,15 @@ class Unknown:
     reason: str = "it is data"
 
 
-Value = Expression | MemoryView | Unknown
+@dataclass(frozen=True, slots=True)
+class ThreadNumber:
+    """A number that differs by thread: between `low` and `high` in all threads of the draft."""
+
+    low: int
+    high: int
+
+
+Value = Expression | MemoryView | Unknown | ThreadNumber
 
 
 def is_integer(value: object) -> TypeGuard[Expression]:
@@ -65,6 +99,8 @@ def is_integer(value: object) -> TypeGuard[Expression]:
 
 def why_unknown(value: Value) -> str:
     """Why a value is not a number that is followed."""
+    if isinstance(value, ThreadNumber):
+        return "it differs by thread"
     return value.reason if isinstance(value, Unknown) else "it is memory"
 
 
@@ -90,6 +126,8 @@ class Arithmetic:
         """The result of an arithmetic operation on scalars."""
         if operation.name == "arith.constant":
             return _constant(operation)
+        if any(isinstance(item, ThreadNumber) for item in operands):
+            return _of_threads(operation, operands)
         numbers = [item for item in operands if is_integer(item)]
         if len(numbers) < len(operands):
             return next((item for item in operands if isinstance(item, Unknown)), Unknown())
@@ -192,6 +230,25 @@ class Arithmetic:
         if _is_truth(left) and _is_truth(right):
             return binary("and", left, right)
         raise UnknownInteger("and of two variables is not supported")
+
+
+def _of_threads(operation: TtgirOperation, operands: list[Value]) -> Value:
+    """A number of threads where it is the same in all of them, or its bounds after a division."""
+    match operands:
+        case [ThreadNumber(low, high), Constant(by)] if by > 0 and operation.name in _DIVISIONS[:2]:
+            same = low // by == high // by
+            return Constant(low // by) if same else ThreadNumber(low // by, high // by)
+        case [ThreadNumber(low, high), Constant(other)] if operation.name == "arith.cmpi":
+            operator = _PREDICATES.get(operation.header.split(",")[0].strip(), "")
+            ends = {_holds(operator, number, other) for number in (low, high)}
+            inside = operator in ("==", "!=") and low < other < high
+            if operator and len(ends) == 1 and not inside:
+                return Constant(int(ends.pop()))
+    return Unknown("it differs by thread")
+
+
+def _holds(operator: str, left: int, right: int) -> bool:
+    return operator != "" and evaluate(Binary(operator, Constant(left), Constant(right)), {}) != 0
 
 
 def scaled_bit(value: Expression) -> Expression:

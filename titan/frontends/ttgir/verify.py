@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from titan.engines.explore.search import CoreMissingError
@@ -17,10 +17,14 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir.assemble import Assembled, assemble
+from titan.frontends.ttgir.clusters import place_cluster_barriers
+from titan.frontends.ttgir.drafts import FunctionDraft
 from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
+from titan.frontends.ttgir.places import DraftPlace
 from titan.frontends.ttgir.samples import dependent, samples
 from titan.frontends.ttgir.translate import draft
+from titan.frontends.ttgir.waves import alternate, meetings
 from titan.sync.expression import Name, to_text
 from titan.sync.program import Policies
 from titan.verify.coverage import with_policies
@@ -30,7 +34,10 @@ from titan.verify.pipeline import verify_kernel
 
 ANY_STATES_MAX = 300_000  # of a search for any numbers of sizes that rest on one argument
 TEXT_BYTES_MAX = 16 << 20
-TARGETS = {"cuda:90": "sm_90a", "cuda:100": "sm_100a", "cuda:103": "sm_103a"}
+TARGETS = {
+    "cuda:90": "sm_90a", "cuda:100": "sm_100a", "cuda:103": "sm_103a",
+    "hip:gfx90a": "gfx90a", "hip:gfx942": "gfx942", "hip:gfx950": "gfx950",
+}  # fmt: skip
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
@@ -73,15 +80,32 @@ def assembled(
         known = ", ".join(TARGETS)
         headline = f"the target {word or 'is not given'} is none of {known}"
         return None, [diagnostic("TTN016", headline, function.span)]
-    if module.integer("ttg.num-ctas", 1) != 1 or "true" in module.attributes.get(
-        "ttng.two-ctas", ""
-    ):
-        headline = "kernels with several CTAs in a cluster are not supported"
-        return None, [diagnostic("TTN010", headline, function.span)]
-    made = draft(module, function)
-    if made.faults:
-        return None, made.faults
-    return assemble(made, function, path, TARGETS[word], POLICIES)
+    drafts = [draft(module, function, place) for place in _places(module, function)]
+    faults = list(dict.fromkeys(fault for made in drafts for fault in made.faults))
+    if not faults and drafts[0].place.ctas > 1:
+        faults = place_cluster_barriers(drafts)
+    if not faults and drafts[0].place.half is not None:
+        faults = _uneven(drafts, function)
+    if faults:
+        return None, faults
+    return assemble(drafts, function, path, TARGETS[word], POLICIES)
+
+
+def _places(module: TtgirModule, function: TtgirFunction) -> list[DraftPlace]:
+    """Whose threads the function is read for."""
+    ctas = module.integer("ttg.num-ctas", 1)
+    if alternate(function.body) and module.integer("ttg.num-warps", 4) % 2 == 0:
+        return [DraftPlace(cta, ctas, half) for cta in range(ctas) for half in (0, 1)]
+    return [DraftPlace(cta, ctas) for cta in range(ctas)]
+
+
+def _uneven(drafts: Sequence[FunctionDraft], function: TtgirFunction) -> list[Diagnostic]:
+    """Whether the halves of the waves do not come to the same barriers."""
+    lower, upper = (meetings(made.roles[0].body) for made in drafts[:2])
+    if lower == upper:
+        return []
+    headline = "the halves of the waves come to different numbers of barriers"
+    return [diagnostic("TTN010", headline, function.span)]
 
 
 def _verified(

@@ -116,8 +116,9 @@ class Kernel:
     """One kernel with concrete numbers for its sizes; exactly one level is not None.
 
     `sizes` are the numbers chosen, in the order of the file; parameters (`any`) are not among them.
-    `threads_placed` False: where the threads of an agent meet is decided by a later pass of the
-    compiler that the kernel comes from, so that they are one here.
+    `placed` False: where the threads of an agent meet, and where memory lies, is decided by a later
+    pass of the compiler that the kernel comes from. The threads are one here, and what is not alive
+    at the same time may share memory.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Kernel:
     ctas: int = 1
     placement: Placement = field(default_factory=Placement)
     allowances: tuple[Allowance, ...] = ()
-    threads_placed: bool = True
+    placed: bool = True
     span: Span | None = field(default=None, compare=False)
 
 

@@ -505,7 +505,7 @@ def _headline(what: str, name: str, threads: int, verb: str) -> str:
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     """Threads of an agent synchronise before one acts for all, and after it has waited for all."""
-    if not case.kernel.threads_placed:
+    if not case.kernel.placed:
         return
     reported = set()
     for role in case.program.roles:

@@ -189,7 +189,7 @@ def places_overlap(case: Case) -> Iterator[Diagnostic]:
 def shared_memory(case: Case) -> Iterator[Diagnostic]:
     """Stages, padding and mbarriers fit into what one CTA can have."""
     room, needed = case.limits.number("shared_bytes"), shared_bytes(case)
-    if room is not None and needed > room:
+    if case.kernel.placed and room is not None and needed > room:
         headline = f"a CTA needs {needed} bytes of shared memory; {case.kernel.target} has {room}"
         yield case.fault("TTN407", headline, case.kernel.span, source="shared_bytes")
 

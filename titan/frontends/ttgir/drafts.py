@@ -1,0 +1,37 @@
+"""A function of TTGIR as roles that are still being written, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.frontends.ttgir.effects import Made
+from titan.frontends.ttgir.places import DraftPlace
+from titan.frontends.ttgir.values import Root
+
+MAIN = "default"  # the role of the function itself
+
+
+@dataclass(slots=True)
+class RoleDraft:
+    """A role as it is written: its operations, and first values of its counters."""
+
+    name: str
+    threads: int
+    variables: dict[str, int] = field(default_factory=dict)
+    body: Made = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FunctionDraft:
+    """A function for some threads: roles, allocations, named barriers.
+
+    `arguments` are names of sizes; those of equal places in two drafts are equal.
+    """
+
+    place: DraftPlace
+    roles: list[RoleDraft] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+    meetings: list[str] = field(default_factory=list)
+    arguments: set[str] = field(default_factory=set)
+    faults: list[Diagnostic] = field(default_factory=list)

@@ -1,0 +1,76 @@
+"""Allocations of TTGIR and views of them: stages, other shapes of the same bytes, parts.
+
+Two allocations never share memory here; Triton places them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from titan.frontends.ttgir.effects import Untranslatable
+from titan.frontends.ttgir.model import MemoryType, TtgirOperation, memory_types
+from titan.frontends.ttgir.values import MemoryView, Root, Value, is_integer, why_unknown
+
+ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
+SAME_BYTES = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
+VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", *SAME_BYTES)
+
+
+@dataclass(slots=True)
+class Allocations:
+    """The allocations of a function, by the operations that make them.
+
+    `indexed`: the shapes of views that are indexed somewhere, so that the first extent of an
+    allocation counts stages; `fresh` gives a name that nothing else has.
+    """
+
+    roots: list[Root]
+    indexed: set[tuple[int, ...]]
+    fresh: Callable[[str], str]
+
+    def allocate(self, operation: TtgirOperation) -> MemoryView:
+        """All of what an operation allocates. Raises Untranslatable."""
+        types = memory_types(operation.types)
+        if not types:
+            raise Untranslatable("an allocation without a type of memory")
+        found = types[-1]
+        stages = found.shape[0] if found.shape in self.indexed and len(found.shape) > 1 else 1
+        for root in self.roots:
+            if root.span == operation.span:
+                return MemoryView(root, None, found)
+        root = Root(self.fresh(operation.results[0]), found, stages, span=operation.span)
+        self.roots.append(root)
+        return MemoryView(root, None, found)
+
+
+def view_of(operation: TtgirOperation, values: list[Value]) -> MemoryView:
+    """The view that one of `VIEWS` makes. Raises Untranslatable."""
+    types = memory_types(operation.types)
+    base = values[0] if values else None
+    if not isinstance(base, MemoryView) or not types:
+        raise Untranslatable("what is viewed is not memory that the analysis tracks")
+    if operation.name == "ttg.memdesc_index":
+        return _stage(base, values, types)
+    if operation.name == "ttg.memdesc_subslice":
+        partial = base.partial or types[-1].shape != base.type.shape
+        if base.stage is None and base.root.stages > 1:
+            raise Untranslatable("a part of several stages is not supported")
+        return replace(base, type=types[-1], partial=partial)
+    order = operation.attributes.get("order", "0").rpartition(":")[2].strip()
+    whole = base.stage is None and base.root.stages > 1
+    if whole and (operation.name != "ttg.memdesc_trans" or not order.startswith("0")):
+        raise Untranslatable("stages that change their address are not supported")
+    return replace(base, type=types[-1])
+
+
+def _stage(base: MemoryView, values: list[Value], types: list[MemoryType]) -> MemoryView:
+    index = values[1] if len(values) > 1 else None
+    if index is None or not is_integer(index):
+        reason = "it is missing" if index is None else why_unknown(index)
+        raise Untranslatable(f"an index is not known: {reason}")
+    if base.stage is not None:
+        raise Untranslatable("a stage of memory is indexed again, which is not supported")
+    if types[0].shape[0] != base.root.stages:
+        raise Untranslatable("what is indexed has another number of stages than its allocation")
+    return replace(base, stage=index, type=types[-1])
