@@ -33,6 +33,10 @@ _FAULTS = {
     ev.MemoryFaultKind.MISALIGNED: ("TTN219", "is not aligned"),
     ev.MemoryFaultKind.WRONG_SPACE: ("TTN219", "is memory that the instruction cannot use"),
     ev.MemoryFaultKind.DESCRIPTOR: ("TTN219", "comes from an invalid descriptor"),
+    ev.MemoryFaultKind.NO_SUCH_CTA: (
+        "TTN218",
+        "is multicast to a CTA that the cluster does not have",
+    ),
 }
 
 

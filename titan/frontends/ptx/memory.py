@@ -8,6 +8,9 @@ written): accesses of that kind by other agents do not touch it, those of other 
 there (so that they do not meet each other), plain ones as what they are. So every pair conflicts in
 some cell but those of one kind.
 
+Shared memory that threads of another CTA use has to exist until they have: where no conflict needs
+a cell, such a use writes one of its own.
+
 The eight bytes of an mbarrier get a second cell. It is written by initialisation and invalidation,
 and every access of data to those bytes touches it without regard to proxies, so that memory that is
 used in turn as a barrier and for data must be handed over in order.
@@ -62,8 +65,9 @@ class _Users:
 class RecordedMemory:
     """Hears all uses first (`note`), then is `settled`, then gives effects."""
 
-    def __init__(self, ranks: dict[int, int]) -> None:
+    def __init__(self, ranks: dict[int, int], agents_per_cta: int = 0) -> None:
         self._ranks = ranks  # of CTAs in the cluster
+        self._agents_per_cta = agents_per_cta  # numbered CTA by CTA; 0: each CTA is alone
         self._uses: dict[MemoryUse, None] = {}  # in the order in which they come
         self._barriers: dict[Footprint, None] = {}
         self.regions = RegionMap()
@@ -128,16 +132,27 @@ class RecordedMemory:
             if users.barrier:
                 yield self._effect(f"{name} as barrier", number, use.write, ir.Proxy.GENERIC)
             agents = users.plain | {agent for _, agent in users.strong}
-            if not users.written or (len(agents) < 2 and not users.asynchronous):
+            alone = len(agents) < 2 and not users.asynchronous
+            alike = not users.plain and len({mark for mark, _ in users.strong}) < 2
+            if (alone or alike) and self._of_a_peer(use, number):
+                yield self._effect(f"{name} by a peer ({use.agent})", number, True, use.proxy)
+            if not users.written or alone:
                 continue
             if not use.strong:
                 yield self._effect(name, number, use.write, use.proxy)
-            if not users.plain and len({mark for mark, _ in users.strong}) < 2:
+            if alike:
                 continue
             for (mark, agent), cell in users.strong.items():
                 if mark != use.strong or agent == use.agent:
                     write = use.write and use.strong in ("", mark)
                     yield self._effect(f"{name} ({cell})", number, write, use.proxy)
+
+    def _of_a_peer(self, use: MemoryUse, number: int) -> bool:
+        """Whether the region lies in the shared memory of another CTA than the use's agent."""
+        space, cta = self.regions.regions[number].memory
+        if not self._agents_per_cta or space is not MemorySpace.SHARED:
+            return False
+        return use.agent // self._agents_per_cta != self._ranks.get(cta, 0)
 
     def _name(self, number: int) -> str:
         region = self.regions.regions[number]

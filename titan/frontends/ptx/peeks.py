@@ -12,6 +12,7 @@ peek that gives true leads past a wait that is for something else.
 from __future__ import annotations
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.blocking import waits_until_passed
 from titan.isa.simt.outcome import Run
 
 
@@ -44,6 +45,16 @@ def doubtful_peeks(run: Run) -> list[int]:
         elif isinstance(event, ev.BarrierInit):
             seen = {key: phase for key, phase in seen.items() if key[2] != event.barrier}
     return doubtful
+
+
+def left_waits(run: Run) -> list[int]:
+    """The instructions that have waited in the run, and that the code may leave unpassed."""
+    if run.prepared is None:
+        return []
+    waited = {event.instruction for event in run.events if isinstance(event, ev.WaitEvent)}
+    waited |= {item.instruction for item in run.outcome.waiters if item.what == "mbarrier"}
+    code = run.prepared.code
+    return [number for number in sorted(waited) if not waits_until_passed(code, number)]
 
 
 def _retried(poll: ev.Poll, event: ev.Event) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
+from titan.frontends.ptx.hardware_barriers import HardwareBarriers
 from titan.frontends.ptx.memory import RecordedMemory
 from titan.frontends.ptx.peeks import doubtful_peeks
 from titan.frontends.ptx.policies import CodePolicies
@@ -129,7 +130,8 @@ class _Recorder:
         ctas = sorted({event.cta for event in run.events})
         members = run.launch.cluster_members(ctas[0]) if ctas else (0,)
         self.ranks = {cta: rank for rank, cta in enumerate(members)}
-        self.memory = RecordedMemory(self.ranks) if memory is None else memory
+        warps = run.launch.warps
+        self.memory = RecordedMemory(self.ranks, warps) if memory is None else memory
         self.agents: dict[tuple[int, int], RecordedAgent] = {}
         for cta, rank in self.ranks.items():
             for warp in range(run.launch.warps):
@@ -137,17 +139,15 @@ class _Recorder:
                 number = len(self.agents)
                 self.agents[(cta, warp)] = RecordedAgent(number, label, cta, rank, warp, locate)
         self.barriers: dict[str, ir.Barrier] = {}
-        self.named: dict[str, ir.NamedBarrier] = {}
+        self.hardware = HardwareBarriers(run, self.agents)
         self.queues: dict[str, ir.Queue] = {}
         self.groups = GroupBarriers(0, run.launch.warps, len(self.ranks) > 1)
         self.problems: list[tuple[str, int]] = []
         self.remarks: dict[str, tuple[int, int]] = {}
         self.resources = ResourcePools(self.ranks, registers, run.launch.warps)
-        self.met: set[tuple[int, int, int, int]] = set()
         self.unfenced: dict[RecordedAgent, int] = {}
         self.abreast: dict[RecordedAgent, int] = {}
         self.behind: dict[RecordedAgent, int] = {}
-        self.synced_cluster: set[RecordedAgent] = set()
         numbers = {key: agent.number for key, agent in self.agents.items()}
         found = uses_of_run(run, numbers, policies)
         self.uses, self.allocations = found.of, found.allocations
@@ -185,6 +185,7 @@ class _Recorder:
                 handler(self, agent, event)
         for waiter in self.run.outcome.waiters:
             self._waiting(self.agents[(waiter.cta, waiter.warp)], waiter)
+        self.hardware.leave()
         members: dict[int, list[Member]] = {}
         roles = []
         for agent in self.agents.values():
@@ -197,7 +198,7 @@ class _Recorder:
             tuple(roles),
             (),
             (*self.barriers.values(), *self.groups.barriers.values()),
-            tuple(self.named.values()),
+            tuple(self.hardware.named.values()),
             tuple(self.memory.buffers.values()),
             tuple(self.queues.values()),
             self.resources.pools(),
@@ -429,49 +430,8 @@ class _Recorder:
 
     def rendezvous(self, agent: RecordedAgent, event: ev.RendezvousEvent) -> None:
         """A step at a named barrier or the cluster barrier."""
-        if event.meeting is ev.Meeting.CLUSTER:
-            self._cluster(agent, event)
-            return
-        if event.meeting is not ev.Meeting.NAMED or event.side is ev.Side.PASS:
-            return
-        key = (agent.number, event.number, event.generation, int(event.side))
-        if key in self.met:  # the rest of the warp's lanes come to the same barrier
+        if event.meeting is not ev.Meeting.WARP and not self.hardware.step(agent, event):
             self.remark("lane-order", event.instruction)
-            return
-        self.met.add(key)
-        reference = self.named_barrier(agent, event.number)
-        threads = Constant(event.threads or self.run.launch.warps * 32)
-        kind = ir.BarrierArrive if event.side is ev.Side.ARRIVE else ir.BarrierSync
-        agent.add(kind(reference, threads, span=self.locate(event.instruction)), event, ())
-
-    def named_barrier(self, agent: RecordedAgent, number: int) -> ir.Reference:
-        """The hardware barrier of the agent's CTA."""
-        name = f"bar {number}" + (f"@{agent.rank}" if len(self.ranks) > 1 else "")
-        self.named.setdefault(name, ir.NamedBarrier(name))
-        return ir.Reference(name)
-
-    def cluster_barrier(self) -> tuple[ir.Reference, Constant]:
-        """The barrier of all threads of the cluster."""
-        name = "cluster barrier"
-        self.named.setdefault(name, ir.NamedBarrier(name, scope=ir.Scope.CLUSTER))
-        return ir.Reference(name), Constant(len(self.agents) * 32)
-
-    def _cluster(self, agent: RecordedAgent, event: ev.RendezvousEvent) -> None:
-        reference, threads = self.cluster_barrier()
-        order, span = _order(event.semantics), self.locate(event.instruction)
-        key = (agent.number, -1, event.generation, int(event.side))
-        if key in self.met:
-            return
-        self.met.add(key)
-        if event.side is ev.Side.ARRIVE:
-            agent.add(ir.BarrierArrive(reference, threads, order, span=span), event, ())
-        elif event.side is ev.Side.SYNC:
-            agent.add(ir.BarrierSync(reference, threads, order, span=span), event, ())
-            self.synced_cluster.add(agent)
-        elif agent in self.synced_cluster:
-            self.synced_cluster.discard(agent)
-        else:
-            agent.add(ir.BarrierWait(reference, order, span=span), event, ())
 
     # --------------------------------------------------------------------------- fences
 
@@ -529,8 +489,7 @@ class _Recorder:
             reference = self.mbarrier(waiter.barrier)
             operation = ir.Wait(reference, Constant(waiter.phase & 1), phase, span=span)
         elif waiter.what == "cluster barrier":
-            if agent not in self.synced_cluster:
-                operation = ir.BarrierWait(self.cluster_barrier()[0], span=span)
+            operation = ir.BarrierWait(self.hardware.cluster(waiter.phase), span=span)
         elif waiter.what == "tensor memory":
             pool = self.resources.tensor_pool(agent.rank)
             operation = ir.PoolTake(pool, Constant(waiter.pending), span=span)

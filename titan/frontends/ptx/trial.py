@@ -20,6 +20,8 @@ from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.loops_on_data import data_loops
+from titan.frontends.ptx.own_barriers import foreign_barriers
+from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
@@ -173,7 +175,11 @@ def judge_recording(
     """
     judged = _Judged()
     if faults is None:
-        faults = breaches(run, places, policies) + written_read_only(run, places)
+        faults = [
+            *breaches(run, places, policies),
+            *written_read_only(run, places),
+            *foreign_barriers(run, places),
+        ]
     judged.diagnostics += faults
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
@@ -192,7 +198,7 @@ def judge_recording(
             refuted = _decide(result, run, recording, places, judged) or refuted
         # A run that hangs has happened, whatever other runs may do.
         deadlock = result.fault is not None and result.fault.kind is FaultKind.DEADLOCK
-        happened = happened or (hung and refuted and deadlock)
+        happened = happened or (hung and refuted and deadlock and not left_waits(run))
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
     if happened or (refuted and not judged.reasons):
@@ -285,6 +291,8 @@ def _conditions(
         reasons.append(
             f"the result of a try_wait or test_wait decides more than whether to wait ({place})"
         )
+    for instruction in left_waits(run)[:1]:
+        reasons.append(f"the code may go on where a wait has not passed ({at(instruction)})")
     for instruction in run.confluence.atomics[:1]:
         reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
     for steering in run.confluence.steering:

@@ -183,7 +183,7 @@ def bulk_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask:
             place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[3] + barrier_offset)
         if 4 in given:
             offset = (given[0] + to_offset) & 0xFFFFFF
-            for _, cta in _targets(fragment, given[4]):
+            for _, cta in multicast(machine, fragment, lanes, given[4], offset, count):
                 if not outside(machine, cta, MemorySpace.SHARED, offset, count):
                     effects.append(ev.RecordedEffect(bytes_of(machine, cta, offset, count), mode,
                                              ev.AccessProxy.ASYNC))  # fmt: skip
@@ -216,9 +216,17 @@ def _bulk_side(
     return None if found is None else bytes_of(machine, *found, count)
 
 
-def _targets(fragment: Fragment, mask: int) -> list[tuple[int, Cta]]:
-    """The CTAs of a multicast mask."""
+def multicast(
+    machine: SimtMachine, fragment: Fragment, lanes: int, mask: int, offset: int, count: int
+) -> list[tuple[int, Cta]]:
+    """The CTAs that a multicast mask names; one that the cluster does not have is a fault.
+
+    `offset`, `count`: the bytes of each CTA's shared memory that are meant.
+    """
     ctas = fragment.warp.cta.cluster.ctas
+    if mask >> len(ctas):
+        where = (MemorySpace.SHARED, None, offset)
+        fault(machine, fragment, lanes, ev.MemoryFaultKind.NO_SUCH_CTA, where, count)
     return [(rank, cta) for rank, cta in enumerate(ctas) if mask >> rank & 1]
 
 
@@ -295,8 +303,8 @@ def _tensor_copy(
     place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[2] + barrier_offset)
     completions: list[ev.RecordedCompletion] = []
     if 3 in given:
-        for rank, cta in _targets(fragment, given[3]):
-            offset = shared & 0xFFFFFF
+        offset = shared & 0xFFFFFF
+        for rank, cta in multicast(machine, fragment, lanes, given[3], offset, access.bytes):
             if not outside(machine, cta, MemorySpace.SHARED, offset, access.bytes):
                 effects.append(
                     ev.RecordedEffect(

@@ -531,6 +531,7 @@ class MemoryFaultKind(IntEnum):
     WRONG_SPACE = 3  # a window that the instruction cannot use
     DESCRIPTOR = 4  # a descriptor or instruction descriptor that has no meaning
     UNINITIALISED = 5  # bytes that were never written
+    NO_SUCH_CTA = 6  # a multicast to a CTA that the cluster does not have
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from titan.isa.simt import accesses
 from titan.isa.simt import events as ev
-from titan.isa.simt.copies import AsynchronousWork, start
+from titan.isa.simt.copies import AsynchronousWork, multicast, start
 from titan.isa.simt.decode_async import KINDS
 from titan.isa.simt.descriptors import MatrixDescriptor, decode, operand
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
 from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.mbarriers import BYTES
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.queues import enqueue
@@ -418,8 +419,7 @@ def commit(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         if len(values) > 1:
             barriers = tuple(
                 ev.BarrierAddress(cta.number, place.offset)
-                for rank, cta in enumerate(warp.cta.cluster.ctas)
-                if values[1] >> rank & 1
+                for _, cta in multicast(machine, fragment, lanes, values[1], place.offset, BYTES)
             )
         groups = warp.queue(ev.RecordedQueue.TENSOR_CORE, lane)
         work = groups.open

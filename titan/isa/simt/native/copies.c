@@ -215,6 +215,7 @@ static void bulk_copy(Machine *machine, Fragment *fragment, const titan_step *s,
         if (many) {
             int64_t offset = (int64_t)((given[0] + (uint64_t)FLAG(s, 3)) & OFFSET_MASK);
             Cluster *cluster = warp->cta->cluster;
+            check_multicast(machine, fragment, lanes, given[4], offset, bytes);
             for (int r = 0; r < cluster->cta_count; r++) {
                 if (!(given[4] >> r & 1)) continue;
                 Cta *cta = &cluster->ctas[r];
@@ -446,6 +447,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
     Cluster *cluster = fragment->warp->cta->cluster;
     if (has_mask) {
         int64_t offset = (int64_t)(shared & OFFSET_MASK);
+        check_multicast(machine, fragment, lanes, given[3], offset, tensor.bytes);
         for (int r = 0; r < cluster->cta_count; r++) {
             if (!(given[3] >> r & 1)) continue;
             Cta *cta = &cluster->ctas[r], *owner = cta;

@@ -218,6 +218,15 @@ static void memory_fault(Machine *machine, Fragment *fragment, uint32_t mask, in
                                  spot.at, spot.at + count);
     RECORD(EV_MEMORY_FAULT, fragment, mask, kind, footprint, count);
 }
+
+/* A multicast to a CTA that the cluster does not have (copies.py, multicast). */
+static void check_multicast(Machine *machine, Fragment *fragment, uint32_t lanes, uint64_t mask,
+                            int64_t offset, int64_t count)
+{
+    if (mask >> fragment->warp->cta->cluster->cta_count)
+        memory_fault(machine, fragment, lanes, FAULT_NO_SUCH_CTA, (Spot){SHARED, NULL, offset},
+                     count);
+}
 static Bytes *local_memory(const Machine *machine, Warp *warp, int lane)
 {
     if (!warp->local) warp->local = zeroed(32, sizeof(Bytes));

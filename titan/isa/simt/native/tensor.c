@@ -415,6 +415,7 @@ static void tensor_commit(Machine *machine, Fragment *fragment, const titan_step
         if (count > 1) {
             const Cluster *cluster = warp->cta->cluster;
             total = 0;
+            check_multicast(machine, fragment, lanes, group->values[1], place.offset, 8);
             for (int r = 0; r < cluster->cta_count; r++)
                 if (group->values[1] >> r & 1)
                     places[total++] = (Place){cluster->ctas[r].number, place.offset};

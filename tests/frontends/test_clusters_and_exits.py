@@ -1,0 +1,184 @@
+"""Threads that end early, memory and barriers of another CTA: what is right and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.test_verify_code import NOTHING, codes, kernel, verified
+from tests.isa.simt.running import launch_of, module_of
+from titan.foundation.verdict import Verdict
+from titan.isa.simt import events as ev
+from titan.isa.simt.native import core
+from titan.isa.simt.run import run
+
+PAIR = "{grid: 2, cluster: 2, dynamic_shared: 0}"
+START = """
+	setp.eq.u32 %p1, %r0, 0;
+	@%p1 mbarrier.init.shared.b64 [b], 1;
+	@%p1 mbarrier.init.shared.b64 [b+8], 1;
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	mov.u32 %r10, %cluster_ctarank;
+	xor.b32 %r11, %r10, {other};
+	mov.u32 %r12, b;
+	mov.u32 %r13, s;
+	mapa.shared::cluster.u32 %r12, %r12, %r11;
+	mapa.shared::cluster.u32 %r13, %r13, %r11;
+"""
+END = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+WAIT = "A: mbarrier.try_wait.parity.shared::cta.b64 %p3, [{at}], 0; @!%p3 bra A;"
+
+
+def pair(body: str, threads: int = 32, other: int = 1):
+    """The verdict on a cluster of two CTAs; r12 and r13 are the barrier and memory of one."""
+    text = kernel(START.replace("{other}", str(other)) + body, threads)
+    return verified(text, PAIR, ctas=(0,))
+
+
+# ------------------------------------------------------------------------------ early ends
+
+LEAVES = {  # who ends before the barrier of 96 threads
+    "a warp": "setp.eq.u32 %p1, %r1, 1; @%p1 exit;",
+    "lanes of two warps": "setp.ge.u32 %p1, %r0, 40; @%p1 exit;",
+    "all but one": "setp.ne.u32 %p1, %r1, 2; @%p1 ret;",
+}
+SHARE = "shl.b32 %r2, %r0, 2; mov.u32 %r3, s; add.u32 %r2, %r2, %r3; st.shared.u32 [%r2], %r0;"
+
+
+@pytest.mark.parametrize("who", LEAVES)
+def test_a_barrier_does_not_wait_for_threads_that_have_ended(who):
+    """The end counts in every later generation, too."""
+    use = "setp.eq.u32 %p2, %r0, 0; @%p2 st.shared.u32 [s+512], 1;"
+    body = f"bar.sync 0; {LEAVES[who]} {SHARE} bar.sync 0; {use} bar.sync 0;"
+    finding = verified(kernel(body, 96), NOTHING)
+    assert finding.verdict is Verdict.VERIFIED, finding.notes
+
+
+def test_a_barrier_with_a_count_waits_for_that_many():
+    body = LEAVES["a warp"] + "bar.sync 1, 96;"
+    assert codes(verified(kernel(body, 96), NOTHING)) == ["TTN205"]
+
+
+def test_the_end_of_a_warp_hands_over_no_memory():
+    """PTX orders nothing by the end of a thread."""
+    body = "setp.eq.u32 %p1, %r1, 1; @%p1 st.shared.u32 [s], 1; @%p1 exit; bar.sync 0; "
+    finding = verified(kernel(body + "ld.shared.u32 %r3, [s];", 64), NOTHING)
+    assert finding.verdict is Verdict.REFUTED
+    assert set(codes(finding)) & {"TTN201", "TTN305"}
+
+
+def test_those_that_stay_are_still_ordered_by_the_barrier():
+    body = LEAVES["a warp"] + SHARE + "{sync} xor.b32 %r4, %r2, 256; ld.shared.u32 %r5, [%r4];"
+    good = verified(kernel(body.replace("{sync}", "bar.sync 0;"), 96), NOTHING)
+    bad = verified(kernel(body.replace("{sync}", ""), 96), NOTHING)
+    assert (good.verdict, codes(bad)) == (Verdict.VERIFIED, ["TTN201"]), good.notes
+
+
+def test_the_barrier_of_a_cluster_does_not_wait_for_threads_that_have_ended():
+    finding = pair("setp.eq.u32 %p1, %r1, 1; @%p1 exit;" + END, 64)
+    assert finding.verdict is Verdict.VERIFIED, finding.notes
+
+
+@pytest.mark.parametrize(
+    "more", ["barrier.cluster.wait.aligned;", "barrier.cluster.arrive.aligned;"]
+)
+def test_each_arrival_at_the_barrier_of_a_cluster_has_one_wait(more):
+    body = END + more if "wait" in more else more + END
+    assert codes(pair(body)) == ["TTN210"]
+
+
+# --------------------------------------------------------------------- memory of a peer
+
+PEER = {
+    "a store": "@%p1 st.shared::cluster.u32 [%r13], 1;",
+    "a load": "@%p1 ld.shared::cluster.u32 %r5, [%r13];",
+    "an atomic": "@%p1 red.shared::cluster.add.u32 [%r13], 1;",
+}
+
+
+@pytest.mark.parametrize("access", PEER)
+@pytest.mark.parametrize("end", [END, ""], ids=["a barrier at the end", "none"])
+def test_a_cta_may_not_end_while_a_peer_uses_its_memory(access, end):
+    """The memory is written before, so that a load reads something."""
+    body = "@%p1 st.shared.u32 [s+64], 1;" if access != "a load" else "@%p1 st.shared.u32 [s], 1;"
+    finding = pair(body + END + PEER[access] + end)
+    assert codes(finding) == ([] if end else ["TTN211"])
+
+
+OWN = {  # of the executing CTA alone
+    "mbarrier.init": "@%p1 mbarrier.inval.shared.b64 [b]; @%p1 mbarrier.inval.shared.b64 [b+8];"
+    + END + "@%p1 mbarrier.init.shared.b64 [%r12], 1;",
+    "mbarrier.inval": "@%p1 mbarrier.inval.shared.b64 [%r12];",
+    "a wait": "@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r12];"
+    + WAIT.format(at="%r12"),
+    "an arrival of this CTA": "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r12];",
+    "cp.async.mbarrier.arrive": "@%p1 cp.async.mbarrier.arrive.noinc.shared.b64 [%r12];"
+    + WAIT.format(at="b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OWN)
+@pytest.mark.parametrize("other", [0, 1], ids=["its own", "a peer's"])
+def test_operations_on_mbarriers_of_the_own_cta_alone(what, other):
+    finding = pair(OWN[what] + END, other=other)
+    assert ("TTN219" in codes(finding)) is (other == 1), codes(finding)
+    if other == 0:
+        assert finding.verdict is Verdict.VERIFIED, finding.notes
+
+
+def test_an_arrival_at_a_peer_in_the_form_for_it():
+    arrive = "@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r12];"
+    finding = pair(arrive + WAIT.format(at="b") + END)
+    assert finding.verdict is Verdict.VERIFIED, finding.notes
+
+
+@pytest.mark.parametrize(("at", "expected"), [("%r12", []), ("%r14", ["TTN219"])])
+def test_st_async_signals_where_it_writes(at, expected):
+    body = (
+        "mov.u32 %r14, b; mapa.shared::cluster.u32 %r14, %r14, %r10;"
+        "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [b], 4;"
+        f"@%p1 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r13], 1, [{at}];"
+    )
+    found = codes(pair(body + WAIT.format(at="b") + END))
+    assert [code for code in found if code == "TTN219"] == expected
+
+
+# ----------------------------------------------------------------------------- multicast
+
+BULK = """
+.shared .align 128 .b8 s[64]; .shared .align 8 .b8 b[8];
+ld.param.u64 %d1, [out]; mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.b16 %h1, {mask};
+@%p1 mbarrier.init.shared::cta.b64 [b], 1;
+@%p1 {operation}
+"""
+MULTICASTS = {
+    "a copy": "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    ".multicast::cluster [s], [%d1], 64, [b], %h1;",
+    "a commit": "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
+    ".multicast::cluster.b64 [b], %h1;",
+}
+
+
+@pytest.mark.parametrize("what", MULTICASTS)
+@pytest.mark.parametrize("mask", [1, 2, 3, 4, 7, 0x8001])
+def test_a_multicast_to_a_cta_that_is_not_there_is_a_fault(what, mask):
+    body = BULK.replace("{mask}", str(mask)).replace("{operation}", MULTICASTS[what])
+    faults = []
+    for native in (False, True) if core() is not None else (False,):
+        made, findings = run(module_of(body), launch_of(grid=2, cluster=2), native=native)
+        assert made is not None, findings
+        kinds = {item.fault for item in made.events if isinstance(item, ev.MemoryFault)}
+        faults.append(ev.MemoryFaultKind.NO_SUCH_CTA in kinds)
+    assert set(faults) == {mask > 3}
+
+
+def test_such_a_multicast_refutes():
+    text = kernel(
+        START.replace("{other}", "1") + "mov.b16 %h1, 5;"
+        "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [b], 64;"
+        "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [s], [x], 64, [b], %h1;" + END
+    )
+    text = text.replace(".visible .entry", ".global .align 16 .b8 x[64];\n.visible .entry")
+    text = text.replace(".reg .pred", ".reg .b16 %h<2>; .reg .pred")
+    assert "TTN218" in codes(verified(text, PAIR, ctas=(0,)))
