@@ -246,10 +246,16 @@ class _Others:
         return self.barriers[key]
 
     def _ends(self, key: Key, times: int) -> bool:
-        """Whether U can complete `times` phases of the barrier."""
+        """Whether U can complete `times` phases of the barrier.
+
+        Where that takes every arrival of U, it takes also the bytes that they expect.
+        """
         barrier = self._barrier(key)
         needed = barrier.pending + (times - 1) * barrier.expected
-        return self.arrivals[key] >= needed and barrier.transaction <= self.completed[key]
+        arrived, bytes_left = self.arrivals[key], barrier.transaction
+        if arrived == needed:
+            bytes_left += self.expected[key]
+        return arrived >= needed and bytes_left <= self.completed[key]
 
     def _waits_for_step(self, number: int, name: str, pending: int, until: ir.Until) -> bool:
         """Whether a wait on a queue cannot pass before the step, which is in that queue."""

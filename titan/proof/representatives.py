@@ -150,23 +150,25 @@ class Representatives:
     def _canonical(self, state: State, sizes: Bounds, opened: set[str]) -> Plain:
         state = self._forget(state)
         for number, outer in enumerate(self._outer):
-            for place in self._places(state, outer):
+            for place in self._places(state, outer, number):
                 state, sizes = self._lowered(state, sizes, (number, place))
         sizes = self._remembered(state, sizes)
         groups = (
             (number, place)
             for number, outer in enumerate(self._outer)
-            for place in self._places(state, outer)
+            for place in self._places(state, outer, number)
         )
         beyond = {group for group in groups if self._beyond(state, sizes, group, opened)}
         return Plain(state, sizes, frozenset(beyond))
 
-    def _places(self, state: State, outer: str) -> list[int]:
-        """The iterations of the outer loop that agents are in; 0 without one."""
+    def _places(self, state: State, outer: str, number: int) -> list[int]:
+        """The iterations that agents are in and whose size may yet be read; 0 without a loop."""
         if not outer:
             return [0]
+        (name,) = self.classes[number].claim.sizes
+        least = self._least_read(state, next(p for p in self.open if p.name == name))
         found = {self._iteration(*item, outer) for item in self.live(state)}
-        return sorted(place for place in found if place is not None and place >= 0)
+        return sorted(place for place in found if place is not None and place >= least)
 
     def _members(self, state: State, sizes: Bounds, group: Group) -> tuple[Falling, list[int]]:
         """Which values of which agents are of the group, and its numbers; none where it is shut."""
@@ -279,9 +281,13 @@ class Representatives:
             kept = list(known)
             if parameter.per:
                 fresh = SizeBound(parameter.minimum, False)
+                lowest = [
+                    e.claim.threshold for e in self.classes if parameter.name in e.claim.sizes
+                ]
+                over = SizeBound(min(parameter.minimum, *lowest), False)  # as low as it was lowered
                 least = min(self._least_read(state, parameter), len(known))
-                kept[:least] = [fresh] * least
-                while kept and kept[-1] == fresh:
+                kept[:least] = [over] * least
+                while kept and kept[-1] in (fresh, over):
                     kept.pop()
             found.append(tuple(kept))
         return tuple(found)
