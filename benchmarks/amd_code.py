@@ -1,11 +1,14 @@
 """Verdicts on AMD assembly, and what becomes of every wait and barrier in it.
 
-    python -m benchmarks.amd_code FOLDER [--mutants] [--only TEXT]
+    python -m benchmarks.amd_code FOLDER [--mutants] [--wait-states] [--only TEXT]
 
 FOLDER holds assembly with its launch beside it (`gemm.s`, `gemm.launch.yaml`), and packages of
 `titan build` for AMD GPUs, which clang-22 compiles, with the launch of their manifest. One row
 of Markdown a kernel. With `--mutants` each `s_waitcnt` and `s_barrier` is deleted or weakened, and
-the first work-group of the launch is judged; what survives is listed with its line.
+the first work-group of the launch is judged. What survives that is judged with other trip counts,
+0 among them, and other work-groups; then it is *equivalent* if in each of these runs it orders all
+conflicting accesses as the original does (`titan/frontends/gcn/phase_order.py`), or listed.
+With `--wait-states` each `s_nop` is made one wait state shorter, and judged in the same way.
 """
 
 from __future__ import annotations
@@ -15,17 +18,21 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from titan.device.expressions import evaluate
 from titan.foundation.scratch import scratch
-from titan.foundation.source.span import Source
+from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
+from titan.frontends.gcn.code import AssemblyCode, WaveRunner, launched
 from titan.frontends.gcn.code_mutants import assembly_mutants
+from titan.frontends.gcn.phase_order import PhaseOrder, phase_order, same_order
 from titan.frontends.gcn.verify import verify_assembly
 from titan.frontends.ptx.launch import LaunchDescription, read_launch, read_launch_text
-from titan.frontends.verify_code import CodeOptions
+from titan.frontends.ptx.sweep import sweep
+from titan.frontends.verify_code import CodeOptions, ctas_of
 from titan.isa.gcn.assembly import parse_assembly
 from titan.validate.compare.gcn_compile import CLANG, FLAGS
 from titan.verify.model import Finding
@@ -86,24 +93,80 @@ def _compiled(folder: Path, manifest: Any) -> str:
         return place.read_text(encoding="utf-8")
 
 
-def judged(text: str, launch: LaunchDescription, ctas: tuple[int, ...] | None = None) -> Finding:
+def judged(
+    text: str, launch: LaunchDescription, ctas: tuple[int, ...] | None = None, sweep: bool = False
+) -> Finding:
     """The verdict on the one kernel of a text."""
-    started, options = time.process_time(), CodeOptions(ctas=ctas)
+    started, options = time.process_time(), CodeOptions(ctas=ctas, sweep=sweep)
     (found,) = verify_assembly(Source("k.s", text), launch, options, [], started)
     return found
 
 
-def mutants(text: str, launch: LaunchDescription) -> tuple[int, list[str]]:
-    """How many mutants there are, and those that are not refuted."""
+@dataclass(frozen=True)
+class MutantFates:
+    """What became of the mutants of one kernel; those with words are not refuted."""
+
+    total: int
+    equivalent: list[str]
+    left: list[str]
+
+    def figures(self) -> str:
+        """`39 of 49 refuted, 10 equivalent`."""
+        refuted = self.total - len(self.equivalent) - len(self.left)
+        return f"{refuted} of {self.total} refuted, {len(self.equivalent)} equivalent"
+
+
+def mutants(text: str, launch: LaunchDescription, wait_states: bool = False) -> MutantFates:
+    """What becomes of every mutant of the one kernel of a text; or of those of its `s_nop`."""
     source = Source("k.s", text)
     assembly, _ = parse_assembly(source)
     assert assembly is not None
-    total, left = 0, []
+    fates = MutantFates(0, [], [])
+    original: list[PhaseOrder | None] = []
     for mutant in assembly_mutants(assembly, source, assembly.kernels[0]):
-        total += 1
-        if judged(mutant.text, launch, (0,)).verdict is not Verdict.REFUTED:
-            left.append(f"line {mutant.line}: {mutant.name}, {mutant.kind}")
-    return total, left
+        if mutant.name.startswith("s_nop") is not wait_states:
+            continue
+        fates = replace(fates, total=fates.total + 1)
+        refuted = Verdict.REFUTED
+        if judged(mutant.text, launch, (0,)).verdict is refuted:
+            continue
+        if judged(mutant.text, launch, sweep=True).verdict is refuted:
+            continue
+        words = f"line {mutant.line}: {mutant.name}, {mutant.kind}"
+        if wait_states:
+            fates.left.append(words)
+            continue
+        original = original or orders(text, launch)
+        differences = [
+            same_order(one, other)
+            for one, other in zip(original, orders(mutant.text, launch), strict=True)
+        ]
+        if any(differences):
+            fates.left.append(f"{words} ({next(filter(None, differences))})")
+        else:
+            pairs = sum(order.conflicts for order in original if order is not None)
+            fates.equivalent.append(
+                f"{words} ({pairs:,} conflicting pairs in the same order, {len(original)} runs)"
+            )
+    return fates
+
+
+def orders(text: str, launch: LaunchDescription) -> list[PhaseOrder | None]:
+    """How the runs of a sweep order what conflicts: its launches, some work-groups of each."""
+    source, options = Source("k.s", text), CodeOptions()
+    assembly, _ = parse_assembly(source)
+    assert assembly is not None
+    code = AssemblyCode(assembly, source, assembly.kernels[0])
+    given, errors, _ = launched(code, launch, whole_file("k.s"))
+    if given is None:
+        raise SystemExit(f"a launch is not understood: {errors[0].headline}")
+    runner = WaveRunner(code, options.steps_max)
+    runs = [
+        runner.run(one, cta)[0]
+        for _, one in sweep(runner, code.function, given)[0]
+        for cta in ctas_of(one, options)
+    ]
+    return [None if run is None else phase_order(run) for run in runs]
 
 
 def main() -> None:
@@ -111,17 +174,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--mutants", action="store_true")
+    parser.add_argument("--wait-states", action="store_true")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    print("| kernel | verdict | seconds | run | mutants refuted | remark |")
+    print("| kernel | verdict | seconds | run | mutants | remark |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, text, launch in kernels(given.folder, given.only):
         found = judged(text, launch)
-        killed, left = "", list[str]()
-        if given.mutants:
-            total, left = mutants(text, launch)
-            killed = f"{total - len(left)} of {total}"
-        remark = "; ".join([item.headline for item in found.diagnostics[:1]] + left)
+        killed, words = "", list[str]()
+        if given.mutants or given.wait_states:
+            fates = mutants(text, launch, given.wait_states)
+            killed = fates.figures()
+            words = [f"equivalent: {one}" for one in fates.equivalent] + fates.left
+        remark = "; ".join([item.headline for item in found.diagnostics[:1]] + words)
         run = found.engines[0].remark if found.engines else ""
         seconds = found.engines[0].seconds if found.engines else 0.0
         verdict = found.verdict.name.lower()

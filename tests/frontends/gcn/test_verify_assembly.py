@@ -70,7 +70,7 @@ def test_every_wait_and_barrier_is_needed(left_out, number, code):
 def test_all_mutants_die():
     found, _ = parse_assembly(Source("k.s", RING))
     mutants = list(assembly_mutants(found, Source("k.s", RING), found.kernels[0]))
-    assert len(mutants) == 8
+    assert len(mutants) == 10
     verdicts = {(item.name, item.kind): judged(item.text).verdict for item in mutants}
     assert set(verdicts.values()) == {Verdict.REFUTED}, verdicts
 

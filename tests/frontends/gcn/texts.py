@@ -45,9 +45,9 @@ amdhsa.version: [1, 2]
 _LINES = """\ts_load_dwordx2 s[4:5], s[0:1], 0x0
 \ts_load_dword s6, s[0:1], 0x8
 \tv_lshrrev_b32_e32 v1, 6, v0
+\tv_lshlrev_b32_e32 v2, 4, v0
 \tv_readfirstlane_b32 s7, v1
 \ts_lshl_b32 s7, s7, 10
-\tv_lshlrev_b32_e32 v2, 4, v0
 \tv_xor_b32_e32 v3, 0x400, v2
 \ts_mov_b32 s8, 0
 \tv_mov_b32_e32 v12, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -13,6 +14,9 @@ from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.isa.ptx.module import Function, StateSpace, Variable
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
+
+if TYPE_CHECKING:
+    from titan.isa.waves.wait_states import ClosePair
 
 LDS_BYTES = {"gfx950": 163_840}  # of a work-group; the other targets have LDS_BYTES_OF_OTHERS
 LDS_BYTES_OF_OTHERS = 65_536
@@ -74,12 +78,25 @@ def launched(
     return launch, errors, [*notes, *more]
 
 
+def close_pairs_of(code: AssemblyCode) -> tuple[ClosePair, ...]:
+    """The instructions that some path brings too close to each other; none without NumPy."""
+    try:
+        from titan.isa.waves.wait_states import close_pairs
+    except ImportError:
+        return ()  # the run will ask for it
+    return close_pairs(code.assembly, code.kernel)
+
+
 @dataclass(frozen=True, slots=True)
 class WaveRunner:
-    """Runs work-groups of launches of one kernel. `steps_max` counts wave instructions."""
+    """Runs work-groups of launches of one kernel. `steps_max` counts wave instructions.
+
+    `close`: pairs of instructions to look out for, which may have too few wait states in between.
+    """
 
     code: AssemblyCode
     steps_max: int
+    close: tuple[ClosePair, ...] = ()
 
     @uncollected
     def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
@@ -88,5 +105,6 @@ class WaveRunner:
             from titan.isa.waves.machine import WaveMachine
         except ImportError:
             raise UserError("AMD assembly is run with NumPy: pip install titan[run]") from None
-        machine = WaveMachine(self.code.assembly, self.code.kernel, launch, cta, self.steps_max)
+        assembly, kernel = self.code.assembly, self.code.kernel
+        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
         return machine.run(), []

@@ -1,6 +1,7 @@
-"""Assembly with one `s_waitcnt` or `s_barrier` deleted or weakened, as text.
+"""Assembly with one `s_waitcnt`, `s_barrier` or `s_nop` deleted or weakened, as text.
 
-A wait for two counters has mutants of each; a weakened wait leaves one operation more in flight.
+A wait for two counters has mutants of each; a weakened wait leaves one operation more in flight,
+and a weakened `s_nop` is one wait state less.
 What becomes of the mutants says whether the verdict on the original means something.
 """
 
@@ -14,6 +15,7 @@ from titan.frontends.ptx.code_mutants import CodeMutant
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 
 _PART = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
+_STATES = re.compile(r"s_nop\s+(0[xX][0-9a-fA-F]+|\d+)")
 _MOST = {"vmcnt": 62, "lgkmcnt": 14}
 
 
@@ -23,7 +25,7 @@ def assembly_mutants(
     """All mutants of one kernel, in the order of its instructions."""
     for number in range(kernel.start, kernel.end):
         item = assembly.instructions[number]
-        if item.base not in ("s_waitcnt", "s_barrier"):
+        if item.base not in ("s_waitcnt", "s_barrier", "s_nop"):
             continue
         start = source.line_starts[item.line - 1] + item.column - 1
         old = source.line(item.line)[item.column - 1 :].split(";")[0].split("//")[0].rstrip()
@@ -33,6 +35,10 @@ def assembly_mutants(
 
 
 def _changes(old: str) -> Iterator[tuple[str, str]]:
+    states = _STATES.fullmatch(old)
+    if states is not None and int(states[1], 0):
+        yield "one wait state less", f"s_nop {int(states[1], 0) - 1}"
+        return
     parts = _PART.findall(old)
     if not parts:
         yield "deleted", ""

@@ -6,13 +6,14 @@ Each of these happened in the run that was made, whatever the interleaving.
 from __future__ import annotations
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import counted
 from titan.frontends.gcn.code import AssemblyCode
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.events import Event
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.waves.events import OutsideLds, PendingRegister
+from titan.isa.waves.events import OutsideLds, PendingRegister, WaitStatesMissing
 
 FAULTS_MAX = 8
 
@@ -38,6 +39,15 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             verb = "written" if write else "read"
             headline = f"{register} is {verb} while the load into it is in flight"
             others = (Annotation(places.span(at), f"{counter} counts it from here on"),)
+        case WaitStatesMissing():
+            if policies.register_ready == "allow":
+                return None
+            headline = (
+                f"{event.register} needs {counted(event.needed, 'wait state')} here, "
+                f"and has {event.passed}"
+            )
+            others = (Annotation(places.span(event.first), "behind this instruction"),)
+            who = f"{event.why} {who}"
         case OutsideLds(footprint=footprint, size_bytes=size):
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"

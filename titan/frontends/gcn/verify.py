@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import listed, suggestion
@@ -17,7 +17,13 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Reason, Verdict
 from titan.frontends.combine import JudgedKernel, combined
-from titan.frontends.gcn.code import TARGETS, AssemblyCode, WaveRunner, launched
+from titan.frontends.gcn.code import (
+    TARGETS,
+    AssemblyCode,
+    WaveRunner,
+    close_pairs_of,
+    launched,
+)
 from titan.frontends.gcn.faults import missing_argument, wave_faults
 from titan.frontends.gcn.record import LANES, record_waves
 from titan.frontends.gcn.tokens import stage_texts
@@ -30,6 +36,7 @@ from titan.frontends.verify_code import CodeOptions, ctas_of, refused
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.simt.launch import Launch
+from titan.isa.waves.events import WaitStatesMissing
 from titan.verify.model import Finding, Narrowing
 
 TEXT_BYTES_MAX = 64 << 20
@@ -119,15 +126,15 @@ def _verify_kernel(
         return replace(refused(code.source.path, errors, started), kernel=code.kernel.name)
     places = CodePlaces(code.assembly, code.source)
     launches = [("", launch)]
-    runner = WaveRunner(code, options.steps_max)
+    runner = WaveRunner(code, options.steps_max, close_pairs_of(code))
     if options.sweep:
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
     trials: list[Trial] = []
-    stages: dict[int, str] = {}
+    seen = _Seen()
     for label, one in launches:
         for cta in ctas_of(one, options):
-            trials.append(_trial(code, runner, (one, cta, label), places, options, stages))
+            trials.append(_trial(code, runner, (one, cta, label), places, options, seen))
             if trials[-1].verdict is Verdict.REFUTED:
                 break
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
@@ -142,9 +149,31 @@ def _verify_kernel(
         finding = replace(finding, verdict=Verdict.UNDECIDED, narrowing=narrowing)
     tokens = [
         f"line {places.span(instruction).start_line}: {text}"
-        for instruction, text in list(stages.items())[:STAGES_SHOWN_MAX]
+        for instruction, text in list(seen.stages.items())[:STAGES_SHOWN_MAX]
     ]
-    return replace(finding, notes=(*notes, *filled, *finding.notes, *tokens))
+    early = _not_taken(runner, seen, places)
+    return replace(finding, notes=(*notes, *filled, *finding.notes, *tokens, *early))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the runs show beside their verdicts: waits in words, pairs that were too close."""
+
+    stages: dict[int, str] = field(default_factory=dict)
+    close: set[tuple[int, int]] = field(default_factory=set)
+
+
+def _not_taken(runner: WaveRunner, seen: _Seen, places: CodePlaces) -> list[str]:
+    """Instructions that are too close to each other on paths that no run has taken."""
+    left = [pair for pair in runner.close if (pair.first, pair.second) not in seen.close]
+    if not left:
+        return []
+    pair = left[0]
+    first, second = (places.span(one).start_line for one in (pair.first, pair.second))
+    return [
+        f"wait states are missing on paths that no launch takes: {len(left)}, the first between "
+        f"lines {first} and {second} ({pair.passed} of {pair.needed}, {pair.register})"
+    ]
 
 
 def _trial(
@@ -153,7 +182,7 @@ def _trial(
     what: tuple[Launch, int, str],
     places: CodePlaces,
     options: CodeOptions,
-    stages: dict[int, str],
+    seen: _Seen,
 ) -> Trial:
     """One work-group of one launch."""
     launch, cta, label = what
@@ -169,9 +198,12 @@ def _trial(
     if question is not None:
         return Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
     for instruction, text in stage_texts(run).items():
-        known = stages.get(instruction)
+        known = seen.stages.get(instruction)
         if known is None or "stage" in text:
-            stages[instruction] = text
+            seen.stages[instruction] = text
+    for event in run.events:
+        if isinstance(event, WaitStatesMissing):
+            seen.close.add((event.first, event.instruction))
     name, target = code.kernel.name, code.assembly.target
     recording = record_waves(run, name, target, places.span, options.policies)
     faults = wave_faults(run, places, options.policies)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from titan.isa.gcn.module import AssemblyInstruction, Registers
 from titan.isa.gcn.opcodes import OPCODES, GcnOpcode
+from titan.isa.gcn.operands import EXEC, M0, VCC
 from titan.isa.waves.state import BANK, Wave
 
 SCALAR_BASE = 2 * BANK
+_NAMED = {VCC: "vcc", VCC + 1: "vcc", M0: "m0", EXEC: "exec", EXEC + 1: "exec"}
 Step = Callable[[Wave], None]
 
 
@@ -39,9 +41,9 @@ def register_numbers(operand: object) -> range:
 
 
 def register_name(number: int) -> str:
-    """`v4`, `a0`, `s12`."""
+    """`v4`, `a0`, `s12`, `vcc`."""
     if number >= SCALAR_BASE:
-        return f"s{number - SCALAR_BASE}"
+        return _NAMED.get(number - SCALAR_BASE, f"s{number - SCALAR_BASE}")
     return f"v{number}" if number < BANK else f"a{number - BANK}"
 
 

@@ -75,6 +75,20 @@ class PendingRegister(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitStatesMissing(Event):
+    """The instruction is `passed` wait states behind `first`, and needs `needed` of them.
+
+    `why` says what is done to `register`.
+    """
+
+    first: int
+    needed: int
+    passed: int
+    register: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class OutsideLds(Event):
     """An access beyond the LDS of the work-group."""
 

@@ -8,6 +8,7 @@ the barrier, they go on (CDNA3, S_BARRIER: waves that have ended are not waited 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel, Literal, SymbolOperand
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -15,13 +16,21 @@ from titan.isa.gcn.operands import VCC
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
-from titan.isa.waves.events import CounterWait, PendingRegister, WaveBarrier, WaveEnd, WaveQueue
+from titan.isa.waves.events import (
+    CounterWait,
+    PendingRegister,
+    WaitStatesMissing,
+    WaveBarrier,
+    WaveEnd,
+    WaveQueue,
+)
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
 from titan.isa.waves.vector_steps import opaque_step, vector_step
+from titan.isa.waves.wait_states import ClosePair, states_of
 
 _COUNTERS = re.compile(r"(vmcnt|lgkmcnt|expcnt)(_sat)?\((\w+)\)")
 _NO_WAIT = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
@@ -36,10 +45,16 @@ COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in
 
 
 class WaveMachine:
-    """One run. `steps_max` counts wave instructions."""
+    """One run. `steps_max` counts wave instructions; `close`: the pairs to look out for."""
 
     def __init__(
-        self, code: AssemblyFile, kernel: AssemblyKernel, launch: Launch, cta: int, steps_max: int
+        self,
+        code: AssemblyFile,
+        kernel: AssemblyKernel,
+        launch: Launch,
+        cta: int,
+        steps_max: int,
+        close: Iterable[ClosePair] = (),
     ) -> None:
         self.code, self.kernel, self.launch, self.cta = code, kernel, launch, cta
         self.steps_max = steps_max
@@ -50,6 +65,10 @@ class WaveMachine:
         self.decoded: dict[int, DecodedInstruction] = {}
         self.steps = 0
         self.at: tuple[int, int] = (-1, -1)
+        self.watched: dict[int, list[ClosePair]] = {}
+        for pair in close:
+            self.watched.setdefault(pair.second, []).append(pair)
+        self.missed: set[ClosePair] = set()
 
     def run(self) -> Run:
         """The run of the work-group."""
@@ -92,6 +111,8 @@ class WaveMachine:
                 code = known[number] = decoded(number, instructions[number])
             if wave.pending and not wave.pending.keys().isdisjoint(code.touches):
                 self._check_pending(wave, code)
+            if self.watched:
+                self._check_states(wave, code)
             wave.place = number + 1
             if code.opcode.kind is OpcodeKind.CONTROL:
                 self._control(wave, code)
@@ -167,6 +188,22 @@ class WaveMachine:
                     entry.instruction, COUNTER_OF[entry.queue],
                 )
             )  # fmt: skip
+
+    def _check_states(self, wave: Wave, code: DecodedInstruction) -> None:
+        """Whether as many wait states have passed as the instruction needs."""
+        for pair in self.watched.get(code.number, ()):
+            passed = 0
+            for number, states in reversed(wave.recent):
+                if number == pair.first and passed < pair.needed and pair not in self.missed:
+                    self.missed.add(pair)
+                    header = self.group.header(wave, code.number)
+                    self.group.events.append(
+                        WaitStatesMissing(
+                            *header, pair.first, pair.needed, passed, pair.register, pair.why
+                        )
+                    )
+                passed += states
+        wave.recent.append((code.number, states_of(code.item)))
 
 
 _UNFOLLOWED = frozenset(

@@ -22,6 +22,7 @@ FULL = (1 << LANES) - 1
 WORD = 0xFFFF_FFFF
 BANK = 256
 SCALARS = 128
+STATES_MAX = 20  # no instruction needs more wait states behind another one
 Words = NDArray[np.uint32]
 LANE_NUMBERS: Words = np.arange(LANES, dtype=np.uint32)
 
@@ -84,8 +85,8 @@ class Wave:
         self.issued = dict.fromkeys(WaveQueue, 0)
         self.pending: dict[int, PendingOperation] = {}
         self.private: dict[int, tuple[Words, int, OpaqueWord]] = {}
-        self.clock = 0  # wait states passed, for hazards
-        self.matrix_writes: dict[int, tuple[int, int, str]] = {}
+        # Instructions executed last with their wait states, where some may be too few.
+        self.recent: deque[tuple[int, int]] = deque(maxlen=STATES_MAX)
 
     # -------------------------------------------------------------------------- scalars
 
