@@ -1,7 +1,7 @@
 """From a file of code and a launch to the verdict on each kernel that it launches.
 
-A verdict covers the launches that it names, each cluster by itself, in all interleavings. What no
-run of one cluster can show (races between clusters through global memory) is not examined.
+A verdict covers the launches that it names, each cluster by itself, in all interleavings. The
+clusters that are run are then compared: whether they race in global memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.missing import missing_value
@@ -29,6 +30,7 @@ from titan.frontends.ptx.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Run
 from titan.verify.model import Finding, Narrowing, VerifyOptions
 
 if TYPE_CHECKING:
@@ -181,13 +183,12 @@ def _verify_entry(
         runner = Runner(code.module, code.source, options.steps_max)
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
-    trials = []
+    trials: list[Trial] = []
     for label, one in launches:
-        for cta in ctas_of(one, options):
-            trials.append(_trial(code, one, cta, label, places, options))
-            if trials[-1].verdict is Verdict.REFUTED:
-                break
-        if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
+        made, notes_on_grid = _trials(code, one, label, places, options)
+        trials += made
+        filled += [text for text in notes_on_grid if text not in filled]
+        if made[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
     found = None
     if options.require == "any" and all(item.verdict is Verdict.VERIFIED for item in trials):
@@ -210,13 +211,35 @@ def verify_launch(
     `places` are those of the code; they know the places of the diagnostics afterwards.
     """
     started = time.process_time()
+    trials, notes = _trials(code, launch, "", places, options)
+    kernel = _judged(code, launch)
+    finding = combined(kernel, [("", launch)], trials, options.policies, started)
+    return replace(finding, notes=(*notes, *finding.notes))
+
+
+def _trials(
+    code: CodeKernel, launch: Launch, label: str, places: CodePlaces, options: CodeOptions
+) -> tuple[list[Trial], list[str]]:
+    """Clusters of one launch, each by itself and then together, until one goes wrong; notes."""
+    accesses = GridAccesses(launch, options.policies.equal_writes)
+    runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
     for cta in ctas_of(launch, options):
-        trials.append(_trial(code, launch, cta, "", places, options))
-        if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
-            break
-    kernel = _judged(code, launch)
-    return combined(kernel, [("", launch)], trials, options.policies, started)
+        run, trial = _trial(code, runner, (launch, cta, label), places, options)
+        trials.append(trial)
+        if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
+            return trials, []
+        if run is not None:
+            accesses.add(run, cta)
+    if any(trial.verdict is not Verdict.VERIFIED for trial in trials):
+        return trials, []
+    for cta in neighbours(launch) if options.ctas is None else ():
+        if cta not in accesses.runs:
+            run, _ = runner.run(launch, cta)
+            if run is not None:
+                accesses.add(run, cta)
+    together, notes = judge_grid(accesses, label, places)
+    return [*trials, *([together] if together is not None else [])], notes
 
 
 def _judged(code: CodeKernel, launch: Launch) -> JudgedKernel:
@@ -288,36 +311,36 @@ def ctas_of(launch: Launch, options: CodeOptions) -> tuple[int, ...]:
 
 def _trial(
     code: CodeKernel,
-    launch: Launch,
-    cta: int,
-    label: str,
+    runner: Runner,
+    what: tuple[Launch, int, str],
     places: CodePlaces,
     options: CodeOptions,
-) -> Trial:
-    """One cluster of one launch; where one run does not decide, more schedules are tried."""
+) -> tuple[Run | None, Trial]:
+    """The first run of one cluster of one launch, and its judgement; where that run does not
+    decide, more schedules are tried.
+    """
+    launch, cta, label = what
 
-    runner = Runner(code.module, code.source, options.steps_max)
-
-    def judged(seed: int) -> Trial:
+    def judged(seed: int) -> tuple[Run | None, Trial]:
         run, errors = runner.run(launch, cta, seed)
         if run is None:
-            return Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
+            return None, Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
         missing = missing_value(run, code.function, places)
         if missing is not None:
-            return Trial(*where, Verdict.REFUSED, run.instructions, 0, (missing,))
+            return None, Trial(*where, Verdict.REFUSED, run.instructions, 0, (missing,))
         name = code.function.name
         trial = judge_run(run, where, name, places, options.policies, code.registers)
-        return replace(trial, made=(launch, cta, seed))
+        return run, replace(trial, made=(launch, cta, seed))
 
     where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
-    first = judged(0)
+    run, first = judged(0)
     if first.verdict is not Verdict.UNDECIDED:
-        return first
+        return run, first
     tried = 1
     for seed in range(1, options.schedules + 1):
-        more = judged(seed)
+        _, more = judged(seed)
         tried += 1
         if more.verdict is Verdict.REFUTED:
-            return more
+            return run, more
     reason = f"{first.reason}; {tried} schedules were tried, and none of them hung or failed"
-    return replace(first, reason=reason)
+    return run, replace(first, reason=reason)

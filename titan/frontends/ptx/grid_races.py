@@ -1,0 +1,260 @@
+"""Whether the clusters of a launch race in global memory.
+
+Nothing orders two clusters of a grid but what passes between them through memory. So if two of
+them access the same bytes, and one writes, that is a race whatever barriers each of them has,
+unless both accesses are strong at a scope that holds both clusters (PTX memory model, "Data
+Races"), or both write the same. Equal are: known bytes that are equal; and all that two clusters
+write that do the same work, since nothing that the kernel reads distinguishes them. Where a cluster
+reads strongly what another writes strongly, it may learn of the other in this way, and whether that
+orders their accesses is not decided.
+
+Assumptions: only the clusters that are added are compared, each by its accesses in one run, and
+without those at unknown addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.rendering import with_sources
+from titan.frontends.ptx.trial import Trial
+from titan.frontends.ptx.written import WrittenRanges, global_accesses
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.operations import PresetKind
+from titan.isa.simt.outcome import Ending, Policy, Run
+from titan.isa.simt.special import special_value
+from titan.isa.simt.values import UNKNOWN
+
+RACES_MAX = 4  # that are reported
+UNKNOWN_PLACES = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
+HANDED_OVER = (
+    "clusters access the same bytes of global memory, and one reads what the other writes "
+    "atomically: whether that orders them is not decided"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAccess:
+    """How a cluster, named by its first CTA, accesses bytes.
+
+    `strong`: at a scope that holds other clusters; `observes`: a strong one that reads, and whose
+    value the code obtains. `value`: what is written, if it is known.
+    """
+
+    cluster: int
+    mode: ev.Mode
+    strong: bool
+    observes: bool
+    value: bytes | None
+    footprint: Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class GridRace:
+    """The second access writes bytes of the first, which is another cluster's."""
+
+    first: GlobalAccess
+    second: GlobalAccess
+    events: tuple[ev.Event, ev.Event]
+
+
+@dataclass(slots=True)
+class GridAccesses:
+    """What clusters of one launch access in global memory. `runs`: by the first CTA of each.
+
+    `equal_writes`: the policy of that name.
+    """
+
+    launch: Launch
+    equal_writes: str = "shown"
+    runs: dict[int, Run] = field(default_factory=dict)
+    _first: dict[GlobalAccess, ev.Event] = field(default_factory=dict)
+    _alike: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def add(self, run: Run, cta: int) -> None:
+        """Note what the cluster of a CTA accesses in a run; one that did not end is left out."""
+        cluster = self.launch.cluster_members(cta)[0]
+        if run.outcome.ending is not Ending.FINISHED or cluster in self.runs:
+            return
+        self.runs[cluster] = run
+        for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
+            strong, observes, value = mode is ev.Mode.ATOMIC, False, None
+            if isinstance(event, ev.AccessEvent):
+                strong = event.scope >= ev.AccessScope.GPU
+                observes = strong and (mode is ev.Mode.READ or event.returns)
+                value = event.value
+            made = GlobalAccess(cluster, mode, strong, observes, value, footprint)
+            self._first.setdefault(made, event)
+
+    def races(self) -> tuple[list[GridRace], bool]:
+        """The races between clusters, one for each pair of instructions, and whether one cluster
+        may learn of another through memory.
+        """
+        written = WrittenRanges(
+            (access.footprint, access) for access in self._first if access.mode is not ev.Mode.READ
+        )
+        found: dict[tuple[int, int], GridRace] = {}
+        observed = any(map(_observes_somewhere, self.runs.values()))
+        for access, event in self._first.items():
+            for write in written.meeting(access.footprint):
+                if write.cluster == access.cluster:
+                    continue
+                if write.strong and access.strong:
+                    observed = observed or access.observes
+                elif not self._equal(access, write):
+                    writing = self._first[write]
+                    low, high = sorted((event.instruction, writing.instruction))
+                    found.setdefault((low, high), GridRace(access, write, (event, writing)))
+        return list(found.values()), observed
+
+    def _equal(self, one: GlobalAccess, other: GlobalAccess) -> bool:
+        """Whether both are plain writes that leave the same in the bytes that they share."""
+        if not (one.mode is other.mode is ev.Mode.WRITE):
+            return False
+        if one.value is not None and (one.value, one.footprint) == (other.value, other.footprint):
+            return True
+        if self.equal_writes == "assumed" and one.footprint == other.footprint:
+            return True
+        return self.equal_writes == "shown" and self.same_work(one.cluster, other.cluster)
+
+    def repeated(self) -> tuple[int, int] | None:
+        """Two clusters that do the same work and were met to write the same bytes."""
+        return next((pair for pair, alike in self._alike.items() if alike), None)
+
+    def same_work(self, one: int, other: int) -> bool:
+        """Whether two clusters compute the same from what is in memory.
+
+        They do if no special register that the code reads differs between them, and nothing else
+        of the moment, as the old value of an atomic, comes in.
+        """
+        pair = min(one, other), max(one, other)
+        if pair not in self._alike:
+            self._alike[pair] = _same_work(self.launch, self.runs[pair[0]], pair)
+        return self._alike[pair]
+
+
+def _same_work(launch: Launch, run: Run, clusters: tuple[int, int]) -> bool:
+    made = run.prepared
+    if made is None or any(map(_of_the_moment, run.events)):
+        return False
+    specials = [item for item in made.code.presets if item.kind is not PresetKind.CONSTANT]
+    if any(item.kind is PresetKind.OPAQUE for item in specials):
+        return False
+    members = zip(*map(launch.cluster_members, clusters), strict=True)
+    for ctas in members:
+        for item in specials:
+            if item.name == "shared":  # the window of its own CTA
+                continue
+            for warp in range(launch.warps):
+                one, other = (
+                    special_value(launch, made.layout, item.name, cta, warp) for cta in ctas
+                )
+                if one is UNKNOWN or one != other:
+                    return False
+    return True
+
+
+def _of_the_moment(event: ev.Event) -> bool:
+    """Whether an event brings in something that differs from one run of a cluster to another."""
+    if isinstance(event, ev.AccessEvent):
+        return event.returns and event.footprint.space is MemorySpace.GLOBAL
+    if isinstance(event, ev.Assumption):
+        return event.policy in UNKNOWN_PLACES
+    return isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.TRY_CANCEL
+
+
+def _observes_somewhere(run: Run) -> bool:
+    """Whether a run reads strongly at an address that is not known."""
+    unknown = run.unknown_addresses()
+    return any(
+        isinstance(event, ev.AccessEvent)
+        and event.instruction in unknown
+        and event.scope >= ev.AccessScope.GPU
+        and (event.mode is ev.Mode.READ or event.returns)
+        for event in run.events
+    )
+
+
+def judge_grid(
+    accesses: GridAccesses, label: str, places: CodePlaces
+) -> tuple[Trial | None, list[str]]:
+    """What goes wrong between clusters that each are right, if something does; and notes."""
+    launch = accesses.launch
+    if len(accesses.runs) < 2:
+        return None, []
+    races, observed = accesses.races()
+    ctas = [_coordinates(launch, cta) for cta in accesses.runs]
+    if races and observed:
+        return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=HANDED_OVER), []
+    if races:
+        found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
+        first = [_coordinates(launch, item.cta) for item in races[0].events]
+        return Trial(label, " and ".join(first), Verdict.REFUTED, diagnostics=found), []
+    notes = [f"between CTA {', '.join(ctas)}: no race in global memory"]
+    alike = accesses.repeated()
+    if alike is not None:
+        one, other = (_coordinates(launch, cta) for cta in alike)
+        notes.append(
+            f"CTA {one} and CTA {other} do the same work: "
+            "nothing that the kernel reads distinguishes them"
+        )
+    return None, notes
+
+
+def _diagnosed(race: GridRace, launch: Launch, places: CodePlaces) -> Diagnostic:
+    """TTN201 for a race between clusters, at both instructions."""
+    (one, other), event = (race.first, race.second), race.events
+    low, high = _common(one.footprint, other.footprint)
+    ctas = [_coordinates(launch, item.cta) for item in event]
+    headline = (
+        f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} "
+        "and nothing orders them"
+    )
+    words = [_word(access.mode) for access in (one, other)]
+    labels = [
+        f"CTA {cta} {word} here (warp {item.warp})"
+        for cta, word, item in zip(ctas, words, event, strict=True)
+    ]
+    second = Annotation(places.span(event[1].instruction), labels[1])
+    item = diagnostic(
+        "TTN201", headline, places.span(event[0].instruction), labels[0], others=(second,)
+    )
+    return with_sources(item, places)
+
+
+def _common(one: Footprint, other: Footprint) -> tuple[int, int]:
+    """The first range of bytes in both."""
+    return next(
+        (max(low, start), min(high, end))
+        for low, high in one.ranges()
+        for start, end in other.ranges()
+        if max(low, start) < min(high, end)
+    )
+
+
+def _word(mode: ev.Mode) -> str:
+    return {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "reads and writes"}[
+        mode
+    ]
+
+
+def _coordinates(launch: Launch, cta: int) -> str:
+    return f"({', '.join(map(str, launch.coordinates(cta)))})"
+
+
+def neighbours(launch: Launch) -> tuple[int, ...]:
+    """The first CTAs of the clusters next to the first one, in each direction of the grid."""
+    steps = [
+        tuple(size if axis == at else 0 for at, size in enumerate(launch.cluster))
+        for axis in range(3)
+    ]
+    return tuple(
+        launch.linear((x, y, z))
+        for x, y, z in steps
+        if all(at < extent for at, extent in zip((x, y, z), launch.grid, strict=True))
+    )

@@ -1,0 +1,57 @@
+"""Which writes meet an access: a look-up by bytes of global memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.outcome import Run
+
+Write = TypeVar("Write")
+
+
+class WrittenRanges(Generic[Write]):
+    """Bytes that are written, each range with what writes it."""
+
+    def __init__(self, writes: Iterable[tuple[Footprint, Write]]) -> None:
+        ranges = [
+            (low, high, write) for footprint, write in writes for low, high in footprint.ranges()
+        ]
+        ranges.sort(key=lambda item: item[:2])
+        self._ranges = ranges
+        self._starts = [low for low, _, _ in ranges]
+        self._reach: list[int] = []  # the furthest end of the ranges up to each one
+        for _, high, _ in ranges:
+            self._reach.append(max(high, self._reach[-1] if self._reach else 0))
+
+    def meeting(self, footprint: Footprint) -> Iterator[Write]:
+        """What writes a byte of the footprint, once for each range that does."""
+        if any(self._within(*footprint.bounds)):
+            for low, high in footprint.ranges():
+                yield from self._within(low, high)
+
+    def _within(self, low: int, high: int) -> Iterator[Write]:
+        at = bisect_left(self._starts, high) - 1
+        while at >= 0 and self._reach[at] > low:
+            if self._ranges[at][1] > low:
+                yield self._ranges[at][2]
+            at -= 1
+
+
+def global_accesses(
+    run: Run, unknown: set[int]
+) -> Iterator[tuple[ev.AccessEvent | ev.AsynchronousEvent, Footprint, ev.Mode]]:
+    """The accesses of a run to global memory but for those of the instructions `unknown`."""
+    for event in run.events:
+        if event.instruction in unknown:
+            continue
+        if isinstance(event, ev.AccessEvent):
+            if event.footprint.space is MemorySpace.GLOBAL:
+                yield event, event.footprint, event.mode
+        elif isinstance(event, ev.AsynchronousEvent):
+            for effect in event.effects:
+                if effect.footprint.space is MemorySpace.GLOBAL:
+                    yield event, effect.footprint, effect.mode
