@@ -794,6 +794,18 @@ TITAN_DEVICE int floor_modulo(int first, int second) {
 TITAN_DEVICE int smaller(int first, int second) { return first < second ? first : second; }
 TITAN_DEVICE int larger(int first, int second) { return first > second ? first : second; }
 
+// A place in a ring of `Depth` stages: the stage, and the parity of the rounds before it.
+template <int Depth>
+struct RingPosition {
+  int stage, parity;
+};
+template <int Depth>
+TITAN_DEVICE void advance(RingPosition<Depth>& position) {
+  const bool around = position.stage + 1 == Depth;
+  position.stage = around ? 0 : position.stage + 1;
+  position.parity ^= around ? 1 : 0;
+}
+
 // --------------------------------------------------------------------------------- wgmma
 
 // Before the first wgmma of a series: registers that this thread wrote are seen by it.
@@ -852,6 +864,20 @@ TITAN_DEVICE u64 shared_descriptor(const void* start, u32 leading_bytes, u32 str
 // memory ends below the 14 bits of the address, so nothing is carried out of the lower word.
 TITAN_DEVICE u64 descriptor_ahead(u64 descriptor, u32 bytes) {
   return (descriptor & 0xffffffff00000000ull) | (u64)((u32)descriptor + (bytes >> 4));
+}
+
+// The descriptor of a later stage of a ring, from that of its first: stages of `Bytes`, a multiple
+// of 16, follow each other.
+template <int Bytes>
+TITAN_DEVICE u64 descriptor_of_stage(u64 descriptor, int stage) {
+  static_assert(Bytes % 16 == 0, "stages of whole units");
+  return (descriptor & 0xffffffff00000000ull) | (u64)((u32)descriptor + (u32)stage * (Bytes / 16));
+}
+
+// A number that is computed here, and not again in each iteration of a loop. No instruction.
+TITAN_DEVICE u64 kept(u64 number) {
+  asm("" : "+l"(number));
+  return number;
 }
 
 // D (64 x N, float) = A (64 x K) * B (K x N) [+ D where `accumulate`], K = 32 bytes of elements.

@@ -47,6 +47,7 @@ _NO_OPERATION = ("prefetch_tensor_map", "hold")
 _CHANGES = (
     ("parity", r"(titan::barrier_wait\w*\(.*, )(.*)\);", r"\1(\2) ^ 1);"),
     ("stage of a barrier", r"(titan::barrier_(?:wait|arrive)\w*\(b_\w+ \+ )\(", r"\1(1 + "),
+    ("stage of a barrier, kept", r"(titan::barrier_(?:wait|arrive)\w*\(b_\w+ \+ )r_", r"\1 1 + r_"),
     ("bytes", r"(barrier_arrive_expect\(.*, )(\d+)\);", r"\1\2 / 2);"),
     ("count of arrivals", r"(titan::barrier_init\(.*, )(\d+)\);", r"\1\2 + 1);"),
     ("count of arrivals, one", r"(titan::barrier_init\(.*, )([2-9]\d*)\);", r"\1 1);"),
@@ -68,8 +69,13 @@ _ANYWHERE = (
     ("bound of a loop", r"x_t < x_tiles;", r"x_t < x_tiles - 1;"),
     ("who acts: another", r"if \(titan_leader\) \{", r"if (titan::elect_one()) {"),
     ("who acts: all", r"if \(titan_leader\) \{", r"{"),
-    ("stage of an operand", r"(const left = s_\w+ \+ \(x_t % )(\d+)", r"\1(\2 - 1)"),
-    ("operand of another tile", r"(const right = )s_\w+ \+", r"\1s_a +"),
+    ("stage of an operand", r"(descriptor_of_stage<\d+>\(d\d_\w+, )r_", r"\1 0 * r_"),
+    ("stages of another size", r"(descriptor_of_stage<)(\d+)>", r"\1\2 / 2>"),
+    ("operand of another tile", r"(titan::shared_descriptor<\d+>\()s_b", r"\1s_a"),
+    ("position that stays", r"^ *titan::advance\(r_\w+\);$", ""),
+    ("position before it that stays", r"^ *r_\w+_before = r_\w+;$", ""),
+    ("where a position begins", r"(RingPosition<\d+> r_\w+_\d = \{)(\d)", r"\1 1 - \2"),
+    ("parity where it begins", r"(RingPosition<\d+> r_\w+_\d = \{\d, )(\d)\}", r"\1 1 - \2}"),
     ("staging of another group", r"(const tile = s_\w+ \+ )x_group", r"\1(1 - x_group)"),
     ("order of a trip count", r"titan::larger\(1, ", r"titan::larger(0, -1 + "),
 )  # fmt: skip

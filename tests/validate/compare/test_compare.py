@@ -125,7 +125,8 @@ def test_the_planted_faults_are_of_every_kind():
     sampled(
         [
             ("barrier_wait_relaxed(b_ring_a_empty", "barrier_wait(b_ring_a_empty"),
-            ("barrier_arrive_remote_relaxed(b_ring_a_empty + x", "barrier_arrive(b_ring_a_empty"),
+            ("barrier_arrive_remote_relaxed(b_ring_a_empty + r_t_4_before.stage, 1);", ";"),
+            ("r_t_4_before.stage, 1);", "r_t_4_before.stage, 0);"),
             ("(titan::u16)3", "(titan::u16)1"),
             ("b_ring_a_empty + stage, 16", "b_ring_a_empty + stage, 8"),
             ("  titan::cluster_sync();\n}", "}"),

@@ -57,7 +57,9 @@ CHANGED: list[tuple[str, re.Pattern[str], str]] = [
         re.compile(r"named_barrier_(\w+)\(x_group"),
         r"named_barrier_\1(0",
     ),
-    ("stage", re.compile(r"(barrier_arrive\(\w+ \+ \()"), r"\1 1 + "),
+    ("stage", re.compile(r"(barrier_arrive\(\w+ \+ \(?)(?=r_)"), r"\1 1 + "),
+    ("stage of an operand", re.compile(r"(descriptor_of_stage<\d+>\(d\d_\w+, )r_"), r"\1 0 * r_"),
+    ("position", re.compile(r"titan::advance\(r_\w+\);"), ""),
 ]
 
 

@@ -88,6 +88,24 @@ template <int W> int check() {
     bad += real::swizzled<W>(offset) != titan::swizzled<W>(offset);
   return bad;
 }
+template <int D> int around() {
+  int bad = 0;
+  real::RingPosition<D> first = {D - 1, 1};
+  titan::RingPosition<D> second = {D - 1, 1};
+  for (int n = 0; n < 4 * D; ++n) {
+    real::advance(first);
+    titan::advance(second);
+    bad += first.stage != n %% D || first.parity != n / D %% 2;
+    bad += first.stage != second.stage || first.parity != second.parity;
+    const unsigned long long made = titan::shared_descriptor<128>((const void *)4096, 16, 1024);
+    const void *there = (const void *)(4096ull + 8192 * first.stage);
+    bad += real::descriptor_of_stage<8192>(made, first.stage) !=
+               titan::descriptor_of_stage<8192>(made, first.stage) ||
+           titan::descriptor_of_stage<8192>(made, first.stage) !=
+               titan::shared_descriptor<128>(there, 16, 1024);
+  }
+  return bad;
+}
 int main() {
   int bad = check<32>() + check<64>() + check<128>();
   for (int a = -40; a <= 40; ++a)
@@ -95,20 +113,25 @@ int main() {
       if (b != 0)
         bad += real::floor_divide(a, b) != titan::floor_divide(a, b) ||
                real::floor_modulo(a, b) != titan::floor_modulo(a, b);
+  bad += around<2>() + around<3>() + around<4>() + around<7>();
   std::printf("%%d\\n", bad);
   return 0;
 }
 """
 
 
-@pytest.mark.parametrize("fault", ["", "mode << 62"])
+@pytest.mark.parametrize("fault", ["", "mode << 62", "around ? 1 : 0", "(Bytes / 16)"])
 def test_descriptors_swizzles_and_division_agree(tmp_path, fault):
     """Plain C++ of the real header beside the emulation's; a changed field is noticed."""
-    names = ("swizzled", "floor_divide", "floor_modulo", "shared_descriptor", "descriptor_ahead")
-    text = "\n".join(body(name) for name in names)
+    names = ("swizzled", "floor_divide", "floor_modulo", "shared_descriptor", "descriptor_ahead",
+             "descriptor_of_stage", "advance")  # fmt: skip
+    ring = re.search(r"template <int Depth>\nstruct .*?^};", REAL.read_text(), re.M | re.S)
+    assert ring is not None
+    text = "\n".join([ring.group(), *(body(name) for name in names)])
     if fault:
         assert text.count(fault) == 1
-        text = text.replace(fault, "mode << 61")
+        instead = {"mode << 62": "mode << 61", "around ? 1 : 0": "0", "(Bytes / 16)": "(Bytes / 8)"}
+        text = text.replace(fault, instead[fault])
     source = tmp_path / "compare.cpp"
     source.write_text(PROGRAM % text, encoding="utf-8")
     made = tmp_path / "compare"

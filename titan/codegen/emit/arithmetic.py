@@ -97,6 +97,9 @@ class RoleArithmetic:
         self.reads = context.reads
         self.ctas = context.ctas
         self.places = context.tensor
+        self.descriptors: dict[str, str] = {}
+        self.keeps_positions = False
+        self.position_names: set[str] = set()
 
     def stage(self, tile: Tile, effect: ir.Effect, scope: SpellingScope) -> str:
         """The address of the part of a stage that an effect means."""
@@ -348,6 +351,8 @@ class RoleArithmetic:
         if len(stages) != len(issue.effects):
             raise EmissionRefused(f"{operation.name} reads one buffer twice")
         b = self._operand(right, stages, scope, rows_along_k=not flips[1])
+        of_right = self._descriptor(right, stages[right], b, scope)
+        of_left = ""
         a: RegisterArray | SharedOperand
         if self.tiles.in_registers(left):
             a = self._form(left)
@@ -360,7 +365,10 @@ class RoleArithmetic:
             depth = shared.rows if flips[0] else shared.columns
             if rows != target.rows * self.groups:
                 raise EmissionRefused(f"{left} has {rows} rows, {operation.name} others")
-            a = replace(shared, offsets=_left_offsets(shared, target, flips[0]))
+            offsets = _left_offsets(shared, target, flips[0])
+            a = replace(shared, offsets=offsets)
+            group = f" + {self.group} * {offsets.of_group}"
+            of_left = self._descriptor(left, stages[left], shared, scope, group)
         types = {a.type, b.type}
         if len(types) != 1 or types == {"f32"}:
             raise EmissionRefused(f"{operation.name} multiplies {' and '.join(sorted(types))}")
@@ -372,10 +380,38 @@ class RoleArithmetic:
         if step == 32 and (not flips[1] or flips[0]):
             raise EmissionRefused(f"8-bit operands of {operation.name} must be K-major")
         return [SpelledProduct(
-            target, a, b, steps=depth // step, type=b.type,
+            target, a, b, of_left, of_right, steps=depth // step, type=b.type,
             transpose_a=flips[0], transpose_b=not flips[1],
             adds=len(operation.operands) > 2, note=identifier(operation.name, "an mma"),
         )]  # fmt: skip
+
+    def _descriptor(
+        self,
+        name: str,
+        effect: ir.Effect,
+        operand: SharedOperand,
+        scope: SpellingScope,
+        behind: str = "",
+    ) -> str:
+        """The descriptor of the stage that an effect means.
+
+        That of the buffer is made once a role; the stage adds a constant to it. `behind`: what of
+        the tile's rows lies in front of those of the group.
+        """
+        tile = self.layout.tiles[name]
+        made = f"titan::shared_descriptor<{operand.swizzle}>"
+        numbers = f"{operand.leading}, {operand.stride}"
+        if effect.part is not None:
+            return f"{made}({operand.tile}{behind}, {numbers})"
+        start = mangled("s", tile.name, "a buffer")
+        text = f"titan::kept({made}({start}{behind}, {numbers}))"
+        if text not in self.descriptors:
+            self.descriptors[text] = f"d{len(self.descriptors)}_{identifier(name, 'a tile')}"
+        kept = self.descriptors[text]
+        if tile.stages == 1:
+            return kept
+        stage = scope.text(effect.stage)
+        return f"titan::descriptor_of_stage<{tile.stage_stride}>({kept}, {stage})"
 
     def _operand(
         self, name: str, stages: dict[str, ir.Effect], scope: SpellingScope, rows_along_k: bool

@@ -8,10 +8,11 @@ the bounds given. Nothing is decided about a kernel.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import INTEGER_MAX, shown
+from titan.codegen.emit.ring_positions import PositionKey, position_read
 from titan.sync.expression import (
     Binary,
     Constant,
@@ -32,14 +33,23 @@ _LEVEL = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4,
 
 @dataclass(frozen=True, slots=True)
 class SpellingScope:
-    """What each name is spelled as, and the least value it takes (None: not known)."""
+    """What each name is spelled as, and the least value it takes (None: not known).
+
+    `positions`: the places in rings that are kept beside counters, by counter, depth and lag.
+    """
 
     spelled: Mapping[str, str]
     least: Mapping[str, int | None]
+    positions: Mapping[PositionKey, str] = field(default_factory=dict)
 
     def plus(self, name: str, spelled: str, least: int | None) -> SpellingScope:
         """The scope with one more name, how it is spelled, and what it is at least."""
-        return SpellingScope({**self.spelled, name: spelled}, {**self.least, name: least})
+        named, least_of = {**self.spelled, name: spelled}, {**self.least, name: least}
+        return replace(self, spelled=named, least=least_of)
+
+    def keeping(self, positions: Mapping[PositionKey, str]) -> SpellingScope:
+        """The scope with places in rings that are kept beside a counter of it."""
+        return replace(self, positions={**self.positions, **positions})
 
     def where(self, condition: Expression) -> SpellingScope:
         """The scope where the condition holds: names that it bounds from below."""
@@ -97,7 +107,8 @@ class SpellingScope:
             function = "titan::smaller" if operator == "min" else "titan::larger"
             return f"{function}({self._text(left, 0, depth)}, {self._text(right, 0, depth)})"
         if operator in ("//", "%"):
-            return self._division(operator, left, right, outer, depth)
+            kept = self._kept(operator, left, right, outer)
+            return kept or self._division(operator, left, right, outer, depth)
         if operator not in _SPELLED:
             raise EmissionRefused(f"an unknown operator: {shown(operator)}")
         level = _LEVEL[operator]
@@ -108,6 +119,19 @@ class SpellingScope:
             f"{self._text(right, inner + 1, depth)}"
         )
         return f"({text})" if outer > level else text
+
+    def _kept(self, operator: str, left: Expression, right: Expression, outer: int) -> str:
+        """The expression as a position gives it; empty where none does."""
+        read = position_read(Binary(operator, left, right))
+        position = self.positions.get(read.key) if read is not None else None
+        if read is None or position is None:
+            return ""
+        if read.flip is None:
+            return f"{position}.stage"
+        if not read.flip:
+            return f"{position}.parity"
+        text = f"1 - {position}.parity"
+        return f"({text})" if outer > _LEVEL["-"] else text
 
     def _division(
         self, operator: str, left: Expression, right: Expression, outer: int, depth: int

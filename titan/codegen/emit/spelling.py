@@ -11,6 +11,8 @@ waits by one elected thread of its first warp, always the same.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.codegen.emit.arithmetic import RoleArithmetic, beside
 from titan.codegen.emit.cluster import Multicast, RemoteArrive
 from titan.codegen.emit.expressions import SpellingScope
@@ -18,9 +20,19 @@ from titan.codegen.emit.guarded import fill_statement
 from titan.codegen.emit.layout import TRANSACTION_BYTES_MAX, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier, integer, label, mangled
+from titan.codegen.emit.registers import walk_sites
+from titan.codegen.emit.ring_positions import (
+    PositionKey,
+    agrees,
+    lowest_bit,
+    position_at,
+    position_reads,
+    steps_by_one,
+)
 from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.statements import (
     PanelCopy,
+    SpelledAdvance,
     SpelledArrive,
     SpelledAssignment,
     SpelledBranch,
@@ -34,6 +46,7 @@ from titan.codegen.emit.statements import (
     SpelledLoad,
     SpelledLoop,
     SpelledNamed,
+    SpelledPosition,
     SpelledSend,
     SpelledStatement,
     SpelledVariable,
@@ -41,7 +54,7 @@ from titan.codegen.emit.statements import (
 )
 from titan.codegen.tile.model import View
 from titan.sync import program as ir
-from titan.sync.expression import Binary, Constant, Expression, Name, binary, names_of, to_text
+from titan.sync.expression import Constant, Expression, Name, binary, names_of, to_text
 
 
 class Spelling(RoleArithmetic):
@@ -51,9 +64,15 @@ class Spelling(RoleArithmetic):
         """The statements of the whole role. Raises EmissionRefused."""
         made: list[SpelledStatement] = []
         scope = self.sync
+        multiplies = any(site.kind is SiteKind.MMA for site in walk_sites(sites))
+        self.keeps_positions = self.wide and not self.places and multiplies
         for name, initial in self.place.role.variables:
             spelled = mangled("x", name, "a counter")
             made.append(SpelledVariable(spelled, str(integer(initial, name))))
+            if steps_by_one(self.place.role.body, name):
+                kept = self._positions(self.place.role.body, name, initial)
+                scope = scope.keeping(kept)
+                made += _declared(kept, initial)
         if self.work is None:
             made.append(SpelledCoordinates("titan::block_index()"))
         return (*made, *self.block(sites, scope))
@@ -65,9 +84,9 @@ class Spelling(RoleArithmetic):
         made: list[SpelledStatement] = []
         for site in sites:
             for statement in self.site(site, scope):
-                last = made[-1] if made else None
-                if isinstance(statement, SpelledLeader) and isinstance(last, SpelledLeader):
-                    made[-1] = SpelledLeader((*last.body, *statement.body))
+                both = _together(made[-1], statement) if made else None
+                if both is not None:
+                    made[-1] = both
                 else:
                     made.append(statement)
         return tuple(made)
@@ -79,7 +98,7 @@ class Spelling(RoleArithmetic):
         operation = site.operation
         match operation:
             case ir.Loop():
-                return (self._loop(site, operation, scope),)
+                return self._loop(site, operation, scope)
             case ir.Branch() if self._only_waits(site):
                 # A wait too many is harmless; one that ptxas sees on every path lets it overlap.
                 return self.block(site.inside, scope)
@@ -89,7 +108,8 @@ class Spelling(RoleArithmetic):
                 return (SpelledBranch(scope.text(condition), inside, otherwise),)
             case ir.Assign(variable=variable, value=value):
                 name = scope.text(Name(variable))
-                return (SpelledAssignment(name, scope.text(value)),)
+                kept = {key: at for key, at in scope.positions.items() if key[0] == variable}
+                return (SpelledAssignment(name, scope.text(value)), *_advanced(kept))
             case ir.Wait():
                 return (self._wait(operation, scope),)
             case ir.Arrive():
@@ -144,7 +164,28 @@ class Spelling(RoleArithmetic):
             made += self._register_operation(self.tiles.operations[name], site, inner, scope)
         return tuple(made)
 
-    def _loop(self, site: EmissionSite, loop: ir.Loop, scope: SpellingScope) -> SpelledStatement:
+    def _positions(self, block: ir.Block, counter: str, start: int) -> dict[PositionKey, str]:
+        """The places in rings that the block reads off a counter that goes up by one.
+
+        Only where warpgroups issue products themselves: elsewhere one thread acts, whose
+        instructions cost nothing. Raises EmissionRefused where a position is not what it stands
+        for.
+        """
+        kept: dict[PositionKey, str] = {}
+        for read, expression in position_reads(block):
+            if not self.keeps_positions or read.counter != counter:
+                continue
+            if not agrees(read, expression, start):
+                raise EmissionRefused(f"no position gives {label(to_text(expression))}")
+            name = mangled("r", f"{counter}_{read.depth}", "a position")
+            kept[read.key] = f"{name}_before" if read.lag else name
+        clashing = set(kept.values()) & self.position_names
+        self.position_names |= set(kept.values())
+        return {} if clashing else kept
+
+    def _loop(
+        self, site: EmissionSite, loop: ir.Loop, scope: SpellingScope
+    ) -> tuple[SpelledStatement, ...]:
         name = mangled("x", loop.variable, "a loop variable")
         if loop.variable in scope.spelled:
             raise EmissionRefused(f"{name} is declared twice")
@@ -154,9 +195,13 @@ class Spelling(RoleArithmetic):
         if outermost:
             item = f"titan::block_index() + {name} * titan::grid_size()"
             body.append(SpelledCoordinates(item))
-        body += self.block(site.inside, inner)
+        first = loop.start.value if isinstance(loop.start, Constant) else None
+        kept = self._positions(loop.body, loop.variable, first) if first is not None else {}
+        body += self.block(site.inside, inner.keeping(kept))
+        body += _advanced(kept)
         start, stop = scope.text(loop.start), inner.text(loop.stop)
-        return SpelledLoop(name, start, stop, tuple(body), outermost)
+        made = SpelledLoop(name, start, stop, tuple(body), outermost)
+        return (*_declared(kept, first or 0), made)
 
     def _one(self, statement: SpelledStatement) -> SpelledStatement:
         """By the one thread of the agent that deals with the copy engine."""
@@ -170,10 +215,9 @@ class Spelling(RoleArithmetic):
         return f"{mangled('b', reference.name, 'a barrier')} + {beside(scope, reference.index)}"
 
     def _wait(self, wait: ir.Wait, scope: SpellingScope) -> SpelledStatement:
-        parity = binary("%", wait.parity, Constant(2))
         return SpelledWait(
             self._barrier(wait.barrier, scope),
-            scope.text(_simple_parity(wait.parity, parity)),
+            scope.text(lowest_bit(wait.parity)),
             wait.scope is ir.Scope.CLUSTER,
             wait.order is ir.Order.RELAXED,
             _wait_note(wait, scope),
@@ -184,9 +228,9 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused("an arrival that drops or keeps its state")
         if arrive.count != Constant(1):
             raise EmissionRefused("an arrival that counts more than once")
-        remote = ""
+        remote: tuple[str, ...] = ()
         if isinstance(arrive, RemoteArrive):
-            remote = scope.text(arrive.cta)
+            remote = (scope.text(arrive.cta),)
             if arrive.transaction != Constant(0) or self.place.elected:
                 raise EmissionRefused("an arrival at another CTA that expects bytes or is alone")
         elif arrive.scope is ir.Scope.CLUSTER:
@@ -316,16 +360,44 @@ class Spelling(RoleArithmetic):
         return ""
 
 
+def _together(first: SpelledStatement, second: SpelledStatement) -> SpelledStatement | None:
+    """Two statements as one that does the same in the same order; None where there is none."""
+    match first, second:
+        case SpelledLeader(), SpelledLeader():
+            return SpelledLeader((*first.body, *second.body))
+        case SpelledArrive(), SpelledArrive() if first.remote and second.remote:
+            both = replace(first, remote=first.remote + second.remote)
+            return both if replace(second, remote=both.remote, note=both.note) == both else None
+        case SpelledBranch(), SpelledBranch():
+            # Between arrivals nothing changes the condition.
+            alone = isinstance(first.then[-1], SpelledArrive) and len(first.then) == 1
+            if not alone or first.otherwise or second.otherwise or len(second.then) != 1:
+                return None
+            then = _together(first.then[0], second.then[0])
+            same = first.condition == second.condition and then is not None
+            return SpelledBranch(first.condition, (then,), ()) if same and then else None
+    return None
+
+
+def _declared(kept: dict[PositionKey, str], start: int) -> list[SpelledStatement]:
+    """Positions where the counter begins."""
+    return [
+        SpelledPosition(name, depth, *position_at(start - lag, depth))
+        for (_, depth, lag), name in sorted(kept.items())
+    ]
+
+
+def _advanced(kept: dict[PositionKey, str]) -> list[SpelledStatement]:
+    """Positions one further; the one before is where the other was."""
+    made: list[SpelledStatement] = []
+    for (counter, depth, lag), name in sorted(kept.items(), reverse=True):
+        made.append(SpelledAdvance(name, kept.get((counter, depth, 0), "") if lag else ""))
+    return made
+
+
 def _wait_note(wait: ir.Wait, scope: SpellingScope) -> str:
     purpose = label(wait.label) or f"wait for {identifier(wait.barrier.name, 'a barrier')}"
     if wait.phase is None:
         return purpose
     scope.text(wait.phase)  # every name in it is known
     return f"{purpose} (phase {label(to_text(wait.phase))})"
-
-
-def _simple_parity(parity: Expression, reduced: Expression) -> Expression:
-    """The lowest bit of a parity; one that is 0 or 1 already stays as it is."""
-    if isinstance(parity, Binary) and parity.operator == "%" and parity.right == Constant(2):
-        return parity
-    return reduced

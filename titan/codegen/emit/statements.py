@@ -149,6 +149,26 @@ class SpelledAssignment(SpelledStatement):
 
 
 @dataclass(frozen=True, slots=True)
+class SpelledPosition(SpelledStatement):
+    """The declaration of a place in a ring of `depth` stages, and where it begins."""
+
+    name: str
+    depth: int
+    stage: int
+    parity: int
+    kind: ClassVar[str] = "position"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledAdvance(SpelledStatement):
+    """A place in a ring goes one further, or is where `source` was."""
+
+    name: str
+    source: str
+    kind: ClassVar[str] = "advance"
+
+
+@dataclass(frozen=True, slots=True)
 class SpelledCoordinates(SpelledStatement):
     """The work coordinates of an item."""
 
@@ -203,7 +223,7 @@ class SpelledWait(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledArrive(SpelledStatement):
-    """One lane of each warp arrives; with `remote`, at the barrier of that CTA.
+    """One lane of each warp arrives; with `remote`, at the barriers of those CTAs in turn.
 
     `relaxed`: the arrival publishes nothing.
     """
@@ -213,7 +233,7 @@ class SpelledArrive(SpelledStatement):
     warps: bool
     several: bool
     note: str
-    remote: str
+    remote: tuple[str, ...]
     relaxed: bool
     kind: ClassVar[str] = "arrive"
 
@@ -394,11 +414,16 @@ class SpelledStage(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledProduct(SpelledStatement):
-    """A wgmma for each block of rows and step along K; `adds` to what the registers hold."""
+    """A wgmma for each block of rows and step along K; `adds` to what the registers hold.
+
+    `left`, `right`: the descriptors of operands in shared memory.
+    """
 
     target: RegisterArray
     a: RegisterArray | SharedOperand
     b: SharedOperand
+    left: str
+    right: str
     steps: int
     type: str
     transpose_a: bool
@@ -492,10 +517,14 @@ class SpelledTensorCommit(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledRole:
-    """A role of the kernel: its title, who runs it, its constants, registers and statements."""
+    """A role of the kernel: its title, who runs it, its constants, registers and statements.
+
+    `descriptors`: names and texts of the matrix descriptors that are made once, for all stages.
+    """
 
     title: str
     guard: str
     constants: tuple[str, ...]
     arrays: tuple[RegisterArray, ...]
+    descriptors: tuple[tuple[str, str], ...]
     statements: tuple[SpelledStatement, ...]

@@ -373,6 +373,7 @@ class _Emission:
             self._guard(place, first, last),
             tuple(self._constants(place)),
             spelling.declarations(),
+            tuple((name, text) for text, name in spelling.descriptors.items()),
             statements,
         )
 

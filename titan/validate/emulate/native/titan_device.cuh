@@ -384,6 +384,16 @@ inline int floor_modulo(int first, int second) {
 inline int smaller(int first, int second) { return std::min(first, second); }
 inline int larger(int first, int second) { return std::max(first, second); }
 
+template <int Depth>
+struct RingPosition {
+  int stage, parity;
+};
+template <int Depth>
+inline void advance(RingPosition<Depth> &position) {
+  const int next = position.stage + Depth * position.parity + 1;
+  position = {next % Depth, next / Depth % 2};
+}
+
 // --------------------------------------------------------------------------------- wgmma
 
 inline void wgmma_fence(TITAN_LINE) { emulation::matrix_fence(line); }
@@ -412,6 +422,11 @@ inline u64 shared_descriptor(const void *start, u32 leading_bytes, u32 stride_by
 inline u64 descriptor_ahead(u64 descriptor, u32 bytes) {
   return (descriptor & ~static_cast<u64>(0x3fff)) + ((descriptor & 0x3fff) + bytes / 16) % 0x4000;
 }
+template <int Bytes>
+inline u64 descriptor_of_stage(u64 descriptor, int stage) {
+  return descriptor_ahead(descriptor, static_cast<u32>(stage * Bytes));
+}
+inline u64 kept(u64 number) { return number; }
 
 namespace emulation {
 template <class Type, int N>
