@@ -15,6 +15,7 @@ from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
 
 BREACHES_MAX = 8
+ALL_LANES = 0xFFFFFFFF
 
 _MISUSES = {
     ev.Misuse.NOT_INITIALISED: ("TTN208", "is used before it is initialised"),
@@ -124,6 +125,11 @@ def _diagnose(
             )
             others = (Annotation(places.span(other), "the other lane's access"),)
             return diagnostic("TTN201", headline, span, who, others=others)
+        case ev.RendezvousEvent(meeting=ev.Meeting.WARP, number=members, lanes=lanes) if (
+            lanes & ~members
+        ):
+            headline = f"bar.warp.sync with mask {members & ALL_LANES:#x} lacks a lane that runs it"
+            return diagnostic("TTN210", headline, span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
             headline = f"{columns} columns of tensor memory at {column} were not allocated so"
             return diagnostic("TTN218", headline, span, who)

@@ -49,8 +49,8 @@ class CodePolicies:
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
     a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
-    `lanes`: plain accesses of the lanes of a warp to the same bytes need bar.warp.sync or another
-    barrier between them ("refuse"), or are ordered as the lanes run in step ("ordered").
+    `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
+    what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
     """
 
     fence_rule: FenceRule = "writer"

@@ -177,11 +177,12 @@ class _Recorder:
 
     def recording(self, name: str, target: str) -> LaunchRecording:
         """The program; the memory has been settled."""
-        for event in self.run.events:
+        for event in self.run.order or self.run.events:
             handler = _HANDLERS.get(type(event))
             if handler is not None:
                 agent = self.agents[(event.cta, event.warp)]
-                self._lanes(agent, event)
+                if not self.run.order:
+                    self._lanes(agent, event)
                 handler(self, agent, event)
         for waiter in self.run.outcome.waiters:
             self._waiting(self.agents[(waiter.cta, waiter.warp)], waiter)

@@ -19,6 +19,7 @@ from titan.frontends.ptx.alike import merged_alike
 from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
+from titan.frontends.ptx.lane_schedules import other_schedules
 from titan.frontends.ptx.loops_on_data import data_loops
 from titan.frontends.ptx.own_barriers import foreign_barriers
 from titan.frontends.ptx.peeks import left_waits
@@ -35,6 +36,7 @@ from titan.isa.simt.outcome import Ending, Policy, Run
 from titan.isa.simt.traced import traced
 from titan.sync.fault import FaultKind
 
+LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
@@ -130,11 +132,38 @@ def judge_together(
     """
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     if not any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics):
-        return judged
+        if policies.lanes == "ordered":
+            return judged
+        return [
+            (recording, _of_lanes(run, trial, name, places, policies))
+            for run, (recording, trial) in zip(runs, judged, strict=True)
+        ]
     runs = [replace(run, traced=traced(run)) if worth_tracing(run) else run for run in runs]
     if all(run.traced is None for run in runs):
         return judged
     return _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+
+
+def _of_lanes(
+    run: Run, trial: Trial, name: str, places: CodePlaces, policies: CodePolicies
+) -> Trial:
+    """The trial, or its refutation where lanes of a warp go on in another order."""
+    if trial.verdict is Verdict.REFUTED or trial.order is not Verdict.VERIFIED:
+        return trial
+    for other in other_schedules(run):
+        where = [(trial.label, trial.cta)]
+        ((_, found),) = _judged_by_groups([other], where, name, places, policies, None)
+        repeated = worth_tracing(run) and any(f.code in UNORDERED for f in found.diagnostics)
+        if found.order is Verdict.REFUTED and found.verdict is Verdict.REFUTED and not repeated:
+            return replace(
+                trial,
+                verdict=Verdict.REFUTED,
+                order=Verdict.REFUTED,
+                diagnostics=tuple(
+                    replace(item, helps=(*item.helps, LANES_HELP)) for item in found.diagnostics
+                ),
+            )
+    return trial
 
 
 def _judged_by_groups(

@@ -253,6 +253,14 @@ def record(
     known: bool = False,
 ) -> None:  # fmt: skip
     """Access events: one for each memory (and each CTA's shared memory)."""
+    if machine.apart:
+        for lanes, where in located:
+            for index in lanes_of(lanes) if where[0] in RECORDED else ():
+                number = NO_CTA if where[1] is None else where[1].number
+                run = ((where[2], where[2] + count),)
+                footprint = machine.footprint(MemorySpace(where[0]), number, run)
+                _event(machine, fragment, 1 << index, footprint, form, known, False)
+        return
     writes = form.mode is ev.Mode.WRITE
     if len(located) == 1:
         lanes, (space, cta, at) = located[0]

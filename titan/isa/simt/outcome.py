@@ -147,6 +147,7 @@ class Run:
     """One run of a launch. `instructions` counts warp instructions.
 
     `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
+    `order`: its events warp by warp, in another order that the lanes may take.
     """
 
     launch: Launch
@@ -156,6 +157,7 @@ class Run:
     instructions: int
     prepared: PreparedLaunch | None = field(default=None, compare=False, repr=False)
     traced: TracedAccesses | None = field(default=None, compare=False, repr=False)
+    order: tuple[Event, ...] = field(default=(), compare=False, repr=False)
 
     def unknown_addresses(self) -> set[int]:
         """The instructions whose accesses have a footprint that only bounds what they touch."""

@@ -51,6 +51,7 @@ class Recorder:
         self.progress = 0
         self.random = options.seed
         self.maybe = False
+        self.apart = False  # an event for each lane of an access
         self.looping = False  # in a loop on data, whose instructions are executed once
         self.arm_start = 0  # the next operation when the arm of a branch on data began
         self.memory = Sparse()

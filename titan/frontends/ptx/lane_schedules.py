@@ -1,0 +1,144 @@
+"""Other orders in which the lanes of a warp may make the accesses of a run.
+
+A recording has the accesses of a warp in the order of the run, as though its lanes went on
+together. Lanes that have not met may be ahead or behind: one lane may arrive at a barrier while
+another has yet to store, and where one has waited another may have read before. So the run is made
+again with an access for each lane, and its accesses are moved as late, and as early, as the lanes
+that make them allow: to the next or the last event of one of these lanes that synchronises. Both
+orders are those of real runs, so what the engine refutes in them is a fault; not every order is
+tried.
+
+Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
+instruction with a mask of members, or `.aligned`, in the text between two events of the warp. So a
+fault is missed where only memory ordering lacks, never invented.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.operations import ALIGNED, MEMBERS, DecodedCode
+from titan.isa.simt.outcome import Ending, Run
+
+INSTRUCTIONS_MAX = 20_000  # of the Python machine
+SILENT = (ev.Poll, ev.Assumption, ev.Skipped, ev.Prefetch, ev.RegisterBreach, ev.LaneClash)
+HANDS_OVER = (
+    ev.ArriveEvent, ev.AsynchronousEvent, ev.CopyArrive, ev.TensorCommitEvent, ev.RendezvousEvent,
+    ev.BarrierInvalidate, ev.TensorDeallocate,
+)  # fmt: skip
+TAKES_OVER = (ev.WaitEvent, ev.QueueWaitEvent, ev.RendezvousEvent, ev.TensorAllocate)
+ALL_LANES = 0xFFFFFFFF
+
+
+def other_schedules(run: Run) -> list[Run]:
+    """The run with its accesses as late, and as early, as their lanes allow; those that differ.
+
+    Empty where the lanes of each warp meet between their accesses and what one of them does, and
+    where the run cannot be made with an access for each lane.
+    """
+    made = run.prepared
+    if made is None or run.outcome.ending is not Ending.FINISHED or not _part(run, made.code):
+        return []
+    if run.instructions > INSTRUCTIONS_MAX:
+        return []
+    machine = SimtExecution(made.code, made.layout, made.launch, made.options)
+    machine.apart = True
+    machine.load_parameters(list(made.parameters))
+    again = replace(machine.run(), prepared=made)
+    if again.outcome != run.outcome:
+        return []
+    warps = _warps(again.events, made.code)
+    found = []
+    for late in (True, False):
+        order = [step.event for steps in warps for step in _moved(steps, late=late)]
+        if order != [step.event for steps in warps for step in steps]:
+            found.append(replace(again, order=tuple(order)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An event of a warp. `met`: its lanes have met between the event before and this one.
+
+    `lanes`: those that it concerns: a wait for bulk groups those that have started some.
+    """
+
+    event: ev.Event
+    lanes: int
+    met: bool
+
+
+def _warps(events: Sequence[ev.Event], code: DecodedCode) -> list[list[_Step]]:
+    """The events of each warp."""
+    together = [number for number, step in enumerate(code.steps) if step.op in ALIGNED | MEMBERS]
+    found: dict[tuple[int, int], list[_Step]] = {}
+    started: dict[tuple[int, int], int] = {}
+    bulk = ev.RecordedQueue.BULK
+    for event in events:
+        warp, lanes = (event.cta, event.warp), event.lanes
+        steps = found.setdefault(warp, [])
+        if isinstance(event, ev.AsynchronousEvent) and event.queue is bulk:
+            started[warp] = started.get(warp, 0) | lanes
+        elif isinstance(event, ev.QueueWaitEvent | ev.CommitEvent) and event.queue is bulk:
+            lanes &= started.get(warp, 0)
+        met = bool(steps) and _met(together, steps[-1].event, event)
+        steps.append(_Step(event, lanes, met))
+    return list(found.values())
+
+
+def _met(together: list[int], first: ev.Event, second: ev.Event) -> bool:
+    """Whether an instruction of several lanes may lie between two events of a warp."""
+    low, high = first.instruction, second.instruction
+    if low < high:
+        return bisect_left(together, high) > bisect_right(together, low)
+    again = low > high or bool(first.lanes & second.lanes)  # a loop has gone round
+    return again and bool(together) and together[-1] >= high
+
+
+def _part(run: Run, code: DecodedCode) -> bool:
+    """Whether some lanes of a warp act on what other lanes that they have not met do."""
+    for steps in _warps(run.events, code):
+        accessing = waiting = 0  # lanes since the last meeting
+        for step in steps:
+            event = step.event
+            if step.met:
+                accessing = waiting = 0
+            if isinstance(event, SILENT) or not step.lanes:
+                continue
+            if isinstance(event, ev.AccessEvent):
+                if waiting and step.lanes & ~waiting:
+                    return True
+                accessing |= step.lanes
+            elif step.lanes == ALL_LANES:
+                accessing = waiting = 0
+            elif isinstance(event, HANDS_OVER) and accessing & ~step.lanes:
+                return True
+            elif isinstance(event, TAKES_OVER):
+                waiting |= step.lanes
+    return False
+
+
+def _moved(steps: list[_Step], *, late: bool) -> list[_Step]:
+    """The steps with each access next to what its own lanes do after it, or before it."""
+    found: list[_Step] = []
+    held: list[_Step] = []  # accesses that wait for their lanes
+    for step in steps if late else reversed(steps):
+        event = step.event
+        if late and step.met:
+            found, held = found + held, []
+        if isinstance(event, ev.AccessEvent) and event.semantics is ev.AccessSemantics.WEAK:
+            held.append(step)
+        elif isinstance(event, SILENT):
+            found.append(step)
+        else:
+            here = [other for other in held if other.lanes & step.lanes]
+            found += [*here, step]
+            held = [other for other in held if other not in here]
+        if not late and step.met:
+            found, held = found + held, []
+    found += held
+    return found if late else found[::-1]
