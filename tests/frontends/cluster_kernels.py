@@ -101,6 +101,15 @@ def two_cta_gemm(a, b, c, k, DEPTH: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
+def routed_arrival(a, KEPT: gl.constexpr):
+    """Every CTA waits for the arrival of the CTA whose rank has the same bits of `KEPT` alone."""
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.arrive(bar, count=1, from_cta=KEPT)
+    mbarrier.wait(bar, 0)
+
+
+@gluon.jit
 def multicast_rows(a, c, k):
     """Every CTA adds the tiles of a row that one of them copies to all."""
     tile = gl.allocate_shared_memory(gl.float16, a.block_type.shape, a.layout)

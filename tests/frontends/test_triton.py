@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.frontends.ttgir_samples import FOLDER
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.verify import verify_assembly
@@ -104,6 +105,18 @@ def test_stages_of_a_warp_pipeline(architecture, stages, expected):
     ttgir, assembly = compiling.staged_sum(architecture, stages)
     (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None))
     assert finding.verdict is of_assembly(assembly, SUM_LAUNCH) is expected
+
+
+@pytest.mark.heavy
+def test_the_reader_finds_what_the_one_of_triton_finds():
+    from benchmarks.ttgir_reader import differences, triton_context
+
+    context = triton_context()
+    cut_by_hand = ("persistent_flattened_sm100", "scores_before_pipelines")
+    for path in sorted(FOLDER.glob("*.ttgir")):
+        if path.stem not in cut_by_hand:
+            target, operations, told = differences(path, context)
+            assert target and operations and not told
 
 
 @pytest.mark.heavy

@@ -15,6 +15,8 @@ from titan.frontends.ttgir.places import bases, group, shared_bits
 PAIR = sample("two_cta_gemm_sm100")
 FOUR = sample("two_cta_gemm_four_ctas")
 ROWS = sample("multicast_rows_sm90")
+ROUTED = sample("routed_arrival_sm100")
+TRITON = sample("pipelined_gemm_two_ctas")
 INIT = "(ttng.init_barrier %\\w+), "
 
 
@@ -24,6 +26,24 @@ def test_clusters_are_verified_for_any_number(text):
     assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
     assert finding.coverage.parameters == (("k_per_64", None),)
     assert not finding.diagnostics
+
+
+def test_an_arrival_that_is_routed():
+    """CTA 0 arrives for both (`fromCTA = 0`); for itself alone it leaves CTA 1 waiting."""
+    assert verified(ROUTED, require="any").verdict is Verdict.VERIFIED
+    assert code_of(verified(changed(INIT + "1", "\\1, 2", ROUTED))) == "TTN205"
+    pair_of = changed("CGALayout = \\[\\[1\\]\\]", "CGALayout = [[0]]", ROUTED)
+    finding = verified(pair_of)
+    assert finding.verdict is Verdict.REFUSED
+    assert "routed to a barrier that CTAs share" in finding.diagnostics[0].headline
+
+
+def test_one_cta_represents_all_that_do_not_touch_each_other():
+    finding = verified(TRITON, require="any")
+    assert finding.verdict is Verdict.VERIFIED
+    assert any("one of 2 CTAs represents all" in note for note in finding.notes)
+    assert verified(without("ttng.wait_barrier", TRITON, 1)).verdict is Verdict.REFUTED
+    assert not any("represents all" in note for note in verified(ROWS).notes)
 
 
 @pytest.mark.heavy

@@ -40,10 +40,11 @@ Change = Callable[[Expression], Expression]
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The kernel, and what each of its parameters is in terms of the arguments."""
+    """The kernel, what each of its parameters is in terms of the arguments, and remarks."""
 
     kernel: Kernel
     sizes: tuple[tuple[str, Expression], ...]
+    notes: tuple[str, ...] = ()
 
 
 def assemble(
@@ -88,7 +89,7 @@ def assemble(
     kernel = Kernel(
         function.name, target, path, (), shapes, program=program, span=function.span,
         source="TTGIR",
-        ctas=drafts[0].place.ctas,
+        ctas=len({draft.place.cta for draft in drafts}),
         placed=False,  # Triton places barriers of threads, and memory, when it lowers
     )  # fmt: skip
     return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found)), []

@@ -186,12 +186,30 @@ def _number_in_header(of: Operands, place: int) -> int:
 
 def _expect(of: Operands) -> Made:
     amount = Constant(_number_in_header(of, 1))
-    return guarded(of.integer(1), [ir.Arrive(of.barrier(0), ONE, amount)])
+    return guarded(of.integer(1), [ir.Arrive(at, ONE, amount) for at in _reached(of)])
 
 
 def _arrive(of: Operands) -> Made:
     count = Constant(_number_in_header(of, 1))
-    return guarded(of.integer(1), [ir.Arrive(of.barrier(0), count)])
+    return guarded(of.integer(1), [ir.Arrive(at, count) for at in _reached(of)])
+
+
+def _reached(of: Operands) -> list[ir.Reference]:
+    """The barriers that a CTA arrives at: its own, or that of its leader.
+
+    `fromCTA` keeps some bits of a rank: a CTA whose other bits are zero arrives for all CTAs that
+    have those of its own, and the others arrive nowhere.
+    """
+    attributes, view = of.operation.attributes, of.view(0)
+    if any(name.startswith("multicast") for name in attributes):
+        raise Untranslatable("an arrival at several barriers at once is not read")
+    if "fromCTA" not in attributes or of.place.ctas == 1:
+        return [of.barrier(0)]
+    if of.shared_bits(view):
+        raise Untranslatable("an arrival is routed to a barrier that CTAs share")
+    kept = of.operation.integer("fromCTA", 0)
+    reached = [cta for cta in range(of.place.ctas) if cta & kept == of.place.cta]
+    return [of.reference(view, cta) for cta in reached]
 
 
 def _load_tile(of: Operands) -> Made:

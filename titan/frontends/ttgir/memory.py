@@ -12,6 +12,7 @@ from titan.frontends.ttgir.effects import Untranslatable
 from titan.frontends.ttgir.model import MemoryType, TtgirOperation, memory_types
 from titan.frontends.ttgir.values import MemoryView, Root, Value, is_integer, why_unknown
 
+STAGES_MAX = 256
 ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
 SAME_BYTES = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", *SAME_BYTES)
@@ -36,6 +37,8 @@ class Allocations:
             raise Untranslatable("an allocation without a type of memory")
         found = types[-1]
         stages = found.shape[0] if found.shape in self.indexed and len(found.shape) > 1 else 1
+        if stages > STAGES_MAX:
+            raise Untranslatable(f"an allocation has more than {STAGES_MAX} stages")
         for root in self.roots:
             if root.span == operation.span:
                 return MemoryView(root, None, found)

@@ -17,6 +17,7 @@ from titan.foundation.source.span import Source, Span
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 
 DEPTH_MAX = 64
+RESULTS_MAX = 1024
 FAULTS_MAX = 20
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _RESULTS = re.compile(r"\s*((?:%[\w$.-]+(?::\d+)?)(?:\s*,\s*%[\w$.-]+(?::\d+)?)*)\s*=\s*")
@@ -247,6 +248,8 @@ def _operation(reader: _Reader, depth: int) -> TtgirOperation:
         at = found.end()
         for part in found[1].split(","):
             name, _, count = part.strip().partition(":")
+            if count and (len(count) > 4 or int(count) > RESULTS_MAX):
+                raise _Fault(line_number, f"an operation has more than {RESULTS_MAX} results")
             results += [f"{name}#{n}" for n in range(int(count))] if count else [name]
     named = _NAME.match(line, at)
     if named is None:

@@ -263,6 +263,9 @@ class _Translator:
             return []
         variable, carried = operands[0], operands[4:]
         names, starts = carried[0::2], [environment.get(x, Unknown()) for x in carried[1::2]]
+        if len(names) != len(starts):
+            self._fault(operation, "a loop carries a value that has no first one")
+            return []
         bounds = [environment.get(x, Unknown()) for x in operands[1:4]]
         numbers = [x for x in bounds if is_integer(x)]
         if len(numbers) < 3 or not isinstance(numbers[2], Constant):
@@ -326,6 +329,9 @@ class _Translator:
         names = list(form.names)
         starts = [environment.get(item, Unknown()) for item in form.starts]
         probed = self._probed(loop, names, starts, environment)
+        if len(probed) != len(names):
+            self._fault(operation, "a loop hands on another number of values than it carries")
+            return []
         growth = self._steady(probed)
         inside = {
             **environment,

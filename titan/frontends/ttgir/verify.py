@@ -17,7 +17,11 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir.assemble import Assembled, assemble
-from titan.frontends.ttgir.clusters import place_cluster_barriers
+from titan.frontends.ttgir.clusters import (
+    one_for_all,
+    place_cluster_barriers,
+    without_cluster_barriers,
+)
 from titan.frontends.ttgir.drafts import FunctionDraft
 from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
@@ -38,6 +42,7 @@ TARGETS = {
     "cuda:90": "sm_90a", "cuda:100": "sm_100a", "cuda:103": "sm_103a",
     "hip:gfx90a": "gfx90a", "hip:gfx942": "gfx942", "hip:gfx950": "gfx950",
 }  # fmt: skip
+CLUSTERS = (1, 2, 4, 8, 16)
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
@@ -80,15 +85,28 @@ def assembled(
         known = ", ".join(TARGETS)
         headline = f"the target {word or 'is not given'} is none of {known}"
         return None, [diagnostic("TTN016", headline, function.span)]
+    ctas = module.integer("ttg.num-ctas", 1)
+    if ctas not in CLUSTERS:
+        known = ", ".join(map(str, CLUSTERS))
+        headline = f"a cluster has {known} CTAs, and not {ctas}"
+        return None, [diagnostic("TTN010", headline, function.span)]
     drafts = [draft(module, function, place) for place in _places(module, function)]
     faults = list(dict.fromkeys(fault for made in drafts for fault in made.faults))
+    notes: tuple[str, ...] = ()
     if not faults and drafts[0].place.ctas > 1:
-        faults = place_cluster_barriers(drafts)
+        if one_for_all(drafts):
+            notes = (f"one of {len(drafts)} CTAs represents all: they do not touch each other",)
+            drafts = drafts[:1]
+            for role in drafts[0].roles:
+                role.body = without_cluster_barriers(role.body)
+        else:
+            faults = place_cluster_barriers(drafts)
     if not faults and drafts[0].place.half is not None:
         faults = _uneven(drafts, function)
     if faults:
         return None, faults
-    return assemble(drafts, function, path, TARGETS[word], POLICIES)
+    made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES)
+    return (made and replace(made, notes=notes)), lost
 
 
 def _places(module: TtgirModule, function: TtgirFunction) -> list[DraftPlace]:
@@ -121,7 +139,7 @@ def _verified(
     if finding is None:
         finding = verify_kernel(kernel, options)
     meanings = [f"{name} is {to_text(value)}" for name, value in made.sizes if value != Name(name)]
-    notes = (*finding.notes, *meanings, ASSUMED)
+    notes = (*finding.notes, *meanings, *made.notes, ASSUMED)
     return replace(finding, notes=notes, seconds=time.thread_time() - started)
 
 
