@@ -187,7 +187,11 @@ def test_the_checker_imports_the_semantics_and_nothing_that_searches() -> None:
     assert "titan.proof.write" not in modules
 
 
-PROPOSALS = {"titan.proof.representatives", "titan.proof.shifts"}
+PROPOSALS = {
+    "titan.proof.open_parts",
+    "titan.proof.representatives",
+    "titan.proof.shifts",
+}
 
 
 def checker_files() -> list[Path]:

@@ -144,7 +144,9 @@ class System:
         new = {mark: place - sum(count[: mark[0]]) for place, mark in enumerate(marks)}
 
         def numbered(flights: tuple[Flight, ...]) -> tuple[Flight, ...]:
-            return tuple(f._replace(ordinal=new[(f.agent, f.ordinal)]) for f in flights)
+            numbers = [new[(flight.agent, flight.ordinal)] for flight in flights]
+            changed = zip(flights, numbers, strict=True)
+            return tuple(f if f.ordinal == n else f._replace(ordinal=n) for f, n in changed)
 
         queues = tuple(
             (key, QueueState(tuple(map(numbered, queue.closed)), numbered(queue.open)))

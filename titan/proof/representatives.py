@@ -12,21 +12,21 @@ loop variables that count up to it, opened iteration by iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from titan.proof.configuration import Configuration, System
+from titan.proof.open_parts import OpenParts, Rises
 from titan.proof.shifts import CertifiedShiftClass, CheckedClass, expressions_of
 from titan.sync import program as ir
 from titan.sync.expression import names_of
-from titan.sync.interpreter import ANY_TILE, UNDEFINED, Agent
+from titan.sync.interpreter import Agent
 from titan.sync.open_numbers import NotCoveredError, Size, linear, parts_of
-from titan.sync.state import Flight, Position, QueueState, State
+from titan.sync.state import Position, State
 
 ENDLESS = 2**40
 Frames = tuple[tuple[int, int], ...]
 Falling = dict[int, list[bool]]  # of each agent, which of its values
-NO_TILES = (UNDEFINED, ANY_TILE)
 Group = tuple[int, int]  # a class, and the iteration of its outer loop
 
 
@@ -71,11 +71,13 @@ class Representatives:
             for op in ir.walk(role.body)
             if isinstance(op, ir.Wait) and op.phase is not None
         }
+        self._parts = OpenParts(self._phased)
+        self._rises: dict[frozenset[Group], tuple[int, Rises]] = {}
 
     def of(self, found: Configuration) -> tuple[int, Configuration | None]:
         """The number of the representative, and itself where it is met for the first time."""
         opened: set[str] = set()
-        plain = self._canonical(_stripped(found.state, opened), _bounds(found), opened)
+        plain = self._canonical(self._parts.stripped(found.state, opened), _bounds(found), opened)
         if plain in self._numbers:
             return self._numbers[plain], None
         self._numbers[plain] = len(self._numbers)
@@ -165,10 +167,15 @@ class Representatives:
         """The iterations that agents are in and whose size may yet be read; 0 without a loop."""
         if not outer:
             return [0]
-        (name,) = self.classes[number].claim.sizes
-        least = self._least_read(state, next(p for p in self.open if p.name == name))
-        found = {self._iteration(*item, outer) for item in self.live(state)}
-        return sorted(place for place in found if place is not None and place >= least)
+        (size,) = self.classes[number].claim.sizes
+        least, found = ENDLESS, set()
+        for agent, position, inside in self.live(state):
+            place = self._iteration(agent, position, inside, outer)
+            if place is not None:
+                found.add(place)
+                if size in self._read[agent.role.name]:  # in a loop of `outer`, as `_outer_of` saw
+                    least = min(least, max(place, 0))
+        return sorted(place for place in found if place >= least)
 
     def _members(self, state: State, sizes: Bounds, group: Group) -> tuple[Falling, list[int]]:
         """Which values of which agents are of the group, and its numbers; none where it is shut."""
@@ -212,7 +219,8 @@ class Representatives:
             # The sizes of iterations move with the outer variable that counts them.
             moved = parameter.per and self._counts(entry, parameter.per)
             lowered.append(tuple(kept[fall:] if moved else kept))
-        return _moved(state, entry, falling, -times), tuple(lowered)
+        rises = _rises([(entry, -times)])
+        return _higher(rises.state(state), falling, -fall), tuple(lowered)
 
     def _lifted(self, plain: Plain) -> Configuration:
         """The configuration with an unknown for every group, size and number that nobody reads."""
@@ -222,7 +230,7 @@ class Representatives:
         for group in sorted(plain.open):
             entry, unknown = self.classes[group[0]], linear(0, {_unknown(group): 1})
             falling = self._members(plain.state, plain.sizes, group)[0]
-            state = _moved(state, entry, falling, unknown)
+            state = _higher(state, falling, entry.claim.period * unknown)
             for place, parameter in enumerate(self.open):
                 if parameter.name in entry.claim.sizes:
                     numbers[place][group[1]] += entry.claim.period * unknown
@@ -238,10 +246,14 @@ class Representatives:
                 for number, bound, name in zip(own, known, unknowns, strict=True)
             )
             sizes.append(Size(parameter.name, parameter.minimum, first, opened))
-        return Configuration(self._unread(state), tuple(sizes))
+        if plain.open not in self._rises:
+            unknowns_of = ((self.classes[g[0]], linear(0, {_unknown(g): 1})) for g in plain.open)
+            self._rises[plain.open] = len(self._rises), _rises(unknowns_of)
+        state = self._parts.lifted(self._unread(state), *self._rises[plain.open])
+        return Configuration(state, tuple(sizes))
 
     def _unread(self, state: State) -> State:
-        """The state with any number where nobody reads one, and any of its parity as a phase."""
+        """The state with any number where nobody reads a variable."""
         reads = {agent.number: inside for agent, _, inside in self.live(state)}
         positions = []
         for agent, position in zip(self.machine.agents, state.positions, strict=True):
@@ -255,13 +267,7 @@ class Representatives:
                 for place, name in enumerate(names)
             )
             positions.append(position._replace(values=values))
-        barriers = tuple(
-            (key, held)
-            if key[0] in self._phased
-            else (key, held._replace(phase=linear(held.phase, {f"~p{place}": 2})))
-            for place, (key, held) in enumerate(state.barriers)
-        )
-        return state._replace(positions=tuple(positions), barriers=barriers)
+        return state._replace(positions=tuple(positions))
 
     def _counts(self, entry: CheckedClass, outer: str) -> bool:
         """Whether the outer variable is of the class, in all roles that have it or in none."""
@@ -304,75 +310,31 @@ class Representatives:
         return least
 
 
-def _moved(state: State, entry: CheckedClass, falling: Falling, periods: int) -> State:
-    """The state with the numbers of the class so many periods higher."""
-    rise = periods * entry.claim.period
+def _higher(state: State, falling: Falling, rise: int) -> State:
+    """The state with the variables of a group higher."""
     positions = list(state.positions)
     for agent, falls in falling.items():
-        values = zip(positions[agent].values, falls, strict=True)
-        higher = tuple(value + rise if own else value for value, own in values)
-        positions[agent] = positions[agent]._replace(values=higher)
+        if any(falls):
+            values = zip(positions[agent].values, falls, strict=True)
+            higher = tuple(value + rise if own else value for value, own in values)
+            positions[agent] = Position(positions[agent].frames, higher)
+    return state._replace(positions=tuple(positions))
 
-    rises = {storage: periods * shift for storage, shift in entry.tiles.items() if shift}
-    risen: dict[tuple[str, object], int] = {}  # the same tile is in many cells
 
-    def tile_of(storage: str, tile: int) -> int:
-        if storage not in rises or (type(tile) is int and tile in NO_TILES):
-            return tile
-        key = storage, parts_of(tile)
-        if key not in risen:
-            risen[key] = tile + rises[storage]
-        return risen[key]
-
-    def flight_of(flight: Flight) -> Flight:
-        if not any(a[0][0] in rises for a in flight.accesses):
-            return flight
-        accesses = tuple((a[0], a[1], tile_of(a[0][0], a[2]), *a[3:]) for a in flight.accesses)
-        return flight._replace(accesses=accesses)
-
-    barriers = tuple(
-        (key, held._replace(phase=held.phase + periods * entry.phases[key[0]]))
-        if key[0] in entry.phases
-        else (key, held)
-        for key, held in state.barriers
-    )
-    cells = tuple(
-        (c, held._replace(tile=tile_of(c[0], held.tile)) if c[0] in rises else held)
-        for c, held in state.cells
-    )
-    moved = _flights(state, flight_of)
-    return moved._replace(positions=tuple(positions), barriers=barriers, cells=cells)
+def _rises(periods: Iterable[tuple[CheckedClass, int]]) -> Rises:
+    """What rises with the classes by so many periods each."""
+    tiles: dict[str, int] = {}
+    phases: dict[str, int] = {}
+    for entry, times in periods:
+        for rises, shifts in ((tiles, entry.tiles), (phases, entry.phases)):
+            for name, shift in shifts.items():
+                if shift:
+                    rises[name] = rises.get(name, 0) + shift * times
+    return Rises(tiles, phases)
 
 
 def _unknown(group: Group) -> str:
     return f"~{group[0]}_{group[1]}"
-
-
-def _stripped(state: State, opened: set[str]) -> State:
-    """The state with every unknown at 0; `opened` gathers those."""
-
-    def value_of(number: int) -> int:
-        if type(number) is int:
-            return number
-        value, terms = parts_of(number)
-        opened.update(name for name, _ in terms)
-        return value
-
-    def flight_of(flight: Flight) -> Flight:
-        if all(type(access[2]) is int for access in flight.accesses):
-            return flight
-        accesses = tuple((a[0], a[1], value_of(a[2]), *a[3:]) for a in flight.accesses)
-        return flight._replace(accesses=accesses)
-
-    positions = (p._replace(values=tuple(map(value_of, p.values))) for p in state.positions)
-    barriers = ((k, held._replace(phase=value_of(held.phase))) for k, held in state.barriers)
-    cells = (
-        (c, held if type(held.tile) is int else held._replace(tile=value_of(held.tile)))
-        for c, held in state.cells
-    )
-    return _flights(state, flight_of)._replace(
-        positions=tuple(positions), barriers=tuple(barriers), cells=tuple(cells)
-    )
 
 
 def _bounds(found: Configuration) -> Bounds:
@@ -383,19 +345,6 @@ def _bounds(found: Configuration) -> Bounds:
             for value, terms in map(parts_of, size.known)
         )
         for size in found.sizes
-    )
-
-
-def _flights(state: State, change: Callable[[Flight], Flight]) -> State:
-    def groups(queue: QueueState) -> QueueState:
-        if not queue.closed and not queue.open:
-            return queue
-        closed = tuple(tuple(map(change, group)) for group in queue.closed)
-        return QueueState(closed, tuple(map(change, queue.open)))
-
-    return state._replace(
-        queues=tuple((key, groups(queue)) for key, queue in state.queues),
-        free_flights=tuple(map(change, state.free_flights)),
     )
 
 
