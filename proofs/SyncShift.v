@@ -1,4 +1,4 @@
-(** The shift of AnyNumber.v, for the barriers of sync programs: one lemma per operation of Sync.v.
+(** The shift of AnyNumber.v, for sync programs: one lemma per operation of Sync.v, as far as there are any.
 
     The values of some names are lowered by [P], the phases of each barrier by an even number. If the indices
     and the counts of an operation do not fall, parities fall by even numbers and phases by as much as their barrier
@@ -190,6 +190,77 @@ Proof.
   destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [bind lower_phase mb_pending].
   destruct (mb_pending b =? 0); [easy|]. cbn [guard bind]. rewrite value_kept by easy.
   destruct (value env bytes) as [n| |]; [|easy..]. cbn [bind]. now rewrite <- store_shift.
+Qed.
+
+(** ** Operations that use no number that falls *)
+
+Theorem shift_token_wait s a env r : drop member P (snd r) = Some 0 ->
+  token_wait p (shift s) a (low env) r = shifted (token_wait p s a env r).
+Proof.
+  intros K. unfold token_wait. rewrite declared_shift by easy.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite usable_shift.
+  destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [bind lower_phase mb_armed].
+  destruct (negb _); [easy|]. cbn [guard bind shifted]. now rewrite <- put_shift.
+Qed.
+
+Theorem shift_commit s a q : commit (shift s) a q = shifted (commit s a q).
+Proof.
+  unfold commit. cbn [shift st_queues].
+  destruct (find same_pair (a, q) (st_queues s)) as [g|]; [|easy]. cbn [got bind].
+  now destruct (is_empty (gr_open g) && is_empty (gr_closed g)).
+Qed.
+
+Lemma declared_named_shift s a env r : drop member P (snd r) = Some 0 ->
+  declared_named (shift s) a (low env) r = declared_named s a env r.
+Proof. intros K. unfold declared_named. now rewrite shift_key. Qed.
+
+Theorem shift_named_wait s a env r : drop member P (snd r) = Some 0 ->
+  named_wait (shift s) a (low env) r = shifted (named_wait s a env r).
+Proof.
+  intros K. unfold named_wait. rewrite declared_named_shift by easy.
+  destruct (declared_named s a env r) as [[k n]| |]; [|easy..]. cbn [bind].
+  now destruct (negb (inside (Z.of_nat a) (na_armed n))).
+Qed.
+
+(** An arrival at a named barrier, with a wait ([sync]) or without: as long as nobody waits there who would go on. *)
+Theorem shift_meet s a env r threads sync : drop member P (snd r) = Some 0 ->
+  drop member P threads = Some 0 ->
+  (forall k n, declared_named s a env r = Done (k, n) -> na_waiting n = []) ->
+  meet p (shift s) a (low env) r threads sync =
+  match meet p s a env r threads sync with
+  | Done (t, on) => Done (shift t, on) | Faulty k l => Faulty k l | Undefined => Undefined
+  end.
+Proof.
+  intros K T W. unfold meet. destruct (agent_of p a) as [g| |]; [|easy..]. cbn [bind].
+  rewrite value_kept by easy. destruct (value env threads) as [all| |]; [|easy..]. cbn [bind].
+  rewrite declared_named_shift by easy.
+  destruct (declared_named s a env r) as [[k n]| |] eqn:D; [|easy..]. cbn [bind].
+  rewrite (W k n eq_refl).
+  destruct (_ || _); [easy|]. cbn [guard bind]. destruct (negb _); [easy|]. cbn [guard bind].
+  now destruct (_ <? all).
+Qed.
+
+Lemma fold_shift {A} (f : state -> A -> outcome state) l :
+  (forall s x, f (shift s) x = shifted (f s x)) ->
+  forall s, fold f (shift s) l = shifted (fold f s l).
+Proof.
+  intros H. induction l as [|x l IH]; intros s; [easy|]. cbn [fold]. rewrite H.
+  destruct (f s x) as [t| |]; [|easy..]. cbn [shifted bind]. apply IH.
+Qed.
+
+Theorem shift_fence s a kind spaces : fence p (shift s) a kind spaces = shifted (fence p s a kind spaces).
+Proof.
+  assert (G : forall (f : cell -> content -> content) t c,
+    bind (cell_at (shift t) c) (fun h => Done (put_cell (shift t) c (f c h))) =
+    shifted (bind (cell_at t c) (fun h => Done (put_cell t c (f c h))))).
+  { intros f t c. unfold cell_at. cbn [shift st_cells].
+    now destruct (find same_key c (st_cells t)). }
+  unfold fence. destruct kind.
+  all: try (apply fold_shift; intros t b; destruct (covers _ _ _ _ _); [|easy];
+    apply fold_shift; intros u c; apply (G (fun c h => _) u c)).
+  cbn [shifted]. f_equal. unfold with_barriers, shift. cbn. f_equal. rewrite !map_map.
+  apply map_ext. intros [k b]. unfold lower_entry. cbn [fst snd lower_phase mb_status mb_owner].
+  now destruct (_ && _).
 Qed.
 
 End Shift.
