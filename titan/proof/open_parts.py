@@ -16,7 +16,7 @@ from titan.sync.state import CellState, Flight, MbarrierState, QueueState, State
 
 NO_TILES = (UNDEFINED, ANY_TILE)
 Part = TypeVar("Part", bound=tuple[object, ...])
-Change = Callable[[Callable[[int], int]], Part]  # makes the part anew, each number changed
+Change = Callable[[Callable[[int], int]], Part]  # makes the part with each number changed
 Plain = tuple[object, object, frozenset[str]]  # a part, itself without unknowns, and those
 
 
