@@ -13,7 +13,7 @@ from dataclasses import dataclass
 SAFE = "safe"
 BANNER = "// UNSAFE on purpose: {about}. For stress runs only.\n"
 _EMPTY_WAIT = re.compile(r"^\s*titan::barrier_wait\(b_\w+_empty\b.*$", re.M)
-_FULL_PARITY = re.compile(r"(titan::barrier_wait\(b_\w+_full \+ [^;]*, )([^;]*% 2)\);")
+_FULL_PARITY = re.compile(r"(titan::barrier_wait\(b_\w+_full \+ [^;]*, )([^;,]*% 2|\w+\.parity)\);")
 _DRAIN = re.compile(r"titan::wgmma_wait<\d+>\(\);  // drain")
 _FENCE = re.compile(r"^\s*titan::fence_proxy_async\(\);.*$", re.M)
 _RELEASE = re.compile(r"^\s*if \(titan::elect_one\(\)\) titan::barrier_arrive\(b_\w+_empty\b")

@@ -26,7 +26,8 @@ BESIDES = {
     "high", "mod", "div", "min", "max", "and", "or", "not", "operands", "self", "true", "false",
     "wgmma.wait_group", "tcgen05.wait", "register_ready", "backends", "TARGET", "machine.yaml",
     "completion.yaml", "target", "variable_latency", "k.T", "narrow", "convert", "acc", "bf16",
-    "to", "output", "depth", "lgkm", "writes", "when", "poisoned", "low..high", "ld",
+    "to", "output", "depth", "lgkm", "writes", "when", "poisoned", "low..high", "ld", "s_waitcnt",
+    "s_nop",
 }  # fmt: skip
 FORMAL = {"QUEUE", "BARRIER", "RING", "BUFFER", "POOL", "NAMED_BARRIER", "TILE", "GROUP", "N", "K",
           "P", "A", "B", "i", "t", "tiles", "CONDITION", "in"}  # fmt: skip
