@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.codegen.emit.hip_kernels import SOURCE, Made, form
 from tests.codegen.emit.test_hip_emulation import wrong
-from titan.validate.emulate.compile import EmulationError
+from titan.validate.hip.run import EmulationError
 
 _CALL = re.compile(r"\s*titan::\w+(<.*>)?\(.*\);(\s*//.*)?")
 KERNELS = ("gemm of 4 waves", "gemm of 8 waves that take turns")

@@ -14,10 +14,10 @@ from benchmarks.evaluation.page import QUESTIONS, documents, page
 from benchmarks.evaluation.pipelines import library, one_transfer_at_a_time
 from benchmarks.evaluation.tables import NOT_RUN, data, from_data
 from benchmarks.evaluation.timed import TENSOR, timed, trips
+from tests.device.compared import compare
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.fencing import conservative
-from titan.validate.emulate.compare import compare
 
 KEPT = [from_data(item) for item in stored()["tables"]]
 
@@ -77,7 +77,7 @@ def test_counted_waits_leave_copies_in_flight_and_stall_least():
     "virtual tokens", pytest.param("full waits", marks=pytest.mark.heavy), "one transfer at a time",
 ])  # fmt: skip
 def test_the_three_ways_of_waiting_are_kernels_with_the_right_numbers(form):
-    """C1 as kernels: verified, emitted, run on the emulation."""
+    """C1 as kernels: verified, emitted, run without a GPU."""
     made = library("gemm_small_tiles_gfx942", "gfx942", 3)
     serial = form == "one transfer at a time"
     hooks = BuildHooks(

@@ -84,7 +84,7 @@ def stressed() -> StressDocument:
             tile = load_tile(path, target=targets_of(path)[0])
             text = path.read_text(encoding="utf-8")
             folders.append(produce(tile, text, Path(name), BuildLimits()).folder)
-        settings = StressSettings("cpu", policies=("uniform", "latest"), budget=SECONDS)
+        settings = StressSettings("emulated", policies=("shuffled", "starved"), budget=SECONDS)
         runs = list(stress(folders, settings))
     return document({"name": "emulated device"}, runs)
 

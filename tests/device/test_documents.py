@@ -12,7 +12,7 @@ import pytest
 from titan.cli.main import run as titan
 from titan.device import probes
 from titan.device.hooks import levels
-from titan.device.stress import BAD, POLICIES
+from titan.device.stress import BAD, SEEDED
 from titan.device.variants import VARIANTS
 from titan.foundation.resources import root
 
@@ -31,8 +31,8 @@ def commands(path):
 
 
 @needs_compilers
-def test_examples_of_the_cpu_back_end_run(tmp_path, monkeypatch, capsys):
-    found = [words[1:] for words in commands(HOW_TO) if "cpu" in words]
+def test_examples_without_a_gpu_run(tmp_path, monkeypatch, capsys):
+    found = [words[1:] for words in commands(HOW_TO) if {"cpu", "emulated"} & set(words)]
     assert {tuple(words[:1]) for words in found} == {("litmus",), ("stress",)}
     repository = root("protocols").parent
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_every_command_that_is_shown_is_known(capsys):
 
 def test_tables_are_complete():
     text = REFERENCE.read_text()
-    names = [variant.name for variant in VARIANTS] + list(BAD) + list(POLICIES)
+    names = [variant.name for variant in VARIANTS] + list(BAD) + list(SEEDED)
     names += ["finding", "decides", "seen", "not seen", "nothing observed", "not run", "open"]
     names += [path.stem for path in probes.manifests(root("litmus") / "probes")]
     roles = [{"name": "ROLE", "first_thread": 0, "threads": 256}]

@@ -166,22 +166,23 @@ def test_a_finding_of_the_emulation_is_run_again(package, tmp_path, monkeypatch,
     text = (broken / "kernel.cu").read_text()
     (broken / "kernel.cu").write_text(variants(text)["missing fence"])
     monkeypatch.chdir(tmp_path)
-    command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
+    command = ["stress", str(broken), "--backend", "emulated", "--seeds", "1", "--safe-only"]
     assert titan([*command, "--findings", "kept"]) == 1
     folder = sorted((tmp_path / "kept").iterdir())[0]
-    assert (folder / "binaries" / "emulated").stat().st_size > 1000
+    assert ".entry" in (folder / "binaries" / "kernel.ptx").read_text()
     shutil.rmtree(broken)
     capsys.readouterr()
     assert main(["replay", str(folder), "--times", "2"]) == 1
     told = capsys.readouterr().out
-    assert "missing proxy fence" in told
+    assert "without a proxy fence" in told
     assert "seen again in 2 of 2" in told
     source = folder / "sources" / "kernel.cu"
     source.write_text(text)  # the safe kernel does not show it
     record = json.loads((folder / "finding.json").read_text())
     record["files"]["sources/kernel.cu"] = __import__("hashlib").sha256(text.encode()).hexdigest()
     (folder / "finding.json").write_text(json.dumps(record))
-    assert main(["replay", str(folder), "--times", "1"]) == 0
+    assert main(["replay", str(folder), "--times", "1"]) == 1  # the code that was kept does
+    assert main(["replay", str(folder), "--times", "1", "--fresh"]) == 0
 
 
 # ------------------------------------------------------------------------------------- litmus

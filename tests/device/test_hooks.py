@@ -20,7 +20,6 @@ from titan.device.stress import StressSettings, document, sizes_for, stress
 from titan.device.watchdog import run_job
 from titan.foundation.resources import root
 from titan.package.produce import produce
-from titan.validate.emulate import compile as emulation
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 TILE = root("protocols") / "tiles" / "gemm_small_tiles.yaml"
@@ -126,12 +125,6 @@ def test_symbols_have_the_sizes_that_the_runner_fills(package, tmp_path):
         "titan_progress_ctas": 4,
         "titan_turns": hooks.TURNS_BYTES,
     }
-
-
-def test_the_emulation_does_not_know_the_definitions():
-    texts = [path.read_text() for path in emulation.NATIVE.iterdir() if path.is_file()]
-    assert texts
-    assert not any(name in text for name, text in itertools.product(DEFINES, texts))
 
 
 def test_levels_disturb_the_roles_that_they_name(manifest):

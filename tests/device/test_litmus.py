@@ -1,4 +1,4 @@
-"""Litmus runs: counts next to verdicts, findings told, nothing lost, on the CPU back end."""
+"""Litmus runs: counts next to verdicts, findings told, nothing lost, on the CPU."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_trips_are_those_of_the_longest_item():
 
 @needs_compiler
 def test_unsafe_variants_are_seen_to_fail_and_the_safe_one_never(package):
-    settings = StressSettings("cpu", policies=("uniform", "starve:producer"))
+    settings = StressSettings("emulated", policies=("shuffled", "checked"))
     runs = list(stress([package], settings))
     data = document({"name": "this CPU"}, runs)
     assert data["safe_failures"] == []
@@ -95,9 +95,9 @@ def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
     shutil.copytree(package, broken)
     text = (broken / "kernel.cu").read_text()
     (broken / "kernel.cu").write_text(variants(text)["missing fence"])
-    command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
+    command = ["stress", str(broken), "--backend", "emulated", "--seeds", "1", "--safe-only"]
     assert titan([*command, "--findings", str(tmp_path / "findings")]) == 1
-    assert "missing proxy fence" in capsys.readouterr().out
+    assert "without a proxy fence" in capsys.readouterr().out
 
 
 def amd_package(folder, depth):
@@ -109,7 +109,7 @@ def amd_package(folder, depth):
 @needs_compiler
 def test_an_amd_package_runs_on_the_cpu(tmp_path):
     made = amd_package(tmp_path, 2)
-    runs = list(stress([made], StressSettings("cpu", policies=("uniform",), unsafe=False)))
+    runs = list(stress([made], StressSettings("emulated", policies=("shuffled",), unsafe=False)))
     assert {run.state for run in runs} == {"correct"}
 
 
@@ -119,7 +119,7 @@ def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path):
     made = amd_package(tmp_path, 3)
     names = [SAFE, *(variant.name for variant in COUNTER_VARIANTS)]
     assert list(variants((made / "kernel.hip.cpp").read_text())) == names
-    data = document({"name": "this CPU"}, list(stress([made], StressSettings("cpu"))))
+    data = document({"name": "this CPU"}, list(stress([made], StressSettings("emulated"))))
     assert data["safe_failures"] == [] and data["not_run"] == 0
     assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(COUNTER_VARIANTS)
 
@@ -138,7 +138,7 @@ def test_parities_wrap_hundreds_of_times(tmp_path, depth):
     tile = replace(load_tile(TILE), depth=depth)
     made = produce(tile, TILE.read_text(), tmp_path, BuildLimits(), with_toolchain=False).folder
     settings = StressSettings(
-        "cpu", policies=("latest",), unsafe=False, longest=1000, seconds=600.0
+        "emulated", policies=("starved",), unsafe=False, longest=1000, seconds=600.0
     )
     runs = list(stress([made], settings))
     assert max(run.trips for run in runs) == 1000
@@ -153,7 +153,7 @@ def test_unsafe_variants_with_tensor_memory_are_seen_to_fail(tmp_path):
     made = produce(tile, path.read_text(), tmp_path, BuildLimits(), with_toolchain=False).folder
     names = set(variants((made / "kernel.cu").read_text()))
     assert {variant.name for variant in TENSOR_VARIANTS} < names
-    data = document({"name": "this CPU"}, list(stress([made], StressSettings("cpu"))))
+    data = document({"name": "this CPU"}, list(stress([made], StressSettings("emulated"))))
     assert data["safe_failures"] == [] and data["unsafe_variants"] == len(names) - 1
     assert data["unsafe_seen_to_fail"] == data["unsafe_variants"]
 
@@ -163,7 +163,7 @@ def test_what_does_not_compile_is_no_verdict(package, tmp_path, capsys):
     broken = tmp_path / "broken"
     shutil.copytree(package, broken)
     (broken / "kernel.cu").write_text(source(package) + "\n#include <no_such_header.h>\n")
-    command = ["stress", str(broken), "--backend", "cpu", "--seeds", "1", "--safe-only"]
+    command = ["stress", str(broken), "--backend", "emulated", "--seeds", "1", "--safe-only"]
     assert titan([*command, "--findings", str(tmp_path / "findings")]) == 3
     out = capsys.readouterr().out
     assert "0 runs; safe kernels failed 0 times" in out
@@ -183,7 +183,7 @@ def test_a_hang_takes_one_run_with_it(package):
     runs = list(
         stress(
             [package],
-            StressSettings("cpu", policies=("uniform",), unsafe=False, seconds=0.7),
+            StressSettings("emulated", policies=("shuffled",), unsafe=False, seconds=0.7),
             command=(sys.executable, "-c", code),
         )
     )  # fmt: skip

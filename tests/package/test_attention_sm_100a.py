@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.device.compared import SCHEDULES, compare
 from tests.sampling import WHOLE
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused
 from titan.codegen.tile.load import parse_tile
 from titan.foundation.resources import root
 from titan.package.produce import produce
-from titan.validate.emulate.compare import compare
 
 pytest.importorskip("numpy")
 FOLDER = root("protocols") / "tiles"
 LIMITS = BuildLimits(schedule_seconds=1, require_any=True)
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 PLAIN = "attention_forward_64_sm_100a"
 CAUSAL = "attention_forward_causal_64_sm_100a"
 SUMS = (
@@ -62,7 +60,6 @@ SIZES = (
     {"heads": 1, "queries": 257, "keys": 200},
     {"heads": 1, "queries": 130, "keys": 520},
 )
-POLICIES = ("uniform", "latest", "starve:softmax", "starve:correction")
 
 
 def text_of(name: str, edits: tuple[tuple[str, str], ...]) -> str:
@@ -73,7 +70,6 @@ def text_of(name: str, edits: tuple[tuple[str, str], ...]) -> str:
     return text
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in QUICK else (pytest.mark.heavy,)) for n in VARIANTS],
@@ -83,7 +79,7 @@ def test_a_variant_computes_what_its_tile_program_means(name: str, tmp_path: Pat
     tile = parse_tile(text)
     produced = produce(tile, text, tmp_path, LIMITS, with_toolchain=False)
     manifest = produced.emitted.manifest
-    for seed, (sizes, policy) in enumerate(tuple(product(SIZES, POLICIES))[:: 1 if WHOLE else 5]):
+    for seed, (sizes, policy) in enumerate(tuple(product(SIZES, SCHEDULES))[:: 1 if WHOLE else 5]):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
         assert found.same, (sizes, policy, found.describe())
 
@@ -105,7 +101,6 @@ def test_what_has_no_form_is_refused_with_the_reason(edits, reason: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_compiler
 def test_a_persistent_program_is_built_as_the_baseline_with_the_reason(tmp_path: Path) -> None:
     text = text_of(PLAIN, (("groups: 2", "groups: 2\npersistent: true"), *ONE[1:]))
     text = text.replace("groups: 2\n", "groups: 1\n")

@@ -36,5 +36,5 @@ def test_it_is_built_and_verified_for_any_number_of_tiles(name, tmp_path):
 def test_its_numbers_are_right_under_adversarial_timing(name, tmp_path):
     made = package(name, tmp_path)
     assert made.built.finding.verdict is Verdict.VERIFIED
-    runs = list(stress([made.folder], StressSettings("cpu", unsafe=False)))
+    runs = list(stress([made.folder], StressSettings("emulated", unsafe=False)))
     assert runs and {run.state for run in runs} == {"correct"}

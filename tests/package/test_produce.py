@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.device.compared import SCHEDULES, compare
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.package import produce as module
 from titan.package.produce import produce
-from titan.validate.emulate.compare import compare
 
 pytest.importorskip("numpy")
 LIBRARY = Path(__file__).resolve().parents[2] / "protocols" / "tiles"
 QUICK = ("gemm-sm_90a", "attention_forward-sm_90a", "gemm_sm_100a-sm_100a")
 LIMITS = BuildLimits(schedule_seconds=5, verify_seconds=5)
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
 def built(path, target, folder, **more):
@@ -140,13 +138,10 @@ def sizes_of(manifest):
                for name, size in sizes.items()}  # fmt: skip
 
 
-@needs_compiler
 @pytest.mark.parametrize(("path", "target"), list(cases()))
 def test_the_emitted_kernel_computes_what_the_tile_program_means(path, target, tmp_path):
     produced = built(path, target, tmp_path)
     tile, manifest = produced.built.tile, produced.emitted.manifest
-    waiting = [role["name"] for role in manifest["roles"][1:] or manifest["roles"]]
-    policies = ("uniform", "latest", *(f"starve:{name}" for name in waiting))
-    for seed, (sizes, policy) in enumerate(product(sizes_of(manifest), policies)):
+    for seed, (sizes, policy) in enumerate(product(sizes_of(manifest), SCHEDULES)):
         found = compare(tile, produced.folder, manifest, sizes, seed=seed, policy=policy)
         assert found.same, (sizes, policy, found.describe())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from random import Random
 
 import pytest
@@ -20,7 +19,6 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import parse_tile
 
 pytest.importorskip("numpy")
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 MISCOMPUTED = "{}\n{}\n{}"
 

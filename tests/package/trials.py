@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.codegen.pipeline.written import form_of
+from tests.device.compared import SCHEDULES, outputs
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import (
@@ -26,16 +27,14 @@ from titan.codegen.tile import functional
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.outputs import furthest
 from titan.codegen.tile.semantics import run, shape_of
+from titan.device.plan import Unlaunchable
 from titan.sync.program import SyncProgram
 from titan.target.load import TargetRefused
-from titan.validate.emulate.compare import difference
-from titan.validate.emulate.hip import MODES, emulate_hip
-from titan.validate.emulate.run import LaunchRefused, emulate
+from titan.validate.hip.run import LaunchRefused
 
 LIMITS = BuildLimits(schedule_seconds=2, verify_seconds=5)
-POLICIES = ("uniform", "latest", "uneven", "priority", "starve:producer", "starve:consumer")
-DELAYS = ("mixed", "lazy", "eager")
 
 
 @dataclass(frozen=True)
@@ -123,31 +122,17 @@ def faults(made: Made, numbers: dict[str, int], seed: int, runs: int = 2) -> str
         values, inputs = launch(made, numbers, seed)
         expected = run(made.tile, inputs, dict(made.tile.sizes) | values)
         for number in range(runs):
-            outputs, told = _outputs(made, inputs, values, seed + number, random)
-            for name, right in expected.items():
-                found = difference(made.tile, name, outputs[name], right)
-                if not found.same:
-                    return f"{told}: {found.describe()} with {values}"
-    except LaunchRefused as refused:
-        return "" if "constraint" in str(refused) or "breaks" in str(refused) else str(refused)
+            policy, processors = random.choice(SCHEDULES), random.choice((1, 2, 3))
+            got = outputs(
+                made.emitted.manifest, made.emitted.files, values, inputs, seed + number, policy,
+                processors,
+            )  # fmt: skip
+            found = furthest(made.tile, got, expected)
+            if not found.same:
+                return f"{policy}, seed {seed + number}: {found.describe()} with {values}"
+    except (LaunchRefused, Unlaunchable) as refused:
+        return "" if "needs" in str(refused) or "breaks" in str(refused) else str(refused)
     return ""
-
-
-def _outputs(
-    made: Made, inputs: dict[str, Any], values: dict[str, int], seed: int, random: Random
-) -> tuple[dict[str, Any], str]:
-    files, manifest = made.emitted.files, made.emitted.manifest
-    if made.tile.target.startswith("gfx"):
-        mode = random.choice(MODES)
-        return emulate_hip(files, manifest, inputs, values, seed, mode), mode
-    roles = {role["name"] for role in manifest["roles"]}
-    policies = [p for p in POLICIES if ":" not in p or p.partition(":")[2] in roles]
-    policy, delay = random.choice(policies), random.choice(DELAYS)
-    result = emulate(
-        files, manifest, inputs, values, seed=seed, policy=policy, delay=delay,
-        processors=random.choice((1, 2, 3)), time_limit=60,
-    )  # fmt: skip
-    return result.outputs, f"{policy}, {delay}, seed {seed}"
 
 
 def disagreement(made: Made, numbers: dict[str, int], seed: int) -> str:

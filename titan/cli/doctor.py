@@ -42,10 +42,10 @@ OPTIONAL = {
 TOOLS = {
     "gcc": "builds the native cores and Spin's verifiers",
     "spin": "cross-check by another model checker",
-    "nvcc": "compiles generated CUDA, which titan build then compares",
+    "nvcc": "compiles generated CUDA, which titan build compares and the emulated device runs",
     "clang-22": "compiles generated HIP",
     "llvm-objdump-22": "disassembles it, so that it can be compared",
-    "g++": "runs generated kernels on the CPU (titan stress --backend cpu)",
+    "g++": "runs generated HIP on the CPU (titan stress --backend emulated)",
 }
 CORES = {
     "titan.engines.explore._core": "exploration",

@@ -25,10 +25,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--backend",
-    type=click.Choice(["gpu", "cpu", "emulated"]),
+    type=click.Choice(["gpu", "emulated"]),
     default="gpu",
     show_default=True,
-    help="Run on a GPU through CuPy, emulate the emitted source, or run its PTX without a GPU.",
+    help="Run on a GPU, or without one: PTX on the emulated device, HIP on the CPU.",
 )
 @click.option(
     "--depth", "depths", type=click.IntRange(1, 16), multiple=True,

@@ -1,12 +1,12 @@
 """Packages on the emulated device: the PTX of their kernels, run with numbers under seeds.
 
-The third back end beside a GPU and the emulation of the emitted source: it runs what nvcc made of
-the source, warps and asynchronous operations in an order that the seed chooses. Under the policies
-of `ADVERSARIAL` a warp starves, runs ahead, or clusters take turns, while engines finish late,
-early or at random; under "checked" each launch is decided in all interleavings before, by the
-stricter reading of fences that packages are built for. What the machine or the checker finds (out
-of bounds, a hang, a race, a misused barrier) is a fault; bytes of an output that are unknown, as of
-operands that were not waited for, are wrong numbers.
+The back end beside a GPU: it runs what nvcc made of the source, warps and asynchronous operations
+in an order that the seed chooses. Under the policies of `ADVERSARIAL` a warp starves, runs ahead,
+or clusters take turns, while engines finish late, early or at random; under "checked" each launch
+is decided in all interleavings before, by the stricter reading of fences that packages are built
+for. What the machine or the checker finds (out of bounds, a hang, a race, a misused barrier, a
+register read in flight) is a fault; bytes of an output that are unknown, as of operands that were
+not waited for, are wrong numbers. Packages for AMD run as `emulated_hip` says.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from titan.codegen.tile.manifest import Manifest
+from titan.device.emulated_hip import EmulatedHipPackage
 from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, plan
-from titan.device.records import RunCase, RunRecord
+from titan.device.platforms import AMD_TARGETS
+from titan.device.records import MESSAGE_CHARACTERS, NOT_RUN, RunCase, RunRecord
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import Emulated
 from titan.emulated.settings import BINARY32_SUMS, CheckMode, EmulationSettings
 from titan.foundation.errors import Refusal
 from titan.isa.numbers.device import Argument, DeviceArray, LaunchError, LaunchShape, TiledMap
 from titan.validate.compare.compile import ptx_of
+from titan.validate.hip.run import EmulationError, KernelFault
 
 if TYPE_CHECKING:
     import numpy
@@ -51,19 +54,25 @@ class NotEmulated(Refusal):
 
 
 class EmulatedPackage:
-    """A package's PTX, compiled once. Raises NotEmulated, and what nvcc's absence raises."""
+    """A package's PTX, compiled or as it was kept, on so many multiprocessors.
 
-    def __init__(self, manifest: Manifest, files: Mapping[str, str]) -> None:
+    Raises NotEmulated, ToolchainMissing and CannotCompile.
+    """
+
+    def __init__(
+        self, manifest: Manifest, files: Mapping[str, str], text: str | None = None,
+        processors: int = PROCESSORS,
+    ) -> None:  # fmt: skip
         self.manifest, target = manifest, str(manifest["target"])
         if target not in TARGETS:
             raise NotEmulated(f"the emulated device does not run {target}")
         source = Path(manifest["source"]).name
         renamed = {"kernel.cu" if name == source else name: text for name, text in files.items()}
-        self.text = ptx_of(renamed, target)
-        self.device = TARGETS[target]
+        self.text = ptx_of(renamed, target) if text is None else text
+        self.device, self.processors = TARGETS[target], processors
 
     def outputs(self, case: RunCase, inputs: Arrays) -> Outputs:
-        """What the kernel writes. Raises LaunchFault, LaunchError."""
+        """What the kernel writes. Raises LaunchFault, LaunchError, Unlaunchable."""
         import numpy
 
         from titan.codegen.tile.dtypes import bytes_of, decode, encode
@@ -76,7 +85,7 @@ class EmulatedPackage:
             core = replace(core, schedule=schedule, engines=engines)
         settings = EmulationSettings(check, self.device, seed, policies=(), core=core)
         device = Emulated(settings)
-        launch = plan(self.manifest, case["sizes"], PROCESSORS)
+        launch = plan(self.manifest, case["sizes"], self.processors)
         arrays: dict[str, DeviceArray] = {}
         for tensor in launch.tensors:
             if tensor.output:
@@ -94,27 +103,52 @@ class EmulatedPackage:
                 found[tensor.name] = decode(raw, tensor.dtype).reshape(tensor.shape)
         return found
 
-    def run(self, case: RunCase, inputs: Arrays) -> tuple[RunRecord, Outputs]:
-        """The record of a run, and the outputs where it came to its end."""
-        begin = time.monotonic()
-        record: RunRecord = {
-            "kind": "run", "sizes": case["sizes"], "state": "correct", "message": "",
-            "seconds": 0.0,
-        }  # fmt: skip
-        outputs: Outputs = {}
-        try:
-            outputs = self.outputs(case, inputs)
-        except LaunchFault as fault:
-            hung = "hangs" in fault.headline and not fault.findings
-            record["state"] = "hung" if hung else "fault"
-            first = fault.findings[0].headline if fault.findings else fault.headline
-            record["message"] = first[:300]
-        except LaunchError as error:
-            unknown = " unknown: " in str(error)
-            record["state"] = "wrong" if unknown else "not run"
-            record["message"] = str(error).splitlines()[0][:300]
-        record["seconds"] = round(time.monotonic() - begin, 4)
-        return record, outputs
+
+class RunnablePackage(Protocol):
+    """A package that runs without a GPU; `outputs` raises what the run shows."""
+
+    def outputs(self, case: RunCase, inputs: Arrays) -> Outputs:
+        """What the kernel writes, by tensor."""
+
+
+def runnable(
+    manifest: Manifest, files: Mapping[str, str], text: str | None = None
+) -> RunnablePackage:
+    """A package as it runs without a GPU; `text`: its PTX, where it was kept.
+
+    Raises NotEmulated, ToolchainMissing and CannotCompile.
+    """
+    if str(manifest["target"]).startswith(AMD_TARGETS):
+        return EmulatedHipPackage(manifest, files)
+    return EmulatedPackage(manifest, files, text)
+
+
+def run_case(package: RunnablePackage, case: RunCase, inputs: Arrays) -> tuple[RunRecord, Outputs]:
+    """The record of a run, and the outputs where it came to its end."""
+    begin = time.monotonic()
+    record: RunRecord = {
+        "kind": "run", "sizes": case["sizes"], "state": "correct", "message": "",
+        "seconds": 0.0,
+    }  # fmt: skip
+    outputs: Outputs = {}
+    message = ""
+    try:
+        outputs = package.outputs(case, inputs)
+    except LaunchFault as fault:
+        hung = "hangs" in fault.headline and not fault.findings
+        record["state"] = "hung" if hung else "fault"
+        message = fault.findings[0].headline if fault.findings else fault.headline
+    except LaunchError as error:
+        unknown = " unknown: " in str(error)
+        record["state"] = "wrong" if unknown else NOT_RUN
+        message = str(error)
+    except KernelFault as fault:
+        record["state"], message = "fault", str(fault)
+    except EmulationError as error:  # says nothing of the kernel
+        record["state"], message = NOT_RUN, str(error)
+    record["message"] = message.partition("\n")[0][:MESSAGE_CHARACTERS]
+    record["seconds"] = round(time.monotonic() - begin, 4)
+    return record, outputs
 
 
 def shape_of(launch: LaunchPlan) -> LaunchShape:

@@ -1,19 +1,18 @@
 """Packages on a device: run with random inputs and compared. Runs in a child process.
 
 The inputs are made here from a seed; what is right comes from the tile program that the manifest
-holds (`titan/codegen/tile/semantics.py`, plain NumPy). The CPU back end is the emulation of the
-emitted source under an adversarial scheduler, so that everything but the device can be tried
-without one.
+holds (`titan/codegen/tile/semantics.py`, plain NumPy). Without a GPU packages run as
+`titan/device/emulated.py` says, under adversarial schedules, so that everything but the device can
+be tried without one.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,16 @@ from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
 from titan.device.plan import LaunchPlan, plan
 from titan.device.platforms import platform_of
-from titan.device.records import BeginRecord, CompiledRecord, CupyArray, Job, RunCase, RunRecord
+from titan.device.records import (
+    MESSAGE_CHARACTERS,
+    NOT_RUN,
+    BeginRecord,
+    CompiledRecord,
+    CupyArray,
+    Job,
+    RunCase,
+    RunRecord,
+)
 from titan.device.variants import SAFE, variants
 from titan.foundation.errors import Refusal
 
@@ -30,14 +38,13 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from titan.device.emulated import EmulatedPackage
+    from titan.device.emulated import RunnablePackage
     from titan.device.gpu import GpuModule, SharedFile
 
     Arrays = Mapping[str, NDArray[numpy.float64]]
     Outputs = Mapping[str, NDArray[numpy.floating]]
 
-EMULATED = "emulated"  # the program of the CPU back end, among the binaries of a finding
-NOT_RUN = "not run"  # the state of a kernel that could not be started: no verdict on it
+PTX = "kernel.ptx"  # what the emulated device runs, among the binaries of a finding
 
 
 class NoVariant(Refusal):
@@ -64,24 +71,32 @@ def check(job: Job) -> Iterator[BeginRecord | RunRecord]:
     A case has `sizes`, and `seed` and `policy` where they differ from the job's. What was compiled
     is left in the folder `keep`, if there is one; ready machine code is taken from `binaries`.
     """
-    folder = Path(job["folder"])
-    manifest, files = read(folder, job.get("variant", SAFE))
-    backend = job["backend"]
-    device = CompiledPackage(manifest, files, job) if backend == "gpu" else None
-    references = References(manifest)
-    emulated: EmulatedPackage | None = None
-    if backend == "emulated":
-        from titan.device.emulated import EmulatedPackage
-
-        emulated = EmulatedPackage(manifest, files)
+    manifest, files = read(Path(job["folder"]), job.get("variant", SAFE))
+    run = _runner(manifest, files, job)
     for case in job.get("cases") or _same_case(job):
         yield {"kind": "begin", "sizes": case["sizes"]}
-        if emulated is not None:
-            yield emulated_run(emulated, references, case)
-        elif device is None:
-            yield _on_cpu(manifest, files, case, job.get("keep"))
-        else:
-            yield _on_gpu(device, references, case)
+        yield run(case)
+
+
+def _runner(manifest: Manifest, files: dict[str, str], job: Job) -> Callable[[RunCase], RunRecord]:
+    """What runs one case of a job, on the GPU or without one."""
+    references = References(manifest)
+    if job["backend"] == "gpu":
+        device = CompiledPackage(manifest, files, job)
+        return lambda case: _on_gpu(device, references, case)
+    from titan.device.emulated import EmulatedPackage, runnable
+    from titan.validate.compare.toolchain import CannotCompile, ToolchainMissing
+
+    kept = Path(job["binaries"]) / PTX if job.get("binaries") else None
+    text = kept.read_text(encoding="utf-8") if kept is not None and kept.is_file() else None
+    try:
+        package = runnable(manifest, files, text)
+    except (CannotCompile, ToolchainMissing) as error:  # says nothing of the kernel
+        reason = str(error)[:MESSAGE_CHARACTERS]
+        return lambda case: _run_record(case, NOT_RUN, reason)
+    if job.get("keep") and isinstance(package, EmulatedPackage):
+        (Path(job["keep"]) / PTX).write_text(package.text, encoding="utf-8")
+    return lambda case: emulated_run(package, references, case)
 
 
 def _same_case(job: Job) -> list[RunCase]:
@@ -103,8 +118,8 @@ class References:
 
     def of(self, sizes: Mapping[str, int], seed: int) -> tuple[Arrays, Outputs]:
         """Inputs by tensor, and what the outputs should be."""
+        from titan.codegen.tile.outputs import sample_inputs
         from titan.codegen.tile.semantics import run as meaning
-        from titan.validate.emulate.compare import sample_inputs
 
         key = (*sorted(sizes.items()), seed)
         if key not in self.known:
@@ -116,51 +131,25 @@ class References:
         return self.known[key]
 
 
-def _on_cpu(
-    manifest: Manifest, files: dict[str, str], case: RunCase, keep: str | None
-) -> RunRecord:
-    from titan.codegen.tile.stored import from_data
-    from titan.validate.emulate.compare import compare
-    from titan.validate.emulate.compile import EmulationError
-    from titan.validate.emulate.run import KernelFault
-
-    tile = from_data(manifest["program"])
-    begin = time.monotonic()
-    try:
-        found = compare(
-            tile, files, manifest, case["sizes"],
-            seed=case["seed"], policy=case["policy"],
-        )  # fmt: skip
-    except KernelFault as fault:
-        text = str(fault).splitlines()
-        record = _run_record(case, "fault", text[0][:300] if text else "")
-    except EmulationError as error:  # says nothing of the kernel
-        return _run_record(case, NOT_RUN, str(error)[:300])
-    else:
-        record = _run_record(case, "correct" if found.same else "wrong")
-        record["message"] = "" if found.same else found.describe()
-        record["error"] = _finite(found.error)
-    if keep:
-        _keep_emulated(manifest, files, Path(keep))
-    record["seconds"] = _since(begin)
-    return record
-
-
-def emulated_run(package: EmulatedPackage, references: References, case: RunCase) -> RunRecord:
-    """The record of one case on the emulated device, compared with what the program means."""
-    from titan.validate.emulate.compare import difference
+def emulated_run(package: RunnablePackage, references: References, case: RunCase) -> RunRecord:
+    """The record of one case without a GPU, compared with what the program means."""
+    from titan.device.emulated import run_case
 
     inputs, right = references.of(case["sizes"], int(case["seed"]))
-    record, outputs = package.run(case, inputs)
+    record, outputs = run_case(package, case, inputs)
     if outputs:
-        worst = max(
-            (difference(references.tile, name, outputs[name], right[name]) for name in right),
-            key=lambda found: found.error,
-        )
-        record["state"] = "correct" if worst.same else "wrong"
-        record["message"] = "" if worst.same else worst.describe()
-        record["error"] = _finite(worst.error)
+        _judge(record, references, outputs, right)
     return record
+
+
+def _judge(record: RunRecord, references: References, got: Outputs, right: Outputs) -> None:
+    """Put into a record how far outputs are from what they should be."""
+    from titan.codegen.tile.outputs import furthest
+
+    worst = furthest(references.tile, got, right)
+    record["state"] = "correct" if worst.same else "wrong"
+    record["message"] = "" if worst.same else worst.describe()
+    record["error"] = _finite(worst.error)
 
 
 def _run_record(case: RunCase, state: str, message: str = "") -> RunRecord:
@@ -171,14 +160,6 @@ def _run_record(case: RunCase, state: str, message: str = "") -> RunRecord:
         "message": message,
         "seconds": 0.0,
     }
-
-
-def _keep_emulated(manifest: Manifest, files: dict[str, str], folder: Path) -> None:
-    """The program that was run, which the emulation keeps under a digest."""
-    from titan.validate.emulate.compile import build
-
-    if str(manifest["source"]).endswith(".cu") and not (folder / EMULATED).exists():
-        shutil.copyfile(build(files, manifest), folder / EMULATED)
 
 
 def _since(begin: float) -> float:
@@ -341,8 +322,6 @@ class OnGpu:
 
 
 def _on_gpu(compiled: CompiledPackage, references: References, case: RunCase) -> RunRecord:
-    from titan.validate.emulate.compare import difference
-
     manifest = compiled.manifest
     seed = int(case["seed"])
     inputs, right = references.of(case["sizes"], seed)
@@ -354,13 +333,9 @@ def _on_gpu(compiled: CompiledPackage, references: References, case: RunCase) ->
     made.run()
     outputs = made.outputs()
     seconds = _since(begin)
-    worst = max(
-        (difference(references.tile, name, outputs[name], right[name]) for name in right),
-        key=lambda found: found.error,
-    )
-    found = _run_record(case, "correct" if worst.same else "wrong")
-    found["message"] = "" if worst.same else worst.describe()
-    found["error"], found["seconds"] = _finite(worst.error), seconds
+    found = _run_record(case, "correct")
+    _judge(found, references, outputs, right)
+    found["seconds"] = seconds
     found["launch"] = {
         "grid": made.launch.grid, "block": made.launch.block, "cluster": made.launch.cluster,
         "shared_bytes": made.function.shared_bytes,

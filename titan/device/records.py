@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+NOT_RUN = "not run"  # the state of a kernel that could not be started: no verdict on it
+MESSAGE_CHARACTERS = 300
+
+
 class DeviceFacts(TypedDict, total=False):
     """The device or machine that results are from; a CPU has only the first four."""
 

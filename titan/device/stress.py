@@ -2,7 +2,7 @@
 
 Every package runs in all its variants (the safe one, and each that breaks one rule of the protocol)
 over sizes below, at and beyond the depth of its rings, whole and ragged tiles, several seeds, and
-several adversarial schedulers (CPU back end) or levels of disturbance (GPU). A run is correct,
+several adversarial schedules (without a GPU) or levels of disturbance (on one). A run is correct,
 wrong (numbers), a fault (the emulation saw what no kernel may do) or hung. The safe variant has to
 be correct every time; how often each unsafe one was seen to fail is the other result. A budget of
 time is shared out among packages and variants, the safe ones first; what it did not reach is
@@ -37,9 +37,10 @@ from titan.device.expressions import BadExpression, evaluate, names_in
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, describe, levels, new_progress, read_progress
 from titan.device.manifests import Sizes
-from titan.device.packages import NOT_RUN
 from titan.device.plan import Unlaunchable, plan
+from titan.device.platforms import AMD_TARGETS
 from titan.device.records import (
+    NOT_RUN,
     DeviceFacts,
     EndRecord,
     Job,
@@ -53,10 +54,11 @@ from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
 from titan.device.watchdog import reason, run_job
 
-POLICIES = ("uniform", "latest", "starve:consumer", "starve:producer", "priority")
-# Of the emulated device: the names of titan/device/emulated.py, which needs NumPy.
+# Without a GPU: the names of titan/device/emulated.py, which needs NumPy; the last one decides all
+# interleavings, and not for AMD.
 SEEDED = ("shuffled", "starved", "ahead", "mixed", "checked")
 RUN_SECONDS = 30.0
+EMULATED_RUN_SECONDS = 900.0  # a run without a GPU ends by its steps; compilers wait for processors
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
 WIDTHS = (1, 8, 16, 32, 48, 64, 96, 128, 256)  # elements of a trip, tried for long runs
@@ -184,16 +186,16 @@ class StressSettings:
     """What packages are tried with.
 
     On a GPU the policies are the levels of disturbance that fit the kernel; None tries all.
-    `unsafe`: the variants that break a rule, too. `seconds` is the limit of one run, `budget` the
-    seconds for all of it. `cache`: machine code that was compiled ahead. `longest`: a launch of so
-    many trips beside the others.
+    `unsafe`: the variants that break a rule, too. `seconds` is the limit of one run (None: that of
+    the back end), `budget` the seconds for all of it. `cache`: machine code that was compiled
+    ahead. `longest`: a launch of so many trips beside the others.
     """
 
     backend: str
     seeds: Sequence[int] = (0,)
     policies: Sequence[str] | None = None
     unsafe: bool = True
-    seconds: float = RUN_SECONDS
+    seconds: float | None = None
     budget: float | None = None
     cache: Path | None = None
     longest: int | None = None
@@ -218,10 +220,12 @@ def stress(
         for job in jobs:
             job.job["cache"] = str(settings.cache)
     share = _Share(settings.budget, len(jobs), max(1, len(places)))
+    usual = RUN_SECONDS if settings.backend == "gpu" else EMULATED_RUN_SECONDS
+    seconds = usual if settings.seconds is None else settings.seconds
 
     def run_one(job: _Job, place: str | None) -> Iterator[StressRun]:
         more: WatchOptions = {**options, "device": place} if place else options
-        return _runs(job, settings.seconds, share.next(), keep, more)
+        return _runs(job, seconds, share.next(), keep, more)
 
     for run in spread(jobs, run_one, places):
         report(run)
@@ -233,9 +237,11 @@ def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
     source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     backend, policies = settings.backend, settings.policies
-    known: Sequence[str] = SEEDED if backend == "emulated" else POLICIES
+    known: Sequence[str] = SEEDED
     if backend == "gpu":
         known = [level.name for level in levels(manifest, source)]
+    elif str(manifest["target"]).startswith(AMD_TARGETS):
+        known = SEEDED[:-1]
     adversarial = [name for name in known if policies is None or name in policies]
     chosen = itertools.product(
         settings.seeds, sizes_for(manifest, depth, settings.longest), adversarial

@@ -73,13 +73,18 @@ class SignedStore:
             self.database.close()
 
 
+def cache_folder() -> Path:
+    """Where TITAN keeps what it can make again: in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "titan"
+
+
 def secret() -> bytes:
     """A key of this user, beside no repository, by which what is kept is signed.
 
     Raises OSError where no file for it can be made.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = Path(home) / "titan" / "gate.key"
+    path = cache_folder() / "gate.key"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -13,8 +13,7 @@ from tests.sampling import sampled
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.semantics import run
 from titan.sync.expression import evaluate
-from titan.validate.emulate.hip import MODES, emulate_hip
-from titan.validate.emulate.run import KernelFault, LaunchRefused
+from titan.validate.hip.run import MODES, KernelFault, LaunchRefused, emulate_hip
 
 pytestmark = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("c++") is None, reason="no C++ compiler"

@@ -17,7 +17,7 @@ from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.semantics import run
 from titan.foundation.resources import root
 from titan.sync.expression import evaluate
-from titan.validate.emulate.hip import emulate_hip
+from titan.validate.hip.run import emulate_hip
 
 FOLDER = root("protocols") / "tiles"
 CASES = [

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.device.compared import compare
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline import document as doc
@@ -14,7 +15,6 @@ from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.pipeline.hopper import padded_bytes, tile_bytes
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
-from titan.validate.emulate.compare import compare
 
 TILES = root("protocols") / "tiles"
 LIMITS = BuildLimits(2.0, solver="rau")

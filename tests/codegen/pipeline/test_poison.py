@@ -12,6 +12,7 @@ from functools import cache
 
 import pytest
 
+from tests.device.compared import compare
 from titan.cli.main import run
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
@@ -26,7 +27,6 @@ from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.package.produce import produce
 from titan.sync import program as ir
-from titan.validate.emulate.compare import compare
 
 TILES = root("protocols") / "tiles"
 LIMITS = BuildLimits(2.0, solver="rau")

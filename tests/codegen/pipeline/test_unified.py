@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.device.compared import compare
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
-from titan.validate.emulate.compare import compare
 
 TILES = root("protocols") / "tiles"
 UNIFIED = BuildLimits(2.0, solver="rau", loop="unified")

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from titan.foundation.errors import UserError
+from titan.foundation.kept import cache_folder
 from titan.foundation.scratch import scratch
 
 NATIVE = Path(__file__).resolve().parent / "native"
@@ -36,9 +37,7 @@ def library() -> Path:
     digest = hashlib.sha256(" ".join((*FLAGS, str(_headers()))).encode())
     for path in sorted(NATIVE.iterdir()):
         digest.update(path.read_bytes())
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = (Path(base) if base else Path.home() / ".cache") / "titan" / "cuda"
-    folder = root / digest.hexdigest()[:32]
+    folder = cache_folder() / "cuda" / digest.hexdigest()[:32]
     if (folder / NAME).is_file():
         return folder
     included = [f"-I{_headers()}"] if _headers() else []

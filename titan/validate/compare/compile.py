@@ -6,16 +6,27 @@ NVIDIA: nvcc of `PATH` or of CUDA_HOME, to PTX and to a cubin with the remarks o
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
+from titan.foundation.kept import SignedStore, cache_folder
 from titan.foundation.scratch import scratch
 from titan.target.description import target_of
 from titan.validate.compare.gcn_compile import compile_hip
-from titan.validate.compare.toolchain import CompiledKernel, Figures, ToolchainMissing, run
+from titan.validate.compare.toolchain import (
+    CannotCompile,
+    CompiledKernel,
+    Figures,
+    ToolchainMissing,
+    run,
+)
 
+# What nvcc takes flags from, besides its command line.
+_FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 _REMARK = re.compile(r"\(?(C75\d\d)\)?")
 
 
@@ -55,11 +66,36 @@ def compile_cuda(source: Path, target: str, includes: tuple[Path, ...] = ()) -> 
 
 
 def ptx_of(files: dict[str, str], target: str) -> str:
-    """The PTX of an emitted kernel, not assembled. Raises ToolchainMissing and CannotCompile."""
-    with scratch("titan-") as folder:
-        for name, text in files.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        return _to_ptx(Path(folder) / "kernel.cu", target, (), Path(folder) / "kernel.ptx")[0]
+    """The PTX of an emitted kernel, not assembled; kept for this user under what it depends on.
+
+    Raises ToolchainMissing and CannotCompile.
+    """
+    version = _version(_compiler())
+    store = SignedStore(cache_folder() / "ptx.sqlite" if version else None)
+    parts = [version, target, *(os.environ.get(name, "") for name in _FLAG_VARIABLES)]
+    parts += [part for item in sorted(files.items()) for part in item]
+    key = hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
+    try:
+        known = store.get(key)
+        if known is not None:
+            return known.decode("utf-8")
+        with scratch("titan-") as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            made = _to_ptx(Path(folder) / "kernel.cu", target, (), Path(folder) / "kernel.ptx")[0]
+        store.put(key, made.encode("utf-8"))
+    finally:
+        store.close()
+    return made
+
+
+@cache
+def _version(compiler: Path) -> str:
+    """What the compiler says of itself; nothing where it does not."""
+    try:
+        return run([str(compiler), "--version"])
+    except CannotCompile:
+        return ""
 
 
 def _compiler() -> Path:

@@ -1,4 +1,4 @@
-// Fibers: one stack for each CUDA thread, switched by hand. The switch saves what the System V
+// Fibers: one stack for each lane, switched by hand. The switch saves what the System V
 // calling convention asks a callee to keep; elsewhere ucontext does the same more slowly.
 #pragma once
 

@@ -7,9 +7,9 @@ import pytest
 
 from titan.codegen.tile.dtypes import rounded
 from titan.codegen.tile.load import load_tile
+from titan.codegen.tile.outputs import difference, sample_inputs
 from titan.codegen.tile.semantics import run
 from titan.foundation.resources import root
-from titan.validate.emulate.compare import difference, sample_inputs
 
 SIZES = {"M": 24, "N": 16, "K": 40}
 

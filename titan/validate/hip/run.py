@@ -1,4 +1,4 @@
-"""Runs an emitted HIP kernel on the CPU: g++ with the emulation of the AMD primitives.
+"""Runs an emitted HIP kernel on the CPU: a C++ compiler with the emulation of the AMD primitives.
 
 The source of the package is compiled as it is; the compiler reads `titan_emulation_hip.h` first,
 whose primitives take the place of those of the device header. The kernel is run under one
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,16 +20,16 @@ from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
 from titan.codegen.tile.manifest import Manifest
+from titan.foundation.errors import Refusal, UserError
 from titan.foundation.limited import limited
 from titan.foundation.scratch import scratch
 from titan.sync.expression import evaluate, parse_expression
-from titan.validate.emulate.compile import NATIVE, EmulationError, compiler
-from titan.validate.emulate.run import KernelFault, LaunchRefused
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+NATIVE = Path(__file__).resolve().parent / "native"
 MODES = ("lazy", "eager", "mixed")
 PRIMITIVES = "titan_emulation_hip.h"
 SOURCE_SUFFIX = ".hip.cpp"
@@ -39,6 +41,27 @@ SECONDS_MAX = 300  # of processor time, for the compiler
 MESSAGE_BYTES = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _libraries: dict[str, ctypes.CDLL] = {}
+
+
+class KernelFault(UserError):
+    """The kernel did what no kernel may do; the text names wave and lane."""
+
+
+class EmulationError(Refusal):
+    """The kernel cannot be run here: no compiler, it does not compile, the manifest is wrong."""
+
+
+class LaunchRefused(EmulationError):
+    """The parameters, the inputs or the manifest do not make a launch; the text says why."""
+
+
+def compiler() -> str:
+    """The C++ compiler. Raises EmulationError where there is none."""
+    for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise EmulationError("no C++ compiler; a HIP kernel on the CPU needs g++ or clang++")
 
 
 def emulate_hip(

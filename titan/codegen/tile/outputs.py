@@ -1,4 +1,4 @@
-"""Compares what an emitted kernel writes with what its tile program means.
+"""Compares what a kernel has written with what its tile program means.
 
 The meaning is `titan/codegen/tile/semantics.py`: every operation exact, rounded once. A kernel may
 differ by the order of its sums, by the approximations of the special functions, and where these
@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import FORMATS
-from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
-from titan.codegen.tile.semantics import run as run_tile
 from titan.codegen.tile.semantics import shape_of
-from titan.validate.emulate.hip import SOURCE_SUFFIX, emulate_hip
-from titan.validate.emulate.run import EmulationOptions, EmulationResult, emulate, folder_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +34,6 @@ class OutputComparison:
     at: str
     got: float
     expected: float
-    decisions: int
 
     @property
     def same(self) -> bool:
@@ -69,53 +63,11 @@ def sample_inputs(
     }
 
 
-def compare(
-    tile: TileProgram,
-    files: Mapping[str, str] | str | Path,
-    manifest: Manifest,
-    parameters: Mapping[str, int],
-    inputs: Mapping[str, ArrayLike] | None = None,
-    **options: Unpack[EmulationOptions],
-) -> OutputComparison:
-    """Run the kernel of a package once and compare all of its outputs.
-
-    CUDA and HIP each have an emulation of their own. Raises KernelFault, LaunchRefused,
-    EmulationError.
-    """
-    given = inputs
-    if given is None:
-        given = sample_inputs(tile, parameters, options.get("seed", 0))
-    if manifest["source"].endswith(SOURCE_SUFFIX):
-        result = _emulated_hip(files, manifest, given, parameters, options)
-    else:
-        result = emulate(files, manifest, given, parameters, **options)
-    expected = run_tile(tile, given, dict(tile.sizes) | dict(parameters))
-    found = [
-        difference(tile, name, result.outputs[name], right, result.decisions)
-        for name, right in expected.items()
-    ]
-    return max(found, key=lambda one: one.error)
-
-
-def _emulated_hip(
-    files: Mapping[str, str] | str | Path,
-    manifest: Manifest,
-    inputs: Mapping[str, ArrayLike],
-    parameters: Mapping[str, int],
-    options: EmulationOptions,
-) -> EmulationResult:
-    """Waves are chosen at random in all policies; when copies land follows from `delay`."""
-    texts = folder_texts(Path(files)) if isinstance(files, str | Path) else files
-    seed, delay = options.get("seed", 0), options.get("delay", "mixed")
-    return EmulationResult(emulate_hip(texts, manifest, inputs, parameters, seed, delay), 0)
-
-
 def difference(
     tile: TileProgram,
     name: str,
     got: NDArray[np.float32],
     expected: ArrayLike,
-    decisions: int = 0,
 ) -> OutputComparison:
     """The element of one output that is furthest from what it should be."""
     import numpy as np
@@ -133,9 +85,17 @@ def difference(
     ratio = np.where(alike, 0.0, np.where(np.isnan(ratio), np.inf, ratio))
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
     text = f"{name}[{', '.join(map(str, place))}]"
-    return OutputComparison(
-        float(ratio[place]), text, float(written[place]), float(right[place]), decisions
-    )
+    return OutputComparison(float(ratio[place]), text, float(written[place]), float(right[place]))
+
+
+def furthest(
+    tile: TileProgram,
+    got: Mapping[str, NDArray[np.float32]],
+    expected: Mapping[str, ArrayLike],
+) -> OutputComparison:
+    """`difference` of the output that is furthest from what it should be."""
+    found = [difference(tile, name, got[name], right) for name, right in expected.items()]
+    return max(found, key=lambda one: one.error)
 
 
 def _inner_error(tile: TileProgram) -> float:

@@ -1,1 +1,0 @@
-"""Emitted kernels run on the CPU: what they compute, under adversarial interleavings."""

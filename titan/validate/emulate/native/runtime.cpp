@@ -1,2 +1,0 @@
-// The emulation without a kernel.
-#include "launch.h"

@@ -1,0 +1,1 @@
+"""Emitted HIP kernels run on the CPU: what they compute, however late their copies land."""
