@@ -10,11 +10,16 @@ from tests.frontends.story import EMPTY, FULL, TILE, Story, ring
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
 from titan.frontends.lift.kernel_text import Heading
-from titan.frontends.lift.lifted import BARRIER_CELL, lift_recordings
+from titan.frontends.lift.lifted import (
+    BARRIER_CELL,
+    OUTPUTS_NOTE,
+    LiftedKernel,
+    lift_recordings,
+)
 from titan.frontends.lift.names import named
 from titan.frontends.lift.segments import NotFoldedError, segments_of
 from titan.frontends.lift.unfolded import difference
-from titan.frontends.ptx.alike import merged_alike, outputs_in_order
+from titan.frontends.ptx.alike import merged_alike, outputs_in_order, without_single_uses
 from titan.isa.simt import events as ev
 from titan.sync import program as ir
 from titan.verify.engines import VerifyBudget, run_explorer
@@ -214,3 +219,69 @@ def test_rings_that_are_filled_in_turn_are_told_apart():
     pytest.importorskip("titan.engines.explore._core")
     report = run_explorer(named(folded).program, VerifyBudget(1_000_000))
     assert report.verdict is Verdict.VERIFIED and report.sizes == ((TRIPS, None),)
+
+
+def output(trip: int) -> str:
+    return f"global+{trip**2 * 4096:#x}"
+
+
+def tiles_of_output(trips: int, clash: int | None = None) -> Recorded:
+    """Each trip stores another tile of global memory, at an address that no stride explains.
+
+    `clash`: the trip in which warp 0 stores to the tile of warp 1, too.
+    """
+    made = recorded(trips, 2).program
+
+    def with_stores(role: ir.Role) -> ir.Role:
+        body: list[ir.Operation] = []
+        trip = 0
+        for operation in role.body:
+            body.append(operation)
+            if isinstance(operation, ir.Wait):
+                if role.name == "warp 1" or trip == clash:
+                    body.append(ir.Access((ir.Effect(output(trip), write=True),)))
+                trip += 1
+        return replace(role, body=tuple(body))
+
+    used = (ir.Buffer(output(trip), space=ir.Space.GLOBAL) for trip in range(trips))
+    roles = tuple(with_stores(role) for role in made.roles)
+    return Recorded(trips, replace(made, roles=roles, buffers=(*made.buffers, *used)))
+
+
+def lifted_tiles(items: list[Recorded]) -> LiftedKernel:
+    return lift_recordings(items, range(5, 10), Heading("k", "sm_90a", "story"), lambda _: "")
+
+
+def test_a_new_tile_of_output_in_each_trip_is_left_out_with_a_note():
+    items = [tiles_of_output(trips) for trips in range(5, 13)]
+    with pytest.raises(NotFoldedError):
+        fold(items[:5])
+    lifted = lifted_tiles(items)
+    assert lifted.outputs_left_out and OUTPUTS_NOTE in lifted.text
+    assert not any(b.space is ir.Space.GLOBAL for b in lifted.kernel.program.buffers)
+    assert lifted.compared == (10, 11, 12)
+    assert not lifted_tiles([recorded(trips, 2) for trips in range(5, 13)]).outputs_left_out
+
+
+@pytest.mark.parametrize("fault", ["first", "last", "odd", "held out"])
+def test_a_tile_that_two_warps_store_is_never_left_out(fault):
+    """In the first trip, in the last, in recordings of one parity, or in one not folded from."""
+
+    def clash(trips: int) -> int | None:
+        chosen = {
+            "first": 0,
+            "last": trips - 1,
+            "odd": 3 if trips % 2 else None,
+            "held out": 2 if trips == 12 else None,
+        }
+        return chosen[fault]
+
+    items = [tiles_of_output(trips, clash(trips)) for trips in range(5, 13)]
+    left = [without_single_uses(item.program)[0].buffers for item in items]
+    assert any(item.space is ir.Space.GLOBAL for buffers in left for item in buffers)
+    try:
+        lifted = lifted_tiles(items)
+    except NotFoldedError:
+        return
+    kept = [item for item in lifted.kernel.program.buffers if item.space is ir.Space.GLOBAL]
+    assert kept, "the tile of two warps is in the file"

@@ -113,6 +113,52 @@ def test_what_cannot_be_folded_is_refused_with_its_line(old, new, reason, tmp_pa
     assert finding.narrowing is not None and reason in finding.narrowing.because
 
 
+TILE = "\tmul.wide.u32 %rd4, %r7, 1024;\n\tadd.s64 %rd5, %rd1, %rd4;\n"  # another each trip
+STORE = """
+\tand.b32 %r24, %r2, 31;
+\tsetp.eq.u32 %p7, %r24, 0;
+\tmad.lo.u32 %r26, %r8, 1024, %r4;
+\t@%p7 cp.async.bulk.global.shared::cta.bulk_group [%rd5+1048576], [%r26], 1024;
+\t@%p7 cp.async.bulk.commit_group;
+\t@%p7 cp.async.bulk.wait_group.read 0;
+"""
+
+
+def with_output(clash: str = "") -> str:
+    """The consumer copies each tile to the output. `clash`: instructions that set %p6, under which
+    the producer stores to the same bytes; nothing orders the two."""
+    old = "\tmbarrier.arrive.shared.b64 _, [%r11];"
+    text = ring().replace(old, f"{TILE}{STORE}{old}", 1)
+    if clash:
+        old = "\tadd.u32 %r7, %r7, 1;\n\tbra PRODUCER;"
+        both = f"{TILE}{clash}\t@%p6 st.global.u32 [%rd5+1048576], %r7;\n{old}"
+        text = text.replace(old, both, 1)
+    return text
+
+
+def test_another_tile_of_output_in_each_trip_is_any_number():
+    finding = verified(with_output(), require="any", ctas=(0,))
+    assert finding.verdict is Verdict.VERIFIED
+    assert finding.coverage.parameters == (("number of trips (parameter 1 = 1 a trip)", None),)
+    (note,) = [note for note in finding.notes if note.startswith("lifted along")]
+    assert note.endswith("that further trips store to other bytes is assumed")
+
+
+@pytest.mark.parametrize(
+    "clash",
+    [
+        "\tsetp.eq.u32 %p6, %r7, 0;\n",
+        "\tadd.u32 %r25, %r7, 1;\n\tsetp.eq.u32 %p6, %r25, %r1;\n",
+        "\tand.b32 %r25, %r7, 1;\n\tsetp.eq.u32 %p6, %r25, 1;\n",
+    ],
+    ids=["first trip", "last trip", "odd trips"],
+)
+def test_a_race_on_a_tile_of_output_is_refuted(clash):
+    finding = verified(with_output(clash), require="any", ctas=(0,))
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.diagnostics[0].headline.startswith("global+")
+
+
 def test_code_without_loops_has_no_open_number(tmp_path):
     text = ring().replace("\tbra PRODUCER;", "").replace("\tbra CONSUMER;", "")
     text = text.replace("setp.ge.u32 %p4, %r7, %r1", "setp.ge.u32 %p4, %r7, 1")

@@ -95,7 +95,7 @@ def _drive(
     # Fewer trips than the least of the lifted file were launched one by one, from the fewest on.
     found.parameters.append((f"number of trips ({driver.place} = {driver.unit} a trip)",
                              driver.fewest))  # fmt: skip
-    found.notes.append(_lift_note(driver, kernels[0], least, len(kernels)))
+    found.notes.append(_lift_note(driver, kernels, least))
 
 
 def _unverified(
@@ -125,7 +125,8 @@ def _unverified(
     return f"the lifted kernel is refuted with {trips} trips, and that launch is not"
 
 
-def _lift_note(driver: Driver, lifted: LiftedKernel, least: int, kernels: int) -> str:
+def _lift_note(driver: Driver, kernels: Sequence[LiftedKernel], least: int) -> str:
+    lifted = kernels[0]  # all are of the same trip counts
     used, compared = numbers_text(lifted.used), numbers_text(lifted.compared)
     text = (
         f"lifted along {driver.place}: loops folded from launches of {used} trips, unfolded again "
@@ -136,6 +137,12 @@ def _lift_note(driver: Driver, lifted: LiftedKernel, least: int, kernels: int) -
     if least > driver.fewest:
         alone = numbers_text(range(driver.fewest, least))
         text += f"; {alone} trips only by their launches"
-    if lifted.barrier_bytes:
+    if any(item.barrier_bytes for item in kernels):
         text += "; reuse of the bytes of a barrier as data: only by the launches"
-    return text + (f"; {kernels} CTAs differ and were verified apart" if kernels > 1 else "")
+    if any(item.outputs_left_out for item in kernels):
+        text += (
+            "; global memory that one operation alone touches is not in the file: that further "
+            "trips store to other bytes is assumed"
+        )
+    apart = f"; {len(kernels)} CTAs differ and were verified apart" if len(kernels) > 1 else ""
+    return text + apart

@@ -14,12 +14,13 @@ from titan.frontends.lift.kernel_text import Heading, NotWritableError, kernel_t
 from titan.frontends.lift.names import Named, named
 from titan.frontends.lift.segments import NotFoldedError
 from titan.frontends.lift.unfolded import Difference, NameTable, difference
-from titan.frontends.ptx.alike import merged_alike, outputs_in_order
+from titan.frontends.ptx.alike import merged_alike, outputs_in_order, without_single_uses
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 
 BARRIER_CELL = " as barrier"  # titan/frontends/ptx/memory.py
+OUTPUTS_NOTE = "global memory that one operation alone touches is left out"
 LineOf = Callable[[object], str]
 
 
@@ -31,6 +32,8 @@ class LiftedKernel:
     from launches of the trips in `used` and compared with those in `compared` too.
     `barrier_bytes`: asynchronous operations use bytes that are a barrier at other times; that they
     are handed over in order is decided for the launches, and not by the file.
+    `outputs_left_out`: so is that nothing else touches global memory that one operation alone
+    touches in each launch; the file does not have it.
     """
 
     text: str
@@ -39,6 +42,7 @@ class LiftedKernel:
     used: tuple[int, ...]
     compared: tuple[int, ...]
     barrier_bytes: bool = False
+    outputs_left_out: bool = False
 
     @property
     def statements(self) -> str:
@@ -52,15 +56,34 @@ def lift_recordings(
 ) -> LiftedKernel:
     """The kernel file behind the recordings, folded from those of the trips in `used`.
 
+    Where global memory does not fold, that which one operation alone touches is left out.
     Raises NotFoldedError, NotWritableError.
     """
+    prepared = [Recorded(item.trips, _prepared(item.program)) for item in recordings]
+    try:
+        lifted = _lifted(prepared, used, heading, line_of)
+    except NotFoldedError:
+        fewer = [(item.trips, *without_single_uses(item.program)) for item in prepared]
+        if not any(count for _, _, count in fewer):
+            raise
+        # Renamed, since the names that are left count the regions that were before them.
+        prepared = [Recorded(trips, outputs_in_order(program)) for trips, program, _ in fewer]
+        heading = replace(heading, notes=(*heading.notes, OUTPUTS_NOTE))
+        lifted = replace(_lifted(prepared, used, heading, line_of), outputs_left_out=True)
     touched = any(
         _touches_barriers(operation)
         for item in recordings
         for role in item.program.roles
         for operation in role.body
     )
-    programs, _ = merged_alike([_prepared(item.program) for item in recordings])
+    return replace(lifted, barrier_bytes=touched)
+
+
+def _lifted(
+    recordings: Sequence[Recorded], used: Sequence[int], heading: Heading, line_of: LineOf
+) -> LiftedKernel:
+    """The kernel file of recordings in terms that a kernel file has."""
+    programs, _ = merged_alike([item.program for item in recordings])
     recordings = [
         Recorded(item.trips, program) for item, program in zip(recordings, programs, strict=True)
     ]
@@ -77,7 +100,7 @@ def lift_recordings(
     heading = replace(heading, notes=notes)
     text = kernel_text(program, heading, folded.addresses, line_of)
     kernel = _read_back(text, folded.table, recordings, minimum)
-    return LiftedKernel(text, kernel, minimum, tuple(used), compared, touched)
+    return LiftedKernel(text, kernel, minimum, tuple(used), compared)
 
 
 def write_launch(program: ir.SyncProgram, heading: Heading, line_of: LineOf) -> LiftedKernel:

@@ -75,6 +75,25 @@ def outputs_in_order(program: ir.SyncProgram) -> ir.SyncProgram:
     return replace(program, roles=roles, buffers=(*others, *made.values()))
 
 
+def without_single_uses(program: ir.SyncProgram) -> tuple[ir.SyncProgram, int]:
+    """The recording without global memory that one operation alone touches; how many regions.
+
+    No other operation of the recording touches these bytes, so no conflict is lost: a persistent
+    kernel stores another tile of its output in each round. This holds for this recording only.
+    """
+    spaces = {item.name for item in program.buffers if item.space is ir.Space.GLOBAL}
+    users: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for number, role in enumerate(program.roles):
+        for place, operation in enumerate(role.body):
+            for effect in effects_of(operation):
+                if effect.buffer in spaces:
+                    users[effect.buffer].add((number, place))
+    single = {name for name, places in users.items() if len(places) == 1}
+    kept = {item.name: item.name for item in program.buffers if item.name not in single}
+    buffers = tuple(item for item in program.buffers if item.name in kept)
+    return _with(program, kept, buffers), len(single)
+
+
 def _renamed(operation: ir.Operation, names: dict[str, str]) -> ir.Operation:
     if not isinstance(operation, ir.Access | ir.Asynchronous):
         return operation
