@@ -119,11 +119,32 @@ def test_the_reader_finds_what_the_one_of_triton_finds():
             assert target and operations and not told
 
 
+def _tile(rows: int, columns: int, box: tuple[int, int]) -> str:
+    """A map of a tensor of fp16, its extents and its strides, as parameters of a launch."""
+    dimensions, sizes = f"[{columns}, {rows}]", f"[{box[1]}, {box[0]}]"
+    found = f"{{map: {{dimensions: {dimensions}, box: {sizes}, data_type: f16, swizzle: 128B}}}}"
+    return f"{found}, {rows}, {columns}, {columns}, 1"
+
+
+PAIR = f"""{{grid: 2, cluster: 2, block: 256, dynamic_shared: 200000, parameters: [
+    {_tile(256, 384, (128, 64))}, {_tile(384, 128, (64, 64))}, {_tile(256, 128, (128, 64))},
+    384, unknown, unknown]}}"""
+ROWS = f"""{{grid: 2, cluster: 2, block: 128, dynamic_shared: 60000, parameters: [
+    {_tile(64, 384, (64, 64))}, {_tile(64, 64, (64, 64))}, 384, unknown, unknown]}}"""
+
+
 @pytest.mark.heavy
-def test_clusters():
-    for ttgir, _ in (compiling.two_cta_gemm(), compiling.multicast_rows()):
-        (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None, require="any"))
-        assert finding.verdict is Verdict.VERIFIED
+@pytest.mark.parametrize(
+    ("compiled", "launch_text"),
+    [(compiling.two_cta_gemm, PAIR), (compiling.multicast_rows, ROWS)],
+)
+def test_clusters(compiled, launch_text):
+    ttgir, ptx = compiled()
+    (finding,) = verify_ttgir(ttgir, VerifyOptions(save_traces=None, require="any"))
+    launch, errors = read_launch_text(launch_text, "launch.yaml")
+    assert launch is not None, errors
+    (of_code,) = verify_code(ptx, launch, CodeOptions(ctas=(0,)), [], 0.0)
+    assert finding.verdict is of_code.verdict is Verdict.VERIFIED
 
 
 @pytest.mark.heavy
