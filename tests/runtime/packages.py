@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from titan.codegen.pipeline.build import BuildLimits
-from titan.codegen.tile.load import load_tile
+from titan.codegen.tile.load import load_tile, parse_tile
 from titan.foundation.resources import root
 from titan.package.produce import produce
 
@@ -28,6 +28,13 @@ def package_for(name: str, target: str) -> Path:
     path = root("protocols") / "tiles" / f"{name}.yaml"
     tile = load_tile(path, target=target)
     return produce(tile, path.read_text(), FOLDER, BuildLimits(), with_toolchain=False).folder
+
+
+@cache
+def package_of(text: str) -> Path:
+    """The folder of a package for sm_90a of a tile program, built without the toolchain."""
+    tile = parse_tile(text, target="sm_90a")
+    return produce(tile, text, FOLDER, BuildLimits(), with_toolchain=False).folder
 
 
 def linked(folder: Path, *names: str) -> Path:

@@ -152,7 +152,7 @@ def test_a_launch_passes_what_the_runner_passes(native, monkeypatch, row):
     planned = plan(manifest, sizes, 132)
     addresses = {item.name: 0x10000 * (n + 1) for n, item in enumerate(planned.tensors)}
     arrays = (Array * len(addresses))(*(Array(address) for address in addresses.values()))
-    letters = {"tensor_map": "m", "pointer": "p", "size": "n"}
+    letters = {"tensor_map": "m", "pointer": "p", "size": "n", "scalar": "n"}
     fake.fake_fail(0)
     fake.fake_kinds("".join(letters[item["kind"]] for item in manifest["arguments"]).encode())
     monkeypatch.setattr(driver, "driver", lambda: fake)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from titan.codegen.tile.manifest import Manifest
 from titan.device.emulated_hip import EmulatedHipPackage
-from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments, plan
+from titan.device.plan import LaunchPlan, Number, Pointer, ScalarNumber, TensorMapArguments, plan
 from titan.device.platforms import AMD_TARGETS
 from titan.device.records import MESSAGE_CHARACTERS, NOT_RUN, RunCase, RunRecord
 from titan.emulated.faults import LaunchFault
@@ -170,6 +170,6 @@ def arguments_of(launch: LaunchPlan, arrays: Mapping[str, DeviceArray]) -> list[
                 )  # fmt: skip
             case Pointer():
                 found.append(arrays[item.tensor])
-            case Number():
+            case Number() | ScalarNumber():
                 found.append(item.value)
     return found

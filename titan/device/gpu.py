@@ -34,12 +34,18 @@ from titan.device.driver import (
     NoDevice,
     call,
 )
-from titan.device.plan import LaunchPlan, Number, Pointer, TensorMapArguments
+from titan.device.plan import LaunchPlan, Number, Pointer, ScalarNumber, TensorMapArguments
 from titan.device.records import DeviceFacts, KernelResources
 from titan.foundation.atomic import write_bytes
 
 WARP = 32
-CType = ctypes.c_uint64 | ctypes.c_uint32 | ctypes.c_int32 | ctypes.Array[ctypes.c_char]
+CType = (
+    ctypes.c_uint64
+    | ctypes.c_uint32
+    | ctypes.c_int32
+    | ctypes.c_float
+    | ctypes.Array[ctypes.c_char]
+)
 Foreign = Callable[..., object]  # a function of a library in C
 CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 
@@ -319,6 +325,8 @@ class Prepared:
                     self.arguments.append(ctypes.c_uint64(pointers[name]))
                 case Number(value=value):
                     self.arguments.append(ctypes.c_int32(value))
+                case ScalarNumber(value=scalar):
+                    self.arguments.append(ctypes.c_float(scalar))
 
     def run(self, stream: int = 0) -> None:
         """Put the launch on a stream. Raises DeviceError."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from titan.codegen.tile.manifest import LaunchManifest, ManifestArgument, ManifestTensor
+from titan.codegen.tile.scalars import BadScalar, checked_scalars
 from titan.device.expressions import BadExpression, evaluate
 from titan.foundation.errors import UserError
 
@@ -70,7 +71,14 @@ class Number:
     value: int
 
 
-Argument = TensorMapArguments | Pointer | Number
+@dataclass(frozen=True, slots=True)
+class ScalarNumber:
+    """An argument that is a number of f32."""
+
+    value: float
+
+
+Argument = TensorMapArguments | Pointer | Number | ScalarNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +94,30 @@ class LaunchPlan:
     arguments: tuple[Argument, ...]
 
 
-def plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
-    """The launch for `sizes` on a device of `processors` multiprocessors. Raises Unlaunchable."""
+def plan(
+    manifest: LaunchManifest,
+    sizes: Mapping[str, int],
+    processors: int,
+    scalars: Mapping[str, float] | None = None,
+) -> LaunchPlan:
+    """The launch for `sizes` on a device of `processors` multiprocessors. Raises Unlaunchable.
+
+    Scalar arguments that `scalars` does not give have the values of the manifest.
+    """
     try:
-        return _plan(manifest, sizes, processors)
-    except BadExpression as error:
+        return _plan(manifest, sizes, processors, scalars or {})
+    except (BadExpression, BadScalar) as error:
         raise Unlaunchable(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:
         raise Unlaunchable(f"the manifest lacks or misuses {error}") from None
 
 
-def _plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -> LaunchPlan:
+def _plan(
+    manifest: LaunchManifest,
+    sizes: Mapping[str, int],
+    processors: int,
+    given: Mapping[str, float],
+) -> LaunchPlan:
     names = _parameters(manifest, sizes)
     for constraint in manifest.get("constraints", ()):
         if not evaluate(constraint, names):
@@ -110,7 +131,9 @@ def _plan(manifest: LaunchManifest, sizes: Mapping[str, int], processors: int) -
     cluster = int(launch.get("cluster", 1))
     if grid % cluster:
         raise Unlaunchable(f"a grid of {grid} CTAs is not a multiple of the cluster's {cluster}")
-    arguments = tuple(_argument(item, by_name, names) for item in manifest["arguments"])
+    known = {item["name"]: item["value"] for item in manifest.get("scalars", ())}
+    scalars = checked_scalars(known, given, manifest["entry"])
+    arguments = tuple(_argument(item, by_name, names, scalars) for item in manifest["arguments"])
     return LaunchPlan(
         str(manifest["entry"]), grid, int(launch["block"]), cluster,
         int(launch["dynamic_shared_bytes"]), tensors, arguments,
@@ -144,11 +167,16 @@ def _tensor(item: ManifestTensor, names: Mapping[str, int]) -> TensorShape:
 
 
 def _argument(
-    item: ManifestArgument, tensors: Mapping[str, TensorShape], names: Mapping[str, int]
+    item: ManifestArgument,
+    tensors: Mapping[str, TensorShape],
+    names: Mapping[str, int],
+    scalars: Mapping[str, float],
 ) -> Argument:
     match item["kind"]:
         case "size":
             return Number(names[str(item["name"])])
+        case "scalar":
+            return ScalarNumber(scalars[str(item["name"])])
         case "pointer":
             return Pointer(tensors[str(item["tensor"])].name)
         case "tensor_map":

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature
+from titan.codegen.tile.scalars import scalar_fault
 from titan.device.expressions import evaluate
 from titan.device.plan import (
     ALIGNMENT_BYTES,
@@ -29,6 +30,26 @@ def input_names(manifest: Manifest) -> list[str]:
     return [item["name"] for item in manifest["tensors"] if not item["output"]]
 
 
+def scalar_names(manifest: Manifest) -> list[str]:
+    """The numbers that a call may give, in the order of the manifest."""
+    return [item["name"] for item in manifest.get("scalars", ())]
+
+
+def scalars_of(manifest: Manifest, keywords: Mapping[str, object]) -> dict[str, float]:
+    """The scalar arguments among the keywords of a call. Raises CallError."""
+    found: dict[str, float] = {}
+    for name in scalar_names(manifest):
+        value = keywords.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise CallError(f"{name} is a {type(value).__name__}, and a number is taken")
+        if fault := scalar_fault(value):
+            raise CallError(f"{name}: {fault}")
+        found[name] = float(value)
+    return found
+
+
 def output_names(manifest: Manifest) -> list[str]:
     """The tensors that the kernel writes."""
     return [item["name"] for item in manifest["tensors"] if item["output"]]
@@ -37,12 +58,15 @@ def output_names(manifest: Manifest) -> list[str]:
 def named(
     manifest: Manifest, positional: Sequence[object], keywords: Mapping[str, object]
 ) -> dict[str, object]:
-    """The inputs by name. Raises CallError."""
+    """The inputs by name; scalar arguments among the keywords are left out. Raises CallError."""
     names = input_names(manifest)
     if len(positional) > len(names):
         raise CallError(f"{len(positional)} inputs for {signature(manifest)}")
     found = dict(zip(names, positional, strict=False))
+    scalars = scalar_names(manifest)
     for name, value in keywords.items():
+        if name in scalars:
+            continue
         if name not in names:
             raise CallError(f"{manifest['kernel']} has no input {name}: {signature(manifest)}")
         if name in found:
@@ -75,6 +99,10 @@ def sizes_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, 
                         f"{text} is {sizes[text]} by {given[text]} and {extent} by {where}"
                     )
                 given.setdefault(text, where)
+    for item in tensors:
+        facts = arrays[item["name"]]
+        for extent, text in zip(facts.shape, item["shape"], strict=False):
+            _quotient(text, extent, sizes, parameters)
     unknown = sorted(parameters - set(sizes))
     if not faults and unknown:
         faults.append(f"no array has the size {unknown[0]} as its extent")
@@ -83,6 +111,16 @@ def sizes_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, 
     if faults:
         raise CallError(f"{signature(manifest)}: " + "; ".join(faults))
     return sizes
+
+
+def _quotient(text: str, extent: int, sizes: dict[str, int], parameters: set[str]) -> None:
+    """Notes the factor of an extent `known * unknown`; that it divides is checked with extents."""
+    names = [name.strip() for name in text.split("*")]
+    if len(names) == 2 and set(names) <= parameters:
+        known = [sizes[name] for name in names if name in sizes]
+        unknown = [name for name in names if name not in sizes]
+        if len(known) == len(unknown) == 1 and known[0] > 0:
+            sizes[unknown[0]] = max(1, extent // known[0])
 
 
 def dense_names(manifest: Manifest) -> set[str]:
@@ -150,7 +188,10 @@ def _extents(
 
 
 def bound(
-    manifest: Manifest, arguments: Mapping[str, object], processors: int
+    manifest: Manifest,
+    arguments: Mapping[str, object],
+    processors: int,
+    scalars: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, ArrayFacts], dict[str, int], LaunchPlan]:
     """Facts of the inputs, sizes and launch. Raises CallError."""
     arrays = {name: facts_of(value, name) for name, value in arguments.items()}
@@ -162,6 +203,6 @@ def bound(
         raise CallError(f"{manifest['kernel']}: the arrays are on several devices: {words}")
     sizes = sizes_of(manifest, arrays)
     try:
-        return arrays, sizes, plan(manifest, sizes, processors)
+        return arrays, sizes, plan(manifest, sizes, processors, scalars)
     except Unlaunchable as reason:
         raise CallError(f"{signature(manifest)}: {reason}") from None

@@ -18,18 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.tile.manifest import COORDINATE_MOST
+from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
 from titan.foundation.diagnostics.wording import suggestion
 from titan.runtime.arrays import CallError, Foreign, Place, facts_of
-from titan.runtime.binding import named, sizes_of
+from titan.runtime.binding import named, scalar_names, sizes_of
 from titan.runtime.loaded import LoadedKernel
 
 FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 SCHEDULE = "schedule.json"
 PROCESSORS = {"sm_90a": 132, "sm_100a": 148}
 TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
+TRIED_SCALAR = 0.37
 TOLERANCE = 0.02  # of the largest number: sums in another order, rounded once
 
 
@@ -94,7 +96,7 @@ class Library:
         """Whether two packages have the same tensors and agree on small random problems."""
         key = (one.folder, other.folder)
         if key not in self._same:
-            alike = one is other or one.manifest["tensors"] == other.manifest["tensors"]
+            alike = one is other or _same_call(one, other)
             self._same[key] = alike and (one is other or _same_numbers(one, other))
         return self._same[key]
 
@@ -131,6 +133,12 @@ def _names(text: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"min", "max"}
 
 
+def _same_call(one: LoadedKernel, other: LoadedKernel) -> bool:
+    """Whether two packages take the same tensors and scalar arguments."""
+    scalars = [sorted(scalar_names(item.manifest)) for item in (one, other)]
+    return one.manifest["tensors"] == other.manifest["tensors"] and scalars[0] == scalars[1]
+
+
 def _same_numbers(one: LoadedKernel, other: LoadedKernel) -> bool:
     """Whether the tile programs of two packages agree on random problems of small sizes."""
     import numpy
@@ -142,6 +150,8 @@ def _same_numbers(one: LoadedKernel, other: LoadedKernel) -> bool:
         programs = [from_data(item.manifest["program"]) for item in (one, other)]
     except (KeyError, BadProgram):
         return False
+    scalars = {item.name: TRIED_SCALAR for item in programs[0].scalars}
+    programs = [with_scalars(program, scalars) for program in programs]
     names = sorted(item["name"] for item in one.manifest["parameters"])
     for turn in range(len(TRIED_SIZES) - 1):
         sizes = {

@@ -21,6 +21,7 @@ from titan.runtime.binding import (
     dense_names,
     named,
     output_names,
+    scalars_of,
     strides_fault,
     with_strides,
 )
@@ -34,8 +35,9 @@ class LoadedKernel:
     """A package that can be called; `signature` says with what.
 
     `kernel(A, B)` gives the output, or a tuple of several in the order of the manifest; inputs may
-    go by name, and `out` takes arrays to write into. Raises CallError for arguments that it does
-    not take, CannotLaunch where there is no device for it, and what the device reports.
+    go by name, scalar arguments do, and `out` takes arrays to write into. Raises CallError for
+    arguments that it does not take, CannotLaunch where there is no device for it, and what the
+    device reports.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -86,7 +88,8 @@ class LoadedKernel:
         given = named(self.manifest, inputs, keywords)
         first = facts_of(next(iter(given.values())), next(iter(given)))
         launcher = self._launcher(first.place)
-        arrays, _, launch = bound(self.manifest, given, launcher.processors)
+        scalars = scalars_of(self.manifest, keywords)
+        arrays, _, launch = bound(self.manifest, given, launcher.processors, scalars)
         like = next(iter(given.values()))
         outputs = self._outputs(launch, out, like)
         for name, array in outputs.items():

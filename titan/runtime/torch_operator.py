@@ -2,7 +2,8 @@
 
 The fake kernel gives shapes and types without launching, so that torch.compile and torch.export
 trace through a call. Gradients flow where a backward is given: PyTorch calls it with the inputs,
-the outputs and the gradients of the outputs, and it gives one gradient for each input.
+the outputs, the gradients of the outputs and the scalar arguments, and it gives one gradient for
+each input.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from titan.runtime.frameworks import TORCH_TYPES
 from titan.runtime.loaded import LoadedKernel
 
 NAMESPACE = "titan"
-Backward = Callable[
-    [tuple[Foreign, ...], tuple[Foreign, ...], tuple[Foreign, ...]], tuple[Foreign, ...]
-]
+Backward = Callable[..., tuple[Foreign, ...]]
 
 
 def torch_operator(
@@ -35,22 +34,26 @@ def torch_operator(
     inputs = input_names(kernel.manifest)
     many = len(output_names(kernel.manifest)) > 1
     result = "Tensor[]" if many else "Tensor"
-    schema = f"({', '.join(f'Tensor {item}' for item in inputs)}) -> {result}"
+    scalars = [(item["name"], item["value"]) for item in kernel.manifest.get("scalars", ())]
+    words = [f"Tensor {item}" for item in inputs]
+    words += [f"float {item}={value!r}" for item, value in scalars]
+    schema = f"({', '.join(words)}) -> {result}"
     if hasattr(torch.ops.titan, name or kernel.name):
         raise CallError(f"PyTorch knows an operator {qualified} already")
 
-    def launched(*arrays: Foreign) -> Foreign:
-        found = kernel(*arrays)
+    def launched(*given: Foreign, **keywords: Foreign) -> Foreign:
+        numbers = dict(zip((item for item, _ in scalars), given[len(inputs) :], strict=False))
+        found = kernel(*given[: len(inputs)], **numbers, **keywords)
         return list(found) if many else found
 
-    def fake(*arrays: Foreign) -> Foreign:
-        made = _fake_outputs(kernel, arrays)
+    def fake(*given: Foreign, **keywords: Foreign) -> Foreign:
+        made = _fake_outputs(kernel, given[: len(inputs)])
         return made if many else made[0]
 
     operator = torch.library.custom_op(qualified, launched, mutates_args=(), schema=schema)
     operator.register_fake(fake)
     if backward is not None:
-        _with_gradient(operator, backward, many)
+        _with_gradient(operator, backward, len(inputs), many)
     found: Callable[..., Foreign] = operator
     return found
 
@@ -75,15 +78,17 @@ def _fake_outputs(kernel: LoadedKernel, arrays: tuple[Foreign, ...]) -> list[For
     ]  # fmt: skip
 
 
-def _with_gradient(operator: Foreign, backward: Backward, many: bool) -> None:
+def _with_gradient(operator: Foreign, backward: Backward, count: int, many: bool) -> None:
     def keep(ctx: Foreign, inputs: tuple[Foreign, ...], output: Foreign) -> None:
         outputs = tuple(output) if many else (output,)
-        ctx.count = len(inputs)
-        ctx.save_for_backward(*inputs, *outputs)
+        tensors = inputs[:count]
+        ctx.scalars = inputs[count:]
+        ctx.save_for_backward(*tensors, *outputs)
 
     def back(ctx: Foreign, *gradients: Foreign) -> Foreign:
         saved = ctx.saved_tensors
         flat = tuple(gradients[0]) if many else gradients
-        return tuple(backward(saved[: ctx.count], saved[ctx.count :], flat))
+        found = tuple(backward(saved[:count], saved[count:], flat, *ctx.scalars))
+        return (*found, *[None] * len(ctx.scalars))
 
     operator.register_autograd(back, setup_context=keep)

@@ -58,6 +58,18 @@ def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
     return direct
 
 
+def grouped_attention(x: Arrays) -> np.ndarray:
+    """Each query head with the keys and values of its group; the usual scale."""
+    ratio = x["Q"].shape[1] // x["K"].shape[1]
+    heads = {"Q": x["Q"]} | {name: np.repeat(x[name], ratio, axis=1) for name in "KV"}
+    return np.stack(
+        [
+            attention(False)({name: array[one] for name, array in heads.items()})
+            for one in range(len(x["Q"]))
+        ]
+    )
+
+
 def scores_of(x: Arrays, causal: bool) -> np.ndarray:
     """In units of log 2."""
     scores = np.einsum("hid,hjd->hij", x["Q"], x["K"]) / np.sqrt(x["Q"].shape[2]) / np.log(2)
@@ -132,6 +144,7 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
     **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
+    "attention_forward_grouped": grouped_attention,
     "attention_forward_training": attention_with_statistics(False),
     "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
@@ -156,7 +169,7 @@ SIZES = [
     {"M": 300, "N": 70, "K": 130, "heads": 2, "queries": 70, "keys": 150, "taps": 3},
     {"M": 150, "N": 200, "K": 300, "heads": 1, "queries": 300, "keys": 90, "taps": 5},
 ]
-SAME = {"times": "queries", "batch": "heads", "outs": "N"}
+SAME = {"times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps"}
 
 
 def stem(path: Path) -> str:

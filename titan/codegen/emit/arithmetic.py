@@ -15,7 +15,7 @@ from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.manifest import substitute_sizes
 from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import dtype, identifier, mangled, single
+from titan.codegen.emit.names import dtype, identifier, mangled, single, spelled_number
 from titan.codegen.emit.registers import RegisterAllocation, packed
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.statements import (
@@ -209,7 +209,7 @@ class RoleArithmetic:
             return [SpelledReduction(kind, target, operands)]
         function, number, condition = kind, "", None
         if kind in ("scale", "offset"):
-            number = single(operation.number, f"the number of {operation.name}")
+            number = spelled_number(operation)
         elif kind == "activation" and operation.function in FUNCTIONS:
             function = operation.function
         elif kind == "mask" and operation.condition is not None:

@@ -8,14 +8,17 @@ Sources: HARDWARE A11 to A25; CDNA3 instruction set architecture, MFMA register 
 
 from __future__ import annotations
 
+from typing import cast
+
 from titan.codegen.emit.conforms import check
 from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_program import TILES, Walk
 from titan.codegen.emit.hip_tiles import LdsTile, buffers_of
 from titan.codegen.emit.hip_values import LANES, HipValues, values_of
 from titan.codegen.emit.host import launch_header
+from titan.codegen.emit.manifest import scalar_arguments, scalars_of_manifest
 from titan.codegen.emit.model import EmissionRefused, Emitted
-from titan.codegen.emit.names import identifier, mangled
+from titan.codegen.emit.names import identifier, mangled, spelled_scalar
 from titan.codegen.tile.manifest import LAUNCH_HEADER, Manifest, ManifestArgument
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
@@ -88,6 +91,7 @@ def _source(
         for tensor in tile.tensors
     ]
     arguments += [f"int {mangled('p', item.name, 'a parameter')}" for item in tile.parameters]
+    arguments += [f"float {spelled_scalar(item.name)}" for item in tile.scalars]
     coordinates = [
         (mangled("w", item.name, "a work coordinate"), places.text(item.count, places.outside))
         for item in tile.work
@@ -135,7 +139,7 @@ def _manifest(
     sizes: list[ManifestArgument] = [
         {"kind": "size", "name": item.name} for item in tile.parameters
     ]
-    return {
+    data = {
         "titan": "1",
         "kernel": tile.name,
         "target": tile.target,
@@ -143,6 +147,7 @@ def _manifest(
         "source": SOURCE,
         "header": HEADER,
         "parameters": [{"name": item.name, "minimum": 1} for item in tile.parameters],
+        **scalars_of_manifest(tile),
         "tensors": [
             {
                 "name": item.name,
@@ -152,7 +157,7 @@ def _manifest(
             }
             for item in tile.tensors
         ],
-        "arguments": [*pointers, *sizes],
+        "arguments": [*pointers, *sizes, *scalar_arguments(tile)],
         "constraints": [*extents, f"{items} <= {EXTENT_MAX}", *places.constraints],
         "launch": {"block": threads, "grid": items, "cluster": 1, "dynamic_shared_bytes": shared},
         "work": items,
@@ -171,6 +176,7 @@ def _manifest(
             "registers_per_thread_max": REGISTERS_OF_LANE // max(1, -(-waves // 4)),
         },
     }
+    return cast(Manifest, data)  # `scalars` stands between two others, or not at all
 
 
 def _plain(places: Places, expression: Expression) -> Expression:

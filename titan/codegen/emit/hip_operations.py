@@ -11,7 +11,7 @@ from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.hip_tiles import LdsTile
 from titan.codegen.emit.hip_values import HipValues, operand
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single
+from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
 from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
 
@@ -253,8 +253,7 @@ class HipSpeller:
         if kind in UNARY:
             return f"titan::{UNARY[kind]}()"
         if kind in ("scale", "offset"):
-            number = single(operation.number, f"the number of {operation.name}")
-            return f"titan::{kind.capitalize()}{{{number}}}"
+            return f"titan::{kind.capitalize()}{{{spelled_number(operation)}}}"
         if kind == "activation" and operation.function in FUNCTIONS:
             return f"titan::{FUNCTIONS[operation.function]}()"
         if kind == "convert" and operation.result is not None:

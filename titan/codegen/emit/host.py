@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import DTYPE_BYTES, identifier
+from titan.codegen.emit.names import DTYPE_BYTES, identifier, single
 from titan.codegen.tile.manifest import (
     COORDINATE_MOST,
     Manifest,
@@ -83,6 +83,10 @@ def launch_header(manifest: Manifest) -> str:
         entry=manifest["entry"],
         source=manifest["source"],
         signature=signature(manifest),
+        scalars=[
+            (item["name"], single(item["value"], f"the scalar {item['name']}"))
+            for item in manifest.get("scalars", ())
+        ],
         sizes=sizes,
         tensors=[{**item, "bytes": DTYPE_BYTES[item["dtype"]]} for item in tensors.values()],
         functions=_functions(manifest, spelled),
@@ -166,4 +170,6 @@ def _argument(item: ManifestArgument) -> _Row:
     """A local variable of the launch; its name differs from the names of its parameters."""
     if item["kind"] == "size":
         return {"kind": "size", "name": f"size_{item['name']}", "size": item["name"]}
+    if item["kind"] == "scalar":
+        return {"kind": "scalar", "name": f"scalar_{item['name']}", "scalar": item["name"]}
     return {"kind": item["kind"], "name": item["name"], "tensor": item["tensor"]}

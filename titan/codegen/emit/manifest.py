@@ -7,7 +7,7 @@ from typing import cast
 from titan.codegen.emit.expressions import product
 from titan.codegen.emit.layout import EmissionLayout, Tile
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled
+from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled, spelled_scalar
 from titan.codegen.emit.ranges import range_constraints
 from titan.codegen.emit.sites import Tiles
 from titan.codegen.tile.manifest import (
@@ -16,6 +16,7 @@ from titan.codegen.tile.manifest import (
     ManifestFilled,
     ManifestRing,
     ManifestRole,
+    ManifestScalar,
     ManifestTensor,
 )
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram
@@ -167,6 +168,7 @@ def arguments(
         constant = "" if tensor.output else "const "
         made.append(f"{constant}void* {mangled('data', tensor.name, 'a tensor')}")
     made += [f"int {mangled('n', p.name, 'a parameter')}" for p in tile.parameters]
+    made += [f"float {spelled_scalar(scalar.name)}" for scalar in tile.scalars]
     return made, maps
 
 
@@ -199,11 +201,13 @@ def manifest(
             {"name": identifier(p.name, "a parameter"), "minimum": p.minimum}
             for p in tile.parameters
         ],
+        **scalars_of_manifest(tile),
         "tensors": [_tensor(tensor, sizes) for tensor in tile.tensors],
         "arguments": [
             *(_map(operation, tensor, shared) for operation, tensor, shared in maps),
             *(_pointer(tensor) for tensor in pointers),
             *(_size(parameter) for parameter in tile.parameters),
+            *scalar_arguments(tile),
         ],
         "constraints": [
             *_strides(maps, sizes),
@@ -234,7 +238,21 @@ def manifest(
             ),
         },
     }  # fmt: skip
-    return cast(Manifest, data)  # `filled` stands between two others, or not at all
+    return cast(Manifest, data)  # `filled` and `scalars` stand between others, or not at all
+
+
+def scalars_of_manifest(tile: TileProgram) -> dict[str, list[ManifestScalar]]:
+    """The scalar arguments under their key; nothing where there are none."""
+    found: list[ManifestScalar] = [
+        {"name": identifier(item.name, "a scalar argument"), "value": item.value}
+        for item in tile.scalars
+    ]
+    return {"scalars": found} if found else {}
+
+
+def scalar_arguments(tile: TileProgram) -> list[ManifestArgument]:
+    """The last arguments of the entry."""
+    return [{"kind": "scalar", "name": item.name} for item in tile.scalars]
 
 
 def _roles(layout: EmissionLayout) -> list[ManifestRole]:

@@ -12,6 +12,7 @@ import re
 import struct
 
 from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.tile.model import TileOperation
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _INSTANCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})@(\d{1,2})")
@@ -73,6 +74,23 @@ def single(value: object, what: str) -> str:
     except OverflowError:
         raise EmissionRefused(f"{what} is beyond the numbers of f32: {shown(value)}") from None
     return f"{rounded!r}f"
+
+
+def spelled_scalar(name: object) -> str:
+    """The scalar argument of a kernel as C++ has it."""
+    return mangled("f", name, "a scalar argument")
+
+
+def spelled_number(operation: TileOperation) -> str:
+    """The number of a `scale` or `offset`, times its scalar argument if it has one.
+
+    The product of two f32 numbers is rounded once, as the tile language says.
+    """
+    number = single(operation.number, f"the number of {operation.name}")
+    if operation.scalar is None:
+        return number
+    scalar = spelled_scalar(operation.scalar.name)
+    return scalar if number == "1.0f" else f"({number} * {scalar})"
 
 
 def shown(value: object) -> str:

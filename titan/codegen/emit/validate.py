@@ -29,9 +29,9 @@ _EMPTY = frozenset(("storage", "function", "by", "reduction"))  # may say nothin
 _WORDS = ("fence_rule", "barrier_init", "exit_in_flight", "unobserved_phase")
 _KNOWN: tuple[type, ...] = (
     tiles.TileProgram, tiles.Tensor, tiles.View, tiles.Value, tiles.TileOperation, tiles.Carried,
-    tiles.WorkDimension, ir.SyncProgram, ir.Role, ir.Parameter, ir.Barrier, ir.NamedBarrier,
-    ir.Buffer, ir.Queue, ir.Pool, ir.Policies, ir.Reference, ir.Effect, ir.Completion,
-    ir.Operation, Constant, Name, Binary, Not,
+    tiles.WorkDimension, tiles.ScalarArgument, ir.SyncProgram, ir.Role, ir.Parameter, ir.Barrier,
+    ir.NamedBarrier, ir.Buffer, ir.Queue, ir.Pool, ir.Policies, ir.Reference, ir.Effect,
+    ir.Completion, ir.Operation, Constant, Name, Binary, Not,
 )  # fmt: skip
 
 
@@ -44,6 +44,7 @@ def validate(tile: tiles.TileProgram, kernel: Kernel, program: ir.SyncProgram) -
     walker.walk(tile, "the tile program", 0)
     walker.walk(program, "the sync program", 0)
     _declared(program)
+    _scalars(tile)
     integer(kernel.ctas, "the number of CTAs", 1, 16)
     for role in kernel.roles:
         instance(role.name, "a role")
@@ -70,6 +71,14 @@ def _declared(program: ir.SyncProgram) -> None:
                     raise EmissionRefused(f"{effect.buffer} is added to: no reduction is written")
             if queue_of(operation) not in queues:
                 raise EmissionRefused(f"{role.name} uses a queue that is not declared")
+
+
+def _scalars(tile: tiles.TileProgram) -> None:
+    """Scalar arguments that operations use are those of the program."""
+    for operation in tile.operations:
+        if operation.scalar is not None and operation.scalar not in tile.scalars:
+            name = operation.scalar.name
+            raise EmissionRefused(f"{operation.name} uses {name}, which is no scalar argument")
 
 
 class _Walker:

@@ -79,6 +79,10 @@ def _unused(reader: Reader, tile: TileProgram, spans: Spans) -> None:
     for name in names:
         if name not in used:
             reader.error("TTN609", f"nothing uses {quoted(name)}", spans[name])
+    multiplied = {op.scalar.name for op in tile.operations if op.scalar is not None}
+    for scalar in tile.scalars:
+        if scalar.name not in multiplied:
+            reader.error("TTN609", f"nothing uses {quoted(scalar.name)}", spans[scalar.name])
     read = {op.view.tensor for op in tile.operations if op.view is not None}
     for tensor in tile.tensors:
         if tensor.name not in read:

@@ -15,6 +15,7 @@ from titan.codegen.tile import checks
 from titan.codegen.tile.dtypes import DTYPES
 from titan.codegen.tile.model import (
     Carried,
+    ScalarArgument,
     Tensor,
     TileOperation,
     TileProgram,
@@ -24,6 +25,7 @@ from titan.codegen.tile.model import (
 )
 from titan.codegen.tile.operations import KINDS, Misfit
 from titan.codegen.tile.rates import Rates, known_targets, rates
+from titan.codegen.tile.scalars import scalar_fault
 from titan.codegen.tile.statements import (
     EXTENT_MAX,
     OPERATIONS_MAX,
@@ -45,7 +47,8 @@ from titan.target.load import TargetRefused
 
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
-    "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail"
+    "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail",
+    "scalars",
 )  # fmt: skip
 TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
@@ -143,6 +146,7 @@ class _Decoder:
         name = reader.identifier(top["tile"], "the program's name") if top.has("tile") else None
         target = self.read_target(top)
         scope = self.read_sizes(top)
+        scope.scalars = self.read_scalars(top)
         self.read_tensors(top, scope)
         work = self.read_work(top, scope)
         inner = scope.with_names(*(dimension.name for dimension in work))
@@ -180,6 +184,7 @@ class _Decoder:
             tail=tail or TAILS[0],
             note=note or "",
             span=top.key_span("tile"),
+            scalars=tuple(scope.scalars.values()),
         )
         checks.whole(reader, made, self.rates, self.spans)
         return made
@@ -241,6 +246,7 @@ class _Decoder:
             what = f"the size {quoted(name)}"
             if isinstance(node, Scalar) and node.plain and node.text == "any":
                 self.parameters.append(Parameter(name, None, 1))
+                scope.positive.add(name)
                 scope.names[name] = Name(name)
                 continue
             if as_integer(node) is not None:
@@ -250,6 +256,16 @@ class _Decoder:
             self.sizes[name] = 1 if value is None else value
             scope.names[name] = Constant(self.sizes[name])
         return scope
+
+    def read_scalars(self, top: Fields) -> dict[str, ScalarArgument]:
+        """Numbers of f32 that a launch may bring, each with its value where it brings none."""
+        made = {}
+        for name, node in self.declared(top, "scalars", "scalar argument"):
+            value = self.terms.number(node, f"the scalar {quoted(name)}")
+            if value is not None and (fault := scalar_fault(value)):
+                self.reader.error("TTN009", f"the scalar {quoted(name)}: {fault}", node.span)
+            made[name] = ScalarArgument(name, 1.0 if value is None else value)
+        return made
 
     def read_tensors(self, top: Fields, scope: TileScope) -> None:
         reader = self.reader

@@ -23,6 +23,13 @@ class ManifestParameter(TypedDict):
     minimum: int
 
 
+class ManifestScalar(TypedDict):
+    """A number of f32 that a launch may bring, positive and finite; `value` where it does not."""
+
+    name: str
+    value: float
+
+
 class ManifestTensor(TypedDict):
     """A tensor in global memory, dense and row-major; `output`: the kernel writes it."""
 
@@ -33,7 +40,7 @@ class ManifestTensor(TypedDict):
 
 
 class ManifestArgument(TypedDict):
-    """An argument of the entry: `kind` is `tensor_map`, `pointer` or `size`.
+    """An argument of the entry: `kind` is `tensor_map`, `pointer`, `size` or `scalar`.
 
     A tensor map has a box and a swizzle, and belongs to an operation of the tile program.
     """
@@ -89,6 +96,7 @@ class LaunchManifest(TypedDict):
     entry: str
     source: str
     parameters: list[ManifestParameter]
+    scalars: NotRequired[list[ManifestScalar]]
     tensors: list[ManifestTensor]
     arguments: list[ManifestArgument]
     constraints: list[str]
@@ -126,4 +134,6 @@ def signature(manifest: Manifest) -> str:
             if item["output"] is outputs
         )
 
-    return f"{manifest['kernel']}({words(False)}) -> {words(True)}"
+    inputs = [words(False)]
+    inputs += [f"{item['name']}: f32 = {item['value']:.9g}" for item in manifest.get("scalars", ())]
+    return f"{manifest['kernel']}({', '.join(inputs)}) -> {words(True)}"

@@ -69,11 +69,20 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    """A positive, finite f32 number that a launch may bring; `value` where it brings none."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class TileOperation:
     """`kind` is a key of `titan/codegen/tile/operations.py`, which says what the other fields mean.
 
     `transpose`: for each operand of an mma, whether it enters transposed. `number`: factor of
-    `scale`, fill of `mask`. `function`: of an activation. `condition`: of a mask, over `row` and
+    `scale`, summand of `offset`, fill of `mask`; `scalar`: what multiplies it in the first two,
+    in f32. `function`: of an activation. `condition`: of a mask, over `row` and
     `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
     coordinates and the loop variable; where it does not hold, the fill is taken.
     """
@@ -88,6 +97,7 @@ class TileOperation:
     function: str = ""
     condition: Expression | None = None
     span: Span | None = field(default=None, compare=False)
+    scalar: ScalarArgument | None = None
 
     @property
     def tensor_view(self) -> View:
@@ -127,7 +137,8 @@ class TileProgram:
     rows g * rows / groups and following of every FRAGMENT and ROW, and reads those rows of SHARED
     operands that enter an mma on the left.
 
-    `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each).
+    `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
+    `scalars` those of f32 that it may bring.
     """
 
     name: str
@@ -149,6 +160,7 @@ class TileProgram:
     tail: str = "boxes"  # the last iteration: whole boxes, copied by `threads`, or left as `poison`
     note: str = ""
     span: Span | None = field(default=None, compare=False)
+    scalars: tuple[ScalarArgument, ...] = ()
 
     @property
     def operations(self) -> tuple[TileOperation, ...]:

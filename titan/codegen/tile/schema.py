@@ -35,7 +35,7 @@ _OPERAND: Schema = {
 _ATTRIBUTES: dict[str, Schema] = {
     "tile": items(EXPRESSION, 1, 2),
     "add": about(_OPERAND, "what is added to"),
-    "by": _NUMBER,
+    "by": about(_NUMBER, "a number, a scalar argument, or `number * scalar`"),
     "function": words(FUNCTIONS),
     "where": about(EXPRESSION, "a condition on `row` and `column`"),
     "fill": _NUMBER,
@@ -72,6 +72,7 @@ def json_schema() -> Schema:
             "target": about(one_or_list(words(known_targets())), "hardware"),
             "note": TEXT,
             "sizes": about(named(EXPRESSION), "numbers, computed sizes, and parameters (`any`)"),
+            "scalars": about(named(_NUMBER), "numbers of f32 that a launch may bring"),
             "tensors": named(tensor),
             "work": about(named(EXPRESSION), "coordinates of a CTA, each with its count"),
             "loop": {**about(named(EXPRESSION), "the loop variable and its trips"),

@@ -158,8 +158,8 @@ _KINDS: dict[str, Callable[..., Wide]] = {
     "divide": _numpy("divide"),
     "maximum": _numpy("fmax"),
     "minimum": _numpy("fmin"),
-    "scale": lambda operation, x: x * _single(operation.number),
-    "offset": lambda operation, x: x + _single(operation.number),
+    "scale": lambda operation, x: x * _by(operation),
+    "offset": lambda operation, x: x + _by(operation),
     "exp2": _numpy("exp2"),
     "log2": _numpy("log2"),
     "reciprocal": _numpy("reciprocal"),
@@ -172,6 +172,12 @@ _KINDS: dict[str, Callable[..., Wide]] = {
 def _single(number: float) -> float:
     """A constant as a kernel has it: f32."""
     return float(rounded(number, "f32"))
+
+
+def _by(operation: TileOperation) -> float:
+    """The number of a `scale` or `offset`: its product with a scalar is rounded to f32."""
+    number = _single(operation.number)
+    return number if operation.scalar is None else _single(number * _single(operation.scalar.value))
 
 
 def _condition(

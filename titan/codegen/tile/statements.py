@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.dtypes import DTYPES
-from titan.codegen.tile.model import Tensor, TileOperation, Value, ValuePlace, View
+from titan.codegen.tile.model import (
+    ScalarArgument,
+    Tensor,
+    TileOperation,
+    Value,
+    ValuePlace,
+    View,
+)
 from titan.codegen.tile.operations import (
     FUNCTIONS,
     KINDS,
@@ -214,7 +221,7 @@ class Operations:
         return TileOperation(
             name, kind.name, tuple(value.name for value in operands), result, attributes.view,
             transpose if kind.name == "mma" else (), attributes.number, attributes.function,
-            attributes.condition, span,
+            attributes.condition, span, attributes.scalar,
         )  # fmt: skip
 
     def stores(self, name: str, view: View, tensor: Tensor, value: Value, span: Span) -> bool:
@@ -275,9 +282,12 @@ class Operations:
         for key in kind.required:
             node, what = fields[key], f"`{key}` of {quoted(name)}"
             found: object = None
-            if key in ("by", "fill"):
+            if key == "fill":
                 found = made.number = self.terms.number(node, what) or 0.0
-                if key == "by" and abs(made.number) == float("inf"):
+            elif key == "by":
+                found = self.terms.multiple(node, self.scope, what) or (0.0, None)
+                made.number, made.scalar = found
+                if abs(made.number) == float("inf"):
                     reader.error("TTN009", f"{what} must be finite", node.span)
             elif key == "function":
                 found = made.function = reader.choice(node, FUNCTIONS, what) or ""
@@ -314,6 +324,7 @@ class Attributes:
     """What stands beside the kind."""
 
     number: float = 0.0
+    scalar: ScalarArgument | None = None
     function: str = ""
     dtype: str = ""
     condition: Expression | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from titan.codegen.tile.model import (
     Carried,
+    ScalarArgument,
     Tensor,
     TileOperation,
     TileProgram,
@@ -62,6 +63,7 @@ def as_data(tile: TileProgram) -> Data:
         "cluster": tile.cluster,
         "depth": tile.depth,
         "tail": tile.tail,
+        **({"scalars": {one.name: one.value for one in tile.scalars}} if tile.scalars else {}),
     }
 
 
@@ -92,6 +94,8 @@ def _operation(operation: TileOperation) -> Data:
         data["transpose"] = list(operation.transpose)
     if operation.number:
         data["number"] = _number(operation.number)
+    if operation.scalar is not None:
+        data["scalar"] = operation.scalar.name
     if operation.function:
         data["function"] = operation.function
     if operation.condition is not None:
@@ -111,10 +115,12 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
-        "tail",
+        "tail", "scalars",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
+    given = data.get("scalars", {}).items()
+    scalars = {str(name): ScalarArgument(str(name), float(value)) for name, value in given}
     return TileProgram(
         name=str(data["name"]),
         target=str(data["target"]),
@@ -132,9 +138,9 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         work=tuple(WorkDimension(str(n), _read(count)) for n, count in data["work"].items()),
         loop_variable=str(data["loop_variable"]),
         trip_count=_read(data["trip_count"]),
-        before=_operations(data["before"]),
-        body=_operations(data["body"]),
-        after=_operations(data["after"]),
+        before=_operations(data["before"], scalars),
+        body=_operations(data["body"], scalars),
+        after=_operations(data["after"], scalars),
         carried=tuple(
             Carried(_read_value(item), float(item["initial"]), str(item["next"]))
             for item in data["carried"]
@@ -144,6 +150,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         cluster=int(data["cluster"]),
         depth=int(data["depth"]),
         tail=str(data.get("tail", "boxes")),
+        scalars=tuple(scalars.values()),
     )  # fmt: skip
 
 
@@ -160,7 +167,9 @@ def _read_value(item: Mapping[str, Any]) -> Value:
     )  # fmt: skip
 
 
-def _operations(items: Sequence[Mapping[str, Any]]) -> tuple[TileOperation, ...]:
+def _operations(
+    items: Sequence[Mapping[str, Any]], scalars: Mapping[str, ScalarArgument]
+) -> tuple[TileOperation, ...]:
     return tuple(
         TileOperation(
             str(item["name"]),
@@ -172,6 +181,7 @@ def _operations(items: Sequence[Mapping[str, Any]]) -> tuple[TileOperation, ...]
             float(item.get("number", 0.0)),
             str(item.get("function", "")),
             _read(item["condition"]) if "condition" in item else None,
+            scalar=scalars[item["scalar"]] if "scalar" in item else None,
         )
         for item in items
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass, field
 
+from titan.codegen.tile.model import ScalarArgument
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
@@ -25,6 +27,7 @@ from titan.sync.expression import (
 NUMBER_MAX = 2**31 - 1
 _NODES_MAX = 400
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?|[-+]?inf")
+_MULTIPLE = re.compile(rf"(?:({_NUMBER.pattern})\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)")
 _NAME = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*")
 NAME_LENGTH_MAX = 64
 
@@ -40,13 +43,19 @@ class WrittenReference:
 
 @dataclass(slots=True)
 class TileScope:
-    """What each name in an expression represents: a number, or itself."""
+    """What each name in an expression represents: a number, or itself; scalars stand apart.
+
+    `positive` are names whose numbers are at least 1, so that an offset may divide by them.
+    """
 
     names: dict[str, Expression] = field(default_factory=dict)
+    scalars: dict[str, ScalarArgument] = field(default_factory=dict)
+    positive: set[str] = field(default_factory=set)
 
     def with_names(self, *names: str) -> TileScope:
         """The scope with more names that expressions may use."""
-        return TileScope({**self.names, **{name: Name(name) for name in names}})
+        names_here = {**self.names, **{name: Name(name) for name in names}}
+        return TileScope(names_here, self.scalars, self.positive)
 
 
 class TileTerms:
@@ -62,8 +71,18 @@ class TileTerms:
             return self.reader.error("TTN008", text, node.span)
         return self.text(node.text, inner_span(node), scope, what)
 
-    def text(self, text: str, span: Span, scope: TileScope, what: str) -> Expression | None:
-        """The expression that `text` is, which stands at `span`; names replaced by their values."""
+    def text(
+        self,
+        text: str,
+        span: Span,
+        scope: TileScope,
+        what: str,
+        divisors: Set[str] = frozenset(),
+    ) -> Expression | None:
+        """The expression that `text` is, which stands at `span`; names replaced by their values.
+
+        Divisors are positive constants, or names of `divisors`.
+        """
         try:
             found = parse_expression(text)
         except ExpressionError as error:
@@ -88,6 +107,7 @@ class TileTerms:
             isinstance(item, Binary)
             and item.operator in ("//", "%")
             and not (isinstance(item.right, Constant) and item.right.value > 0)
+            and not (isinstance(item.right, Name) and item.right.name in divisors)
             for item in nodes
         ):
             self.reader.error("TTN015", f"{what} divides by what is not a positive number", span)
@@ -125,6 +145,19 @@ class TileTerms:
         text = f"{what} must be a number, not {kind(node)}"
         return self.reader.error("TTN008", text, node.span)
 
+    def multiple(
+        self, node: Node, scope: TileScope, what: str
+    ) -> tuple[float, ScalarArgument | None] | None:
+        """A number, a scalar argument, or `number * scalar`; a scalar alone has the number 1."""
+        found = _MULTIPLE.fullmatch(node.text.strip()) if isinstance(node, Scalar) else None
+        if found is None or found.group(2) == "inf":
+            number = self.number(node, what)
+            return None if number is None else (number, None)
+        if found.group(2) not in scope.scalars:
+            self.reader.undeclared(found.group(2), node.span, scope.scalars, "scalar argument")
+            return None
+        return float(found.group(1) or 1), scope.scalars[found.group(2)]
+
     def view(self, node: Node, scope: TileScope, what: str) -> WrittenReference | None:
         """`tensor[offset, ...]`, one offset a dimension."""
         if not isinstance(node, Scalar) or node.is_null:
@@ -139,7 +172,7 @@ class TileTerms:
         offsets = []
         for start, item in _items(text[rest + 1 : -1], rest + 1):
             place = span.within(start, max(1, len(item)))
-            found = self.text(item, place, scope, f"an offset of {what}")
+            found = self.text(item, place, scope, f"an offset of {what}", scope.positive)
             if found is None:
                 return None
             offsets.append(found)

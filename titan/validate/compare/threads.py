@@ -11,6 +11,7 @@ out. A run that hangs gives the threads as far as they come.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -97,6 +98,7 @@ def launch_of(
     """A launch with these sizes; maps have the boxes of the manifest, pointers lead anywhere."""
     shape = manifest["launch"]
     cluster = int(shape.get("cluster", 1))
+    scalars = {item["name"]: item["value"] for item in manifest.get("scalars", ())}
     parameters: list[LaunchParameter] = []
     maps: dict[bytes, LaunchTensorMap] = {}
     for number, item in enumerate(manifest["arguments"]):
@@ -107,6 +109,8 @@ def launch_of(
             maps[data] = _map(number, item)
         elif item["kind"] == "size":
             data = sizes[item["name"]].to_bytes(width, "little")
+        elif item["kind"] == "scalar":
+            data = struct.pack("<f", scalars[item["name"]])
         else:
             data = (number + 1 << _BASE_BITS).to_bytes(width, "little")
         parameters.append(LaunchParameter(data))

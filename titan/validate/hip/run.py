@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -148,17 +149,25 @@ def _library(files: Mapping[str, str], manifest: Manifest) -> ctypes.CDLL:
     return library
 
 
+def _single(value: float) -> str:
+    """A number of f32 as C++ spells it, exactly."""
+    return f"{struct.unpack('<f', struct.pack('<f', value))[0]!r}f"
+
+
 def _main(manifest: Manifest) -> str:
     """A function that launches the kernel with arguments from arrays."""
     entry, source = str(manifest["entry"]), str(manifest["source"])
     if not _NAME.fullmatch(entry) or source != Path(source).name:
         raise EmulationError("entry or source of the manifest is not a name")
     pointers, sizes = 0, 0
+    scalars = {item["name"]: item["value"] for item in manifest.get("scalars", ())}
     given = []
     for argument in manifest["arguments"]:
         if argument["kind"] == "pointer":
             given.append(f"pointers[{pointers}]")
             pointers += 1
+        elif argument["kind"] == "scalar":
+            given.append(_single(scalars[argument["name"]]))
         else:
             given.append(f"numbers[{sizes}]")
             sizes += 1
