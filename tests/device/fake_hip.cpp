@@ -131,6 +131,10 @@ void *TitanShared(unsigned line, unsigned size) {
 }
 
 const char *fake_log(void) { return written.c_str(); }
+void fake_clear(void) { written.clear(); }
+/* Which kinds the arguments of launches are, to note them: p a pointer, n a number. */
+static std::string kinds;
+void fake_kinds(const char *given) { kinds = given; }
 
 const char *hipGetErrorName(hipError_t error) {
   return error == hipErrorInvalidValue ? "hipErrorInvalidValue" : "hipErrorNotFound";
@@ -154,7 +158,7 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
 hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t) {
   return *bytes = (size_t)192 << 30, hipSuccess;
 }
-hipError_t hipDeviceSynchronize(void) { return hipSuccess; }
+hipError_t hipDeviceSynchronize(void) { return note("synchronize"), hipSuccess; }
 
 hipError_t hipMalloc(void **place, size_t bytes) {
   return *place = aligned_alloc(256, (bytes + 255) / 256 * 256), hipSuccess;
@@ -211,9 +215,14 @@ hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, hipFu
 }
 
 hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z,
-                                 unsigned threads, unsigned y2, unsigned z2, unsigned, hipStream_t,
-                                 void **arguments, void **) {
+                                 unsigned threads, unsigned y2, unsigned z2, unsigned shared,
+                                 hipStream_t stream, void **arguments, void **) {
   note("launch " + std::to_string(x) + " " + std::to_string(threads));
+  if (!kinds.empty())
+    note("shared " + std::to_string(shared) + " stream " + std::to_string((size_t)stream));
+  for (size_t n = 0; n < kinds.size(); ++n)
+    note(kinds[n] == 'p' ? "pointer " + std::to_string(*(size_t *)arguments[n])
+                         : "number " + std::to_string(*(int *)arguments[n]));
   if (y != 1 || z != 1 || y2 != 1 || z2 != 1 || threads > 1024) return hipErrorInvalidValue;
   Launch launch{x, threads, (void (*)(void **))function, arguments};
   running = &launch;

@@ -149,3 +149,17 @@ def test_a_library_takes_what_computes_the_same(tmp_path):
     assert chosen(q, q, q, kernel="attention_forward") == ["attention_forward"]
     with pytest.raises(CallError, match="no package 'gem' here; did you mean"):
         library(A, B, kernel="gem")
+
+
+@pytest.mark.heavy  # two more packages by nvcc
+@needs_nvcc
+def test_products_of_a_batch_and_of_factors_row_by_row():
+    """A batch that is not the first dimension in memory, by strides; `a @ b` as it stands."""
+    batched, rows = titan.load(package("gemm_batched")), titan.load(package("gemm_nn"))
+    a, b = random_bits(40, 3, 72, seed=1), random_bits(3, 24, 72, seed=2)
+    found = batched(a.transpose(1, 0, 2), b)
+    right = numbers(a).transpose(1, 0, 2) @ numbers(b).transpose(0, 2, 1)
+    assert np.abs(numbers(found) - right).max() < 0.02 * np.abs(right).max()
+    a, b = random_bits(40, 72, seed=3), random_bits(72, 24, seed=4)
+    right = numbers(a) @ numbers(b)
+    assert np.abs(numbers(rows(a, b)) - right).max() < 0.02 * np.abs(right).max()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import sys
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,3 +99,49 @@ def test_another_kind_of_device_is_refused(device):
     kernel = titan.load(package("gemm_small_tiles"))
     with pytest.raises(launchers.CannotLaunch, match="for sm_90a on a ROCm device"):
         kernel(OnDevice(random_bits(16, 64), ROCM), OnDevice(random_bits(24, 64), ROCM))
+
+
+class JaxArray(OnDevice):
+    """As an array of JAX: computed some time, and no stream."""
+
+    __module__ = "jaxlib.xla_extension"
+
+    def block_until_ready(self):
+        driver.driver().cuCtxSynchronize()  # noted by the fake driver
+        return self
+
+
+def test_arrays_of_jax_are_waited_for_before_and_after(device):
+    a, b, out = random_bits(16, 64), random_bits(24, 64), np.zeros((16, 24), np.uint16)
+    titan.load(package("gemm_small_tiles"))(JaxArray(a), JaxArray(b), out=JaxArray(out))
+    waits = [line.partition(" ")[0] for line in log(device) if line.startswith(("sync", "launch "))]
+    assert waits == ["synchronize", "synchronize", "synchronize", "launch", "synchronize"]
+
+
+def test_an_output_of_jax_is_made_on_the_device_of_the_input(device, monkeypatch):
+    """A fake of the two functions of JAX that are called; it checks what is asked for."""
+    made = []
+
+    class Named:
+        def __init__(self, device):
+            self.device = device
+
+        def __enter__(self):
+            made.append(self.device)
+
+        def __exit__(self, *_):
+            made.append("left")
+
+    def zeros(shape, dtype):
+        made.append((shape, dtype))
+        return JaxArray(np.zeros(shape, np.uint16))
+
+    jax = ModuleType("jax")
+    jax.default_device, jax.numpy = Named, SimpleNamespace(zeros=zeros)
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setattr(JaxArray, "devices", lambda self: {"gpu 0"}, raising=False)
+    a, b = random_bits(16, 64), random_bits(24, 64)
+    found = titan.load(package("gemm_small_tiles"))(JaxArray(a), JaxArray(b))
+    assert isinstance(found, JaxArray)
+    assert made == ["gpu 0", ((16, 24), "bfloat16"), "left"]
+    assert f"map of {found.values.ctypes.data:x}" in "\n".join(log(device))

@@ -91,6 +91,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuModuleGetGlobal_v2": (
         ctypes.POINTER(Address), ctypes.POINTER(Size), Pointer, ctypes.c_char_p,
     ),
+    "cuCtxSynchronize": (),
     "cuFuncGetAttribute": (ctypes.POINTER(Int), Int, Pointer),
     "cuFuncSetAttribute": (Pointer, Int, Int),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (ctypes.POINTER(Int), Pointer, Int, Size),

@@ -30,6 +30,7 @@ SAME = {
     "cuModuleLoadData": "hipModuleLoadData",
     "cuModuleGetFunction": "hipModuleGetFunction",
     "cuModuleGetGlobal_v2": "hipModuleGetGlobal",
+    "cuCtxSynchronize": "hipDeviceSynchronize",
     "cuFuncGetAttribute": "hipFuncGetAttribute",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (
         "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"

@@ -6,7 +6,7 @@ framework lacks an element type, its bits are integers, as those of the inputs a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from titan.runtime.arrays import BITS_OF, ArrayFacts, CallError, Foreign
@@ -21,11 +21,17 @@ _INTEGERS = {"16 bits": "uint16", "8 bits": "uint8"}
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """`empty(shape, dtype, like)` makes an output beside an input; `stream(like)` is a handle."""
+    """`empty(shape, dtype, like)` makes an output beside an input; `stream(like)` is a handle.
+
+    `ready(array)` waits for what computes an array, and `waits` says that a launch is waited for:
+    so it is where a framework gives no stream on which its work and the launch are in order.
+    """
 
     name: str
     empty: Callable[[tuple[int, ...], str, object], Foreign]
     stream: Callable[[object], int]
+    ready: Callable[[object], None] = lambda array: None
+    waits: bool = False
 
 
 def framework_of(array: object) -> Framework:
@@ -75,23 +81,35 @@ def _cupy_stream(like: object) -> int:
 
 
 def _jax_empty(shape: tuple[int, ...], dtype: str, like: Foreign) -> object:
-    """JAX gives no stream: what computes the input is waited for, and the launch too."""
+    """Zeros, which are there: the kernel writes into them before anybody else has them."""
     import jax
 
-    like.block_until_ready()
     kind = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}.get(dtype)
     with jax.default_device(next(iter(like.devices()))):
         made = jax.numpy.zeros(shape, kind or _NUMPY[dtype])
     return made.block_until_ready()
 
 
+def _jax_ready(array: Foreign) -> None:
+    array.block_until_ready()
+
+
 _FRAMEWORKS = {
     "torch": Framework("PyTorch", _torch_empty, _torch_stream),
     "numpy": Framework("NumPy", _numpy_empty, lambda like: 0),
     "cupy": Framework("CuPy", _cupy_empty, _cupy_stream),
-    "jax": Framework("JAX", _jax_empty, lambda like: 0),
-    "jaxlib": Framework("JAX", _jax_empty, lambda like: 0),
+    **dict.fromkeys(
+        ("jax", "jaxlib"), Framework("JAX", _jax_empty, lambda like: 0, _jax_ready, waits=True)
+    ),
 }
+
+
+def wait_for(arrays: Iterable[object]) -> None:
+    """Wait for what computes these arrays where their frameworks give no stream."""
+    for array in arrays:
+        framework = _FRAMEWORKS.get(type(array).__module__.partition(".")[0])
+        if framework is not None:
+            framework.ready(array)
 
 
 def same_place(one: ArrayFacts, other: ArrayFacts) -> bool:

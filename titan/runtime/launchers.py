@@ -12,12 +12,16 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from titan.codegen.tile.manifest import Manifest
 from titan.device.plan import BYTES, LaunchPlan
+from titan.device.platforms import Platform, platform_of
 from titan.foundation.errors import Refusal
 from titan.runtime.arrays import ArrayFacts
+
+if TYPE_CHECKING:
+    from titan.device.gpu import GpuModule
 
 CACHE = ".titan/cubins"
 EMULATED_PROCESSORS = 2
@@ -38,6 +42,9 @@ class Launcher(Protocol):
 
     def run(self, launch: LaunchPlan, arrays: Mapping[str, ArrayFacts], stream: int) -> None:
         """Put a launch on a stream. Raises what the device reports."""
+
+    def wait(self) -> None:
+        """Wait for all that was launched. Raises what the device reports."""
 
 
 class EmulatedLauncher:
@@ -93,39 +100,49 @@ class EmulatedLauncher:
                 found = numpy.ascontiguousarray(held[tensor.name].values)
                 ctypes.memmove(arrays[tensor.name].address, found.ctypes.data, sizes[tensor.name])
 
+    def wait(self) -> None:
+        """Nothing to wait for: a launch has ended when `run` returns."""
+
 
 class GpuLauncher:
-    """The package on an NVIDIA GPU, by NVRTC and the driver library; needs CuPy."""
+    """The package on an NVIDIA GPU, by NVRTC and the driver library (needs CuPy), or on an AMD
+    GPU by hipRTC and the HIP runtime."""
 
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self.manifest, self.folder = manifest, folder
         self._prepared: dict[tuple[object, ...], object] = {}
 
+    @property
+    def _platform(self) -> Platform:
+        return platform_of(str(self.manifest["target"]))
+
     @cached_property
     def processors(self) -> int:
         """Raises NoDevice."""
-        from titan.device.gpu import facts
-
-        return int(facts()["multiprocessors"])
+        return int(self._platform.facts()["multiprocessors"])
 
     @cached_property
-    def _module(self) -> object:
-        from titan.device.gpu import GpuModule
-
+    def _module(self) -> GpuModule:
         source = self.folder / Path(self.manifest["source"]).name
-        return GpuModule(source, str(self.manifest["target"]), cache=Path(CACHE))
+        target = str(self.manifest["target"])
+        module: GpuModule = self._platform.module(source, target, cache=Path(CACHE))
+        return module
+
+    def wait(self) -> None:
+        """Wait for all that was launched. Raises DeviceError."""
+        self._module.call("cuCtxSynchronize", what="the launch")
 
     def run(self, launch: LaunchPlan, arrays: Mapping[str, ArrayFacts], stream: int) -> None:
         """One launch on the stream. Raises NoDevice, OtherDevice and DeviceError."""
-        from titan.device.gpu import GpuModule, Prepared
+        from titan.device.gpu import Prepared
 
         places = {tensor.name: arrays[tensor.name].address for tensor in launch.tensors}
         key = (launch, tuple(places.items()))
         made = self._prepared.get(key)
         if made is None:
-            module = self._module
-            assert isinstance(module, GpuModule)
-            made = Prepared(module.function(launch.entry, launch.shared_bytes), launch, places)
+            made = Prepared(
+                self._module.function(launch.entry, launch.shared_bytes), launch, places
+            )
             if len(self._prepared) >= LAUNCHES_KEPT:
                 self._prepared.clear()
             self._prepared[key] = made

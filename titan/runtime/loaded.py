@@ -15,6 +15,7 @@ from pathlib import Path
 
 from titan.codegen.tile.manifest import Manifest, signature
 from titan.device.plan import LaunchPlan
+from titan.device.platforms import AMD_TARGETS
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import (
     bound,
@@ -25,7 +26,7 @@ from titan.runtime.binding import (
     strides_fault,
     with_strides,
 )
-from titan.runtime.frameworks import framework_of, same_place
+from titan.runtime.frameworks import framework_of, same_place, wait_for
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
 
 MANIFEST = "manifest.json"
@@ -75,11 +76,17 @@ class LoadedKernel:
     def _gpu(self) -> GpuLauncher:
         return GpuLauncher(self.manifest, self.folder)
 
+    @property
+    def _amd(self) -> bool:
+        return str(self.manifest["target"]).startswith(AMD_TARGETS)
+
     def _launcher(self, place: Place) -> Launcher:
         match place:
             case Place.CPU:
                 return self._emulated
-            case Place.CUDA if str(self.manifest["target"]).startswith("sm_"):
+            case Place.CUDA if not self._amd:
+                return self._gpu
+            case Place.ROCM if self._amd:
                 return self._gpu
         raise CannotLaunch(f"{self.name} for {self.manifest['target']} on {place.value}")
 
@@ -94,8 +101,15 @@ class LoadedKernel:
         outputs = self._outputs(launch, out, like)
         for name, array in outputs.items():
             arrays[name] = _output(name, array, launch, first, name in dense_names(self.manifest))
-        stream = 0 if first.place is Place.CPU else framework_of(like).stream(like)
-        launcher.run(with_strides(launch, arrays), arrays, stream)
+        strided = with_strides(launch, arrays)
+        wait_for((*given.values(), *outputs.values()))
+        if first.place is Place.CPU:
+            launcher.run(strided, arrays, 0)
+        else:
+            framework = framework_of(like)
+            launcher.run(strided, arrays, framework.stream(like))
+            if framework.waits:
+                launcher.wait()
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
 

@@ -27,7 +27,8 @@ CASES = [
     if target.startswith("gfx")
 ]
 IDS = [f"{path.stem}-{target}" for path, target in CASES]
-SIZES = {"M": 200, "N": 144, "K": 208, "heads": 2, "queries": 150, "keys": 90}
+SIZES = {"M": 200, "N": 144, "K": 208, "heads": 2, "queries": 150, "keys": 90, "batch": 2,
+         "kv_heads": 2, "ratio": 3}  # fmt: skip
 
 
 def first_form(path: Path, target: str) -> Made:

@@ -58,16 +58,20 @@ def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
     return direct
 
 
-def grouped_attention(x: Arrays) -> np.ndarray:
+def grouped_attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
     """Each query head with the keys and values of its group; the usual scale."""
-    ratio = x["Q"].shape[1] // x["K"].shape[1]
-    heads = {"Q": x["Q"]} | {name: np.repeat(x[name], ratio, axis=1) for name in "KV"}
-    return np.stack(
-        [
-            attention(False)({name: array[one] for name, array in heads.items()})
-            for one in range(len(x["Q"]))
-        ]
-    )
+
+    def direct(x: Arrays) -> np.ndarray:
+        ratio = x["Q"].shape[1] // x["K"].shape[1]
+        heads = {"Q": x["Q"]} | {name: np.repeat(x[name], ratio, axis=1) for name in "KV"}
+        return np.stack(
+            [
+                attention(causal)({name: array[one] for name, array in heads.items()})
+                for one in range(len(x["Q"]))
+            ]
+        )
+
+    return direct
 
 
 def scores_of(x: Arrays, causal: bool) -> np.ndarray:
@@ -139,12 +143,15 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
          "gemm_cluster2", "gemm_large"), gemm,
     ),
+    "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
+    "gemm_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
     **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
-    "attention_forward_grouped": grouped_attention,
+    "attention_forward_grouped": grouped_attention(False),
+    "attention_forward_causal_grouped": grouped_attention(True),
     "attention_forward_training": attention_with_statistics(False),
     "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
