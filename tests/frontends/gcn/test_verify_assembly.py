@@ -16,6 +16,7 @@ from titan.frontends.gcn.verify import verify_assembly
 from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.verify_code import CodeOptions
 from titan.isa.gcn.assembly import parse_assembly
+from titan.validate.compare.gcn_compile import CLANG
 
 LAUNCH = "{grid: 2, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
 ONE_WAVE = "{grid: 1, block: 64, dynamic_shared: 0, parameters: [pointer, 5]}"
@@ -155,11 +156,11 @@ def test_the_command(tmp_path, capsys):
     assert "did you mean `s_barrier`?" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(shutil.which("clang-22") is None, reason="clang-22 is not installed")
+@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 def test_the_ring_assembles(tmp_path):
     place = tmp_path / "ring.s"
     place.write_text(RING)
-    command = ["clang-22", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx950", "-c", str(place)]
+    command = [CLANG, "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx950", "-c", str(place)]
     made = subprocess.run(
         [*command, "-o", str(tmp_path / "ring.o")], capture_output=True, text=True, check=False
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
+from titan.isa.waves.contents import Contents
 from titan.isa.waves.events import OperationIssued, WaveQueue, WaveUse
 from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
 
@@ -33,9 +34,18 @@ class ConstantBytes:
 
 
 class WaveGroup:
-    """One work-group of a run: its memory, and the events of its waves in their order."""
+    """One work-group of a run: its memory, and the events of its waves in their order.
 
-    def __init__(self, cta: int, lds_bytes: int, constants: Sequence[ConstantBytes]) -> None:
+    `contents`: the run computes, in this memory.
+    """
+
+    def __init__(
+        self,
+        cta: int,
+        lds_bytes: int,
+        constants: Sequence[ConstantBytes],
+        contents: Contents | None = None,
+    ) -> None:
         self.cta = cta
         self.lds_bytes = lds_bytes
         self.constants = tuple(constants)
@@ -45,6 +55,9 @@ class WaveGroup:
         self.words: NDArray[np.uint32] = np.zeros((lds_bytes + 3) // 4 + 4, np.uint32)
         self.words_known: NDArray[np.bool_] = np.zeros(len(self.words), np.bool_)
         self.any_known = False
+        self.contents = contents
+        if contents is not None:
+            contents.begin_group(lds_bytes)
 
     # ------------------------------------------------------------------------- recording
 
@@ -73,7 +86,9 @@ class WaveGroup:
     # ------------------------------------------------------------------------ footprints
 
     def footprint(self, addresses: Addresses, size: int, space: MemorySpace) -> Footprint:
-        """`size` bytes at each address."""
+        """`size` bytes at each address; a run that computes has no use for them."""
+        if self.contents is not None:
+            return self._everything
         key = (addresses.tobytes(), size, space)
         found = self._footprints.get(key)
         if found is None:

@@ -15,6 +15,7 @@ from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import VCC
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
+from titan.isa.waves.contents import Contents
 from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
 from titan.isa.waves.events import (
     CounterWait,
@@ -26,6 +27,7 @@ from titan.isa.waves.events import (
 )
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.memory_steps import memory_step
+from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
@@ -45,7 +47,10 @@ COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in
 
 
 class WaveMachine:
-    """One run. `steps_max` counts wave instructions; `close`: the pairs to look out for."""
+    """One run. `steps_max` counts wave instructions; `close`: the pairs to look out for.
+
+    `contents`: the run computes, in this memory.
+    """
 
     def __init__(
         self,
@@ -55,10 +60,12 @@ class WaveMachine:
         cta: int,
         steps_max: int,
         close: Iterable[ClosePair] = (),
+        contents: Contents | None = None,
     ) -> None:
         self.code, self.kernel, self.launch, self.cta = code, kernel, launch, cta
         self.steps_max = steps_max
-        self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants_of(kernel, launch))
+        constants = constants_of(kernel, launch)
+        self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants, contents)
         self.waves = waves_of(kernel, launch, cta)
         for wave in self.waves:
             wave.place = kernel.start
@@ -128,6 +135,9 @@ class WaveMachine:
                 return memory_step(code, self.group)
             if code.opcode.kind is OpcodeKind.SCALAR:
                 return scalar_step(code)
+            computed = None if self.group.contents is None else value_step(code)
+            if computed is not None:
+                return computed
             if code.opcode.kind is OpcodeKind.MATRIX:
                 return opaque_step(code)
             return vector_step(code)

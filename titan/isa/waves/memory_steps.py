@@ -2,7 +2,8 @@
 
 Loads take effect on registers at once and mark them as pending until a wait covers them; what they
 load from global memory is unknown. LDS keeps words that are known, so that values which a wave
-hands to another may steer it; the verdict shows that no race decides them.
+hands to another may steer it; the verdict shows that no race decides them. In a run that computes
+(`contents.py`) all values are known, and what is accessed is not recorded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from titan.isa.gcn.operands import M0
 from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Policy
+from titan.isa.waves.contents import Contents, register_rows, set_registers
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, results_of
 from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
@@ -96,6 +98,9 @@ def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
                     value = memory.word(address, number)
                     if value is not None:
                         break
+                if value is None and group.contents is not None:
+                    word = group.contents.read(np.array([address], np.int64), 4)
+                    value = int(word.view(np.uint32)[0, 0])
             wave.set_scalar(target.first + at, unknown if value is None else value)
         group.issue(wave, number, WaveQueue.SCALAR, registers, uses)
 
@@ -152,7 +157,12 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             group.issue(wave, number, WaveQueue.LDS, registers, ())
             return
         addresses = _lds_addresses(wave, address_of, item)
-        if addresses is None:
+        if group.contents is not None:
+            if addresses is None or atomic or moved:
+                raise Refused(f"{item.opcode} is not computed")
+            _lds_contents(group.contents, wave, code, addresses, data)
+            uses: tuple[WaveUse, ...] = ()
+        elif addresses is None:
             header = group.header(wave, number)
             group.events.append(Assumption(*header, Policy.OPAQUE_ADDRESS))
             uses = (WaveUse(group.all_lds, not reads, atomic),)
@@ -171,6 +181,27 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         group.issue(wave, number, WaveQueue.LDS, registers, uses)
 
     return step
+
+
+def _lds_contents(
+    contents: Contents,
+    wave: Wave,
+    code: DecodedInstruction,
+    addresses: Addresses,
+    data: list[list[int]],
+) -> None:
+    """A load or store of LDS by its bytes."""
+    item, size = code.item, size_of(code.item)
+    registers = _writes(code)
+    offsets = _lds_offsets(item, size)
+    each = max(1, size // 4)
+    for at, offset in enumerate(offsets):
+        places = np.where(wave.active, addresses + offset, np.int64(-1))
+        if registers:
+            rows = contents.read_lds(places, size)
+            set_registers(wave, registers[at * each : (at + 1) * each], rows, item)
+        else:
+            contents.write_lds(places, register_rows(wave, data[at], size, item))
 
 
 def _lds_addresses(
@@ -363,6 +394,10 @@ def _vector_access(
 
     def step(wave: Wave) -> None:
         uses: list[WaveUse] = []
+        if wave.exec and group.contents is not None:
+            _contents_access(group.contents, wave, code, address_of(wave))
+            group.issue(wave, number, WaveQueue.VECTOR, registers, ())
+            return
         if wave.exec:
             addresses = address_of(wave)
             if addresses is None:
@@ -380,6 +415,33 @@ def _vector_access(
         group.issue(wave, number, WaveQueue.VECTOR, registers, tuple(uses))
 
     return step
+
+
+def _contents_access(
+    contents: Contents, wave: Wave, code: DecodedInstruction, addresses: Addresses | None
+) -> None:
+    """A load, store or copy to LDS by its bytes."""
+    item, size = code.item, size_of(code.item)
+    if addresses is None or "_atomic_" in item.base:
+        if addresses is None:
+            raise Refused(f"the address of {item.opcode}", _why(wave, code))
+        raise Refused(f"{item.opcode} is not computed")
+    places = np.where(wave.active, addresses, np.int64(-1))
+    if "_store_" in item.base:
+        operand = item.operands[0 if code.opcode.kind is OpcodeKind.BUFFER else 1]
+        rows = register_rows(wave, register_numbers(operand), size, item)
+        contents.write(places, rows)
+        return
+    rows = contents.read(places, size)
+    if "lds" not in item.options and "_load_lds_" not in item.base:
+        set_registers(wave, _writes(code), rows, item)
+        return
+    base = wave.scalar(M0)
+    if isinstance(base, OpaqueWord):
+        raise Refused("the destination in LDS", base)
+    start = (base & 0x3FFFF) + item.integer("offset")
+    lanes = np.where(wave.active, start + _DMA_LANE_BYTES[size] * _LANES, np.int64(-1))
+    contents.write_lds(lanes, rows)
 
 
 def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int) -> Footprint:

@@ -79,7 +79,7 @@ def emulate_hip(
     """
     import numpy as np
 
-    _check(manifest, parameters)
+    check_launch(manifest, parameters)
     library = _library(files, manifest)
     arrays: list[NDArray[np.uint8]] = []
     for tensor in manifest["tensors"]:
@@ -104,7 +104,8 @@ def emulate_hip(
     return found
 
 
-def _check(manifest: Manifest, parameters: Mapping[str, int]) -> None:
+def check_launch(manifest: Manifest, parameters: Mapping[str, int]) -> None:
+    """Raises LaunchRefused for parameters that the kernel is not made for."""
     for item in manifest["parameters"]:
         if parameters.get(item["name"], 0) < item["minimum"]:
             raise LaunchRefused(f"{item['name']} is at least {item['minimum']}")

@@ -1,0 +1,86 @@
+"""Packages for AMD by numbers from their assembly, against the meaning of their tile programs.
+
+clang's code runs on the machine of waves; `titan.codegen.tile.semantics` computes in another way,
+from the tile program. That the numbers rest on the code shows where an instruction is changed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.codegen.emit.hip_kernels import FORMS, form, needs_clang
+from tests.sampling import sampled
+from titan.codegen.tile.semantics import run
+from titan.isa.gcn.module import Registers
+from titan.validate.emulate.compare import difference, sample_inputs
+from titan.validate.emulate.gcn import assembled, emulate_gcn
+from titan.validate.emulate.run import KernelFault
+
+pytestmark = needs_clang
+NOT_COMPUTED = {"gemm in e4m3 on gfx950": "products of e4m3"}
+COMPUTED = [name for name in FORMS if name not in NOT_COMPUTED]
+SIZES = {"M": 70, "N": 80, "K": 80}
+
+
+def furthest(made, code):
+    """The largest difference of an output, in units of what is tolerated."""
+    manifest = made.emitted.manifest
+    parameters = {item.name: SIZES[item.name] for item in made.tile.parameters}
+    inputs = sample_inputs(made.tile, parameters, 5)
+    found = emulate_gcn(code, manifest, inputs, parameters)
+    meant = run(made.tile, inputs, parameters)
+    assert set(found) == set(meant)
+    return max(
+        difference(made.tile, name, found[name], right).error for name, right in meant.items()
+    )
+
+
+def code_of(made):
+    return assembled(made.emitted.files, made.emitted.manifest)
+
+
+@pytest.mark.parametrize("name", sampled(COMPUTED, every=3))
+def test_the_assembly_computes_what_is_meant(name):
+    made = form(name)
+    assert furthest(made, code_of(made)) <= 1
+
+
+@pytest.mark.parametrize("name", NOT_COMPUTED)
+def test_what_is_not_computed_is_no_number(name):
+    made = form(name)
+    with pytest.raises(KernelFault, match="depends on the result of v_mfma"):
+        furthest(made, code_of(made))
+
+
+@pytest.mark.parametrize(("base", "name"), [
+    ("v_mfma_f32_32x32x8_bf16", "gemm of 4 waves"), ("v_exp_f32", "elementwise"),
+    ("ds_read_b128", "copy"), ("buffer_store_dwordx4", "copy"),
+])  # fmt: skip
+def test_an_instruction_that_is_changed_changes_the_numbers(base, name):
+    made = form(name)
+    code = code_of(made)
+    at = next(n for n, item in enumerate(code.instructions) if item.base.startswith(base))
+    item = code.instructions[at]
+    if base.startswith(("ds", "buffer")):
+        other = replace(item, options=item.options | {"offset": str(item.integer("offset") + 16)})
+    else:
+        first = item.operands[1]
+        assert isinstance(first, Registers)
+        operands = (item.operands[0], replace(first, first=first.first ^ 2), *item.operands[2:])
+        other = replace(item, operands=operands)
+    instructions = (*code.instructions[:at], other, *code.instructions[at + 1 :])
+    with suppress(KernelFault):  # it reads or writes where nothing is
+        assert furthest(made, replace(code, instructions=instructions)) > 1
+
+
+def test_sizes_that_are_odd_leave_the_rest_alone():
+    made = form("copy")
+    ones = {tensor.name: np.ones((3, 8)) for tensor in made.tile.tensors if not tensor.output}
+    found = emulate_gcn(code_of(made), made.emitted.manifest, ones, {"M": 3, "N": 8})
+    (values,) = found.values()
+    assert values.shape == (3, 8)
+    assert (values == 1).all()

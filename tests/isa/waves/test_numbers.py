@@ -1,0 +1,152 @@
+"""What computes in floating point: divisions, matrix products, comparisons, against NumPy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.frontends.gcn.texts import kernel
+from titan.foundation.source.span import Source
+from titan.isa.gcn.assembly import parse_assembly
+from titan.isa.numbers.formats import BF16, F16
+from titan.isa.simt.launch import Launch, LaunchParameter
+from titan.isa.simt.outcome import Ending
+from titan.isa.waves.contents import Contents
+from titan.isa.waves.machine import WaveMachine
+from titan.isa.waves.matrix_steps import accumulate
+
+SOURCE, RESULT = 0x10_0000, 0x20_0000
+LOAD = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 4, v0
+v_lshlrev_b32_e32 v2, 2, v0
+s_mov_b32 s8, 0x200000
+s_mov_b32 s9, 0
+s_waitcnt lgkmcnt(0)
+global_load_dwordx4 v[4:7], v1, s[4:5]
+s_waitcnt vmcnt(0)
+"""
+STORE = "\nglobal_store_dword v2, v8, s[8:9]"
+
+
+def computed(lines, words, target="gfx942"):
+    """The word v8 of every lane, with four words of each lane in v4 to v7."""
+    code, errors = parse_assembly(Source("k.s", kernel(LOAD + lines + STORE, target=target)))
+    assert not errors, errors
+    source = np.ascontiguousarray(words).view(np.uint8).ravel().copy()
+    result = np.zeros(256, np.uint8)
+    contents = Contents([(SOURCE, source), (RESULT, result)])
+    given = (LaunchParameter(SOURCE.to_bytes(8, "little")), LaunchParameter(bytes(4)))
+    launch = Launch(None, (1, 1, 1), (64, 1, 1), parameters=given)
+    run = WaveMachine(code, code.kernels[0], launch, 0, 1000, contents=contents).run()
+    assert run.outcome.ending is Ending.FINISHED, run.outcome.reason
+    return result.view(np.uint32)
+
+
+DIVISION = """v_div_scale_f32 v9, s[10:11], v5, v5, v4
+v_div_scale_f32 v10, vcc, v4, v5, v4
+v_rcp_f32_e32 v11, v9
+v_fma_f32 v12, -v9, v11, 1.0
+v_fmac_f32_e32 v11, v12, v11
+v_mul_f32_e32 v12, v10, v11
+v_fma_f32 v13, -v9, v12, v10
+v_fmac_f32_e32 v12, v13, v11
+v_fma_f32 v9, -v9, v12, v10
+s_nop 3
+v_div_fmas_f32 v9, v9, v11, v12
+v_div_fixup_f32 v8, v9, v5, v4"""
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30, 1e-30])
+def test_a_division_is_that_of_numpy(scale):
+    random = np.random.default_rng(3)
+    rows = (random.standard_normal((64, 4)) * np.array([scale, 1, 1, 1])).astype(np.float32)
+    rows[:6, :2] = [[1, 0], [0, 1], [-1, 0], [0, 0], [np.inf, 2], [1, -np.inf]]
+    found = computed(DIVISION, rows).view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = rows[:, 0] / rows[:, 1]
+    np.testing.assert_array_max_ulp(found[6:], expected[6:], 1)
+    np.testing.assert_array_equal(found[:6], expected[:6])
+
+
+@pytest.mark.parametrize(("lines", "meaning"), [
+    ("v_max3_f32 v8, v4, v5, -v6", lambda a, b, c, d: np.fmax(np.fmax(a, b), -c)),
+    ("v_exp_f32_e32 v8, v4", lambda a, b, c, d: np.exp2(a)),
+    ("v_sub_f32_e64 v8, |v4|, v5", lambda a, b, c, d: np.abs(a) - b),
+    ("v_pk_mul_f32 v[8:9], v[4:5], v[6:7]", lambda a, b, c, d: a * c),
+    ("v_pk_add_f32 v[8:9], v[4:5], v[6:7] op_sel:[1,0] neg_lo:[0,1]", lambda a, b, c, d: b - c),
+    ("v_cmp_nlt_f32_e32 vcc, v4, v5\nv_cndmask_b32_e32 v8, v6, v7, vcc",
+     lambda a, b, c, d: np.where(~(a < b), d, c)),
+    ("v_cvt_f16_f32_e32 v9, v4\nv_cvt_f32_f16_e32 v8, v9",
+     lambda a, b, c, d: a.astype(np.float16)),
+])  # fmt: skip
+def test_the_vector_unit_computes_what_numpy_does(lines, meaning):
+    rows = np.random.default_rng(4).standard_normal((64, 4)).astype(np.float32)
+    rows[3, 0] = np.nan
+    expected = np.asarray(meaning(*rows.T), np.float32)
+    np.testing.assert_array_equal(computed(lines, rows).view(np.float32), expected)
+
+
+def test_bfloat16_is_rounded_to_even():
+    rows = np.zeros((64, 4), np.uint32)
+    rows[:, 0] = 0x3F800000 + np.arange(64, dtype=np.uint32) * 0x2000
+    found = computed("v_cvt_pk_bf16_f32 v8, v4, v5", rows, "gfx950")
+    exact = rows[:, 0].view(np.float32)
+    upper = (rows[:, 0] >> 16) << 16
+    candidates = np.stack([upper, upper + 0x10000]).astype(np.uint32).view(np.float32)
+    for at in range(64):
+        far = np.abs(candidates[:, at].astype(np.float64) - exact[at])
+        even = (candidates[:, at].view(np.uint32) >> 16) & 1 == 0
+        best = int(np.flatnonzero((far == far.min()) & (even | (far[0] != far[1])))[0])
+        assert found[at] == candidates[best, at].view(np.uint32) >> 16
+
+
+@pytest.mark.parametrize("form", [F16, BF16])
+def test_products_are_summed_by_eights(form):
+    """A scalar computation with fractions: align to the largest, cut downwards, add, round."""
+    random = np.random.default_rng(7)
+    values = [
+        random.standard_normal((4, 16)) * 2.0 ** random.integers(-9, 9, (4, 16)) for _ in "ab"
+    ]
+    if form is F16:
+        bits = [one.astype(np.float16).view(np.uint16).astype(np.int64) for one in values]
+        exact = [one.astype(np.float16).astype(np.float64) for one in values]
+    else:
+        words = [one.astype(np.float32).view(np.uint32) >> 16 for one in values]
+        bits = [one.astype(np.int64) for one in words]
+        exact = [(one << np.uint32(16)).astype(np.uint32).view(np.float32) for one in words]
+    start = random.standard_normal((4, 4)).astype(np.float32)
+    found = accumulate(bits[0], bits[1], start, form)
+    for row in range(4):
+        for column in range(4):
+            total = start[row, column]
+            for at in (0, 8):
+                pairs = [
+                    (Fraction(float(a)), Fraction(float(b)))
+                    for a, b in zip(
+                        exact[0][row, at : at + 8], exact[1][column, at : at + 8], strict=True
+                    )
+                ]
+                largest = max(_power(a) + _power(b) for a, b in pairs)
+                unit = Fraction(2) ** (largest - 24)
+                total = np.float32(
+                    float(sum(a * b // unit for a, b in pairs) * unit + Fraction(float(total)))
+                )
+            assert found[row, column] == total
+
+
+def _power(value):
+    """The exponent of a number that is not zero."""
+    return int(np.frexp(abs(float(value)))[1]) - 1
+
+
+def test_infinities_and_no_numbers_go_through_a_product():
+    one = np.zeros((2, 8), np.float16)
+    one[:] = 1
+    one[0, 3], one[1, 2] = np.inf, np.nan
+    bits = one.view(np.uint16).astype(np.int64)
+    ones = np.full((2, 8), 1, np.float16).view(np.uint16).astype(np.int64)
+    found = accumulate(bits, ones, np.zeros((2, 2), np.float32), F16)
+    assert np.isinf(found[0]).all()
+    assert np.isnan(found[1]).all()

@@ -1,0 +1,225 @@
+"""Arithmetic in floating point, for runs that compute; other runs take its results as unknown.
+
+binary32 as IEEE 754 has it, rounded to nearest; `v_exp`, `v_log`, `v_rcp`, `v_rsq`, `v_sqrt` give
+the nearest value where the hardware is good to one unit in the last place. A fused multiply-add is
+computed in binary64 and rounded once more, which can differ in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titan.isa.gcn.module import GcnOperand, Registers
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
+from titan.isa.waves.division_steps import division_step, mended
+from titan.isa.waves.matrix_steps import product_step
+from titan.isa.waves.sources import scalar_source, selected, vector_source
+from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
+
+Reals = NDArray[np.float32]
+_KNOWN = OpaqueWord("nothing", -1)
+
+
+def _reals(a: Words) -> Reals:
+    return a.view(np.float32)
+
+
+def _words(a: Any) -> Words:
+    return np.ascontiguousarray(a, np.float32).view(np.uint32)
+
+
+def _of(function: Callable[..., Any]) -> Callable[..., Words]:
+    return lambda *given: _words(function(*map(_reals, given)))
+
+
+def _halves(a: Words) -> Words:
+    return np.ascontiguousarray(_reals(a).astype(np.float16)).view(np.uint16).astype(np.uint32)
+
+
+def _from_half(a: Words) -> Words:
+    return _words((a & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16))
+
+
+def _nearest_bfloat(a: Words) -> Words:
+    nearest = a + np.uint32(0x7FFF) + (a >> np.uint32(16) & np.uint32(1))
+    quiet = a >> np.uint32(16) | np.uint32(64)
+    return np.where(np.isnan(_reals(a)), quiet, nearest >> np.uint32(16)).astype(np.uint32)
+
+
+FUNCTIONS: dict[str, Callable[..., Words]] = {
+    "v_exp_f32": _of(np.exp2),
+    "v_log_f32": _of(np.log2),
+    "v_sqrt_f32": _of(np.sqrt),
+    "v_rsq_f32": _of(lambda a: np.float32(1) / np.sqrt(a)),
+    "v_fract_f32": _of(lambda a: a - np.floor(a)),
+    "v_max_f32": _of(np.fmax),
+    "v_min_f32": _of(np.fmin),
+    "v_max3_f32": _of(lambda a, b, c: np.fmax(np.fmax(a, b), c)),
+    "v_min3_f32": _of(lambda a, b, c: np.fmin(np.fmin(a, b), c)),
+    "v_div_fixup_f32": mended,
+    "v_cvt_f16_f32": _halves,
+    "v_cvt_f32_f16": _from_half,
+    "v_cvt_pk_bf16_f32": lambda a, b: _nearest_bfloat(a) | _nearest_bfloat(b) << np.uint32(16),
+    "v_cvt_pk_f16_f32": lambda a, b: _halves(a) | _halves(b) << np.uint32(16),
+    "v_pack_b32_f16": lambda a, b: a & np.uint32(0xFFFF) | b << np.uint32(16),
+}
+PACKED: dict[str, Callable[..., Any]] = {
+    "v_pk_add_f32": lambda a, b: a + b,
+    "v_pk_mul_f32": lambda a, b: a * b,
+    "v_pk_fma_f32": lambda a, b, c: (a.astype(np.float64) * b + c).astype(np.float32),
+}
+_NEVER, _ALWAYS = "f", "tru"
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a == b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "lg": lambda a, b: (a < b) | (a > b),
+    "ge": lambda a, b: a >= b,
+    "o": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+}
+_NEGATED = {"u": "o", "nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt"}
+
+
+def value_step(code: DecodedInstruction) -> Step | None:
+    """The step of an instruction that computes numbers; None where the ordinary step does."""
+    item, name = code.item, code.item.base
+    if code.opcode.kind is OpcodeKind.MATRIX:
+        return product_step(code)
+    if name in PACKED:
+        return _packed(code)
+    if name.startswith("v_cmp_") and name.endswith("_f32"):
+        return _compared(code)
+    if name == "v_cndmask_b32" and item.opcode.endswith("_sdwa"):
+        return _selected_condition(code)
+    if name.startswith("v_div_s") or name.startswith("v_div_fmas"):
+        return division_step(code)
+    function = FUNCTIONS.get(name)
+    if function is None or item.opcode.endswith(("_dpp", "_sdwa")) or _changed(code):
+        return None
+    target = register_numbers(item.operands[0])[0]
+    real = name.endswith("_f32")
+    sources = [vector_source(operand, code.number, real) for operand in item.operands[1:]]
+
+    def step(wave: Wave) -> None:
+        made = [source(wave) for source in sources]
+        known = wave.exec
+        for _, mask, _ in made:
+            known &= mask
+        with np.errstate(all="ignore"):
+            values = function(*(words for words, _, _ in made))
+        wave.set_vector(target, values, known, _origin(made, wave))
+
+    return step
+
+
+def _changed(code: DecodedInstruction) -> bool:
+    return any(word in code.item.options for word in ("clamp", "mul", "div", "op_sel"))
+
+
+def _origin(made: list[tuple[Words, int, OpaqueWord]], wave: Wave) -> OpaqueWord:
+    return next((why for _, mask, why in made if wave.exec & ~mask), _KNOWN)
+
+
+def _choices(code: DecodedInstruction, name: str, otherwise: str, count: int) -> list[bool]:
+    text = code.item.options.get(name)
+    parts = text.strip("[]").split(",") if text else [otherwise] * count
+    return [part.strip() == "1" for part in parts]
+
+
+def _packed(code: DecodedInstruction) -> Step | None:
+    """v_pk_*_f32: two results, each of a chosen word of every source."""
+    item = code.item
+    if "clamp" in item.options:
+        return None
+    target, count = register_numbers(item.operands[0])[0], len(item.operands) - 1
+    function = PACKED[item.base]
+    halves = []
+    for select, other, negate in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
+        chosen = _choices(code, select, other, count)
+        negative = _choices(code, negate, "0", count)
+        halves.append(
+            [
+                vector_source(_word(operand, upper, minus), code.number, True)
+                for operand, upper, minus in zip(
+                    item.operands[1:], chosen, negative, strict=True
+                )
+            ]
+        )  # fmt: skip
+
+    def step(wave: Wave) -> None:
+        results = []
+        for sources in halves:
+            made = [source(wave) for source in sources]
+            known = wave.exec
+            for _, mask, _ in made:
+                known &= mask
+            with np.errstate(all="ignore"):
+                values = _words(function(*(_reals(words) for words, _, _ in made)))
+            results.append((values, known, _origin(made, wave)))
+        for at, (values, known, why) in enumerate(results):
+            wave.set_vector(target + at, values, known, why)
+
+    return step
+
+
+def _word(operand: GcnOperand, upper: bool, negative: bool) -> GcnOperand:
+    if not isinstance(operand, Registers):
+        return operand
+    return Registers(operand.bank, operand.first + int(upper and operand.count > 1), 1, negative)
+
+
+def _compared(code: DecodedInstruction) -> Step | None:
+    word = code.item.base.split("_")[2]
+    positive = _NEGATED.get(word, word)
+    test = _COMPARED.get(positive)
+    target = code.item.operands[0]
+    if test is None or not isinstance(target, Registers) or _changed(code):
+        return None
+    if code.item.opcode.endswith(("_sdwa", "_dpp")):
+        return None
+    left, right = (vector_source(one, code.number, True) for one in code.item.operands[1:3])
+
+    def step(wave: Wave) -> None:
+        made = [left(wave), right(wave)]
+        if wave.exec & ~(made[0][1] & made[1][1]):
+            wave.set_scalar(target.first, _origin(made, wave), 2)
+            return
+        found = np.broadcast_to(test(_reals(made[0][0]), _reals(made[1][0])), (LANES,))
+        result = ~found if word != positive else found
+        wave.set_scalar(target.first, mask_of(result) & wave.exec, 2)
+
+    return step
+
+
+def _selected_condition(code: DecodedInstruction) -> Step | None:
+    """v_cndmask_b32_sdwa: a part of either source."""
+    item = code.item
+    if item.options.get("dst_sel", "DWORD") != "DWORD" or len(item.operands) < 4:
+        return None
+    target = register_numbers(item.operands[0])[0]
+    parts = [
+        selected(vector_source(operand, code.number), item.options.get(f"src{at}_sel", ""))
+        for at, operand in enumerate(item.operands[1:3])
+    ]
+    if parts[0] is None or parts[1] is None:
+        return None
+    zero, one = parts[0], parts[1]
+    chosen = scalar_source(item.operands[3], 2, code.number)
+
+    def step(wave: Wave) -> None:
+        mask = chosen(wave)
+        if isinstance(mask, OpaqueWord):
+            wave.forget(target, 1, mask)
+            return
+        made = [zero(wave), one(wave)]
+        known = (made[1][1] & mask | made[0][1] & ~mask) & wave.exec
+        values = np.where(lanes_of(mask), made[1][0], made[0][0])
+        wave.set_vector(target, values, known, _origin(made, wave))
+
+    return step
