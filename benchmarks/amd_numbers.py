@@ -20,9 +20,9 @@ import numpy as np
 
 from titan.codegen.tile.manifest import Manifest
 from titan.sync.expression import evaluate, parse_expression
-from titan.validate.emulate.gcn import assembled, emulate_gcn
-from titan.validate.emulate.hip import emulate_hip
-from titan.validate.emulate.run import KernelFault, folder_texts
+from titan.validate.hip.gcn import assembled, emulate_gcn
+from titan.validate.hip.run import emulate_hip
+from titan.validate.hip.run import KernelFault, folder_texts
 
 SIZES = {"M": 70, "N": 80, "K": 80, "heads": 1, "queries": 80, "keys": 80}
 

@@ -16,9 +16,9 @@ from tests.codegen.emit.hip_kernels import FORMS, form, needs_clang
 from tests.sampling import sampled
 from titan.codegen.tile.semantics import run
 from titan.isa.gcn.module import Registers
-from titan.validate.emulate.compare import difference, sample_inputs
-from titan.validate.emulate.gcn import assembled, emulate_gcn
-from titan.validate.emulate.run import KernelFault
+from titan.codegen.tile.outputs import difference, sample_inputs
+from titan.validate.hip.gcn import assembled, emulate_gcn
+from titan.validate.hip.run import KernelFault
 
 pytestmark = needs_clang
 NOT_COMPUTED = {"gemm in e4m3 on gfx950": "products of e4m3"}

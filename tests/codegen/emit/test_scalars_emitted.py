@@ -20,8 +20,8 @@ from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import ScalarArgument
 from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.semantics import run
-from titan.validate.emulate.compare import compare
-from titan.validate.emulate.hip import MODES, emulate_hip
+from titan.codegen.tile.outputs import compare
+from titan.validate.hip.run import MODES, emulate_hip
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("c++") is None, reason="no C++ compiler"
