@@ -21,8 +21,7 @@ import numpy as np
 from titan.codegen.tile.manifest import Manifest
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.hip.gcn import assembled, emulate_gcn
-from titan.validate.hip.run import emulate_hip
-from titan.validate.hip.run import KernelFault, folder_texts
+from titan.validate.hip.run import KernelFault, emulate_hip
 
 SIZES = {"M": 70, "N": 80, "K": 80, "heads": 1, "queries": 80, "keys": 80}
 
@@ -59,6 +58,12 @@ def compared(files: Mapping[str, str], manifest: Manifest) -> str:
     return f"computed | {same:,} of {total:,} | {apart:.1e} | {seconds:.1f} |"
 
 
+def sources(folder: Path) -> dict[str, str]:
+    """The kernel of a package and its headers, by name."""
+    paths = sorted(folder.glob("*.cpp")) + sorted(folder.glob("*.h"))
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
 def main() -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,7 +75,7 @@ def main() -> None:
     for place in sorted(given.folder.rglob("manifest.json")):
         manifest = json.loads(place.read_text(encoding="utf-8"))
         if str(manifest["target"]).startswith("gfx") and given.only in place.parent.name:
-            cells = compared(folder_texts(place.parent), manifest)
+            cells = compared(sources(place.parent), manifest)
             print(f"| {place.parent.name} | {cells}", flush=True)
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.codegen.emit.hip_kernels import FORMS, form, needs_clang
 from tests.sampling import sampled
+from titan.codegen.tile.outputs import difference, sample_inputs
 from titan.codegen.tile.semantics import run
 from titan.isa.gcn.module import Registers
-from titan.codegen.tile.outputs import difference, sample_inputs
 from titan.validate.hip.gcn import assembled, emulate_gcn
 from titan.validate.hip.run import KernelFault
 

@@ -11,6 +11,7 @@ import pytest
 from tests.codegen.pipeline.written import construct as cdna
 from tests.codegen.pipeline.written import hopper
 from tests.codegen.tile.scaled import SCALED, SIZES, inputs
+from tests.device.compared import compare
 from titan.codegen.emit import hip
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
@@ -20,7 +21,6 @@ from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import ScalarArgument
 from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.semantics import run
-from titan.codegen.tile.outputs import compare
 from titan.validate.hip.run import MODES, emulate_hip
 
 needs_compiler = pytest.mark.skipif(

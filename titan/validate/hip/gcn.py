@@ -21,9 +21,7 @@ from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.outcome import Ending
 from titan.sync.expression import evaluate, parse_expression
 from titan.validate.compare.gcn_compile import hip_assembly
-from titan.validate.hip.run import EmulationError
-from titan.validate.hip.run import check_launch
-from titan.validate.hip.run import KernelFault, LaunchRefused
+from titan.validate.hip.run import EmulationError, KernelFault, LaunchRefused, check_launch
 
 if TYPE_CHECKING:
     import numpy as np
