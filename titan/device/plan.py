@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from titan.codegen.tile.manifest import LaunchManifest, ManifestArgument, ManifestTensor
-from titan.codegen.tile.scalars import BadScalar, checked_scalars
+from titan.codegen.tile.scalar_values import BadScalar, checked_scalars
 from titan.device.expressions import BadExpression, evaluate
 from titan.foundation.errors import UserError
 

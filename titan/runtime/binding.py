@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature
-from titan.codegen.tile.scalars import scalar_fault
+from titan.codegen.tile.scalar_values import scalar_fault
 from titan.device.expressions import evaluate
 from titan.device.plan import (
     ALIGNMENT_BYTES,

@@ -10,7 +10,8 @@ import pytest
 from tests.codegen.tile.scaled import SCALED, SIZES, inputs, scaled
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import ScalarArgument
-from titan.codegen.tile.scalars import BadScalar, scalar_fault, with_scalars
+from titan.codegen.tile.scalar_values import BadScalar, scalar_fault
+from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.semantics import reference64, run
 from titan.codegen.tile.stored import BadProgram, as_data, from_data
 from titan.target.load import TargetRefused

@@ -25,7 +25,7 @@ from titan.codegen.tile.model import (
 )
 from titan.codegen.tile.operations import KINDS, Misfit
 from titan.codegen.tile.rates import Rates, known_targets, rates
-from titan.codegen.tile.scalars import scalar_fault
+from titan.codegen.tile.scalar_values import scalar_fault
 from titan.codegen.tile.statements import (
     EXTENT_MAX,
     OPERATIONS_MAX,

@@ -8,7 +8,6 @@ computed in binary64 and rounded once more, which can differ in the last place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,11 @@ def _reals(a: Words) -> Reals:
     return a.view(np.float32)
 
 
-def _words(a: Any) -> Words:
+def _words(a: NDArray[np.floating]) -> Words:
     return np.ascontiguousarray(a, np.float32).view(np.uint32)
 
 
-def _of(function: Callable[..., Any]) -> Callable[..., Words]:
+def _of(function: Callable[..., Reals]) -> Callable[..., Words]:
     return lambda *given: _words(function(*map(_reals, given)))
 
 
@@ -68,13 +67,13 @@ FUNCTIONS: dict[str, Callable[..., Words]] = {
     "v_cvt_pk_f16_f32": lambda a, b: _halves(a) | _halves(b) << np.uint32(16),
     "v_pack_b32_f16": lambda a, b: a & np.uint32(0xFFFF) | b << np.uint32(16),
 }
-PACKED: dict[str, Callable[..., Any]] = {
+PACKED: dict[str, Callable[..., Reals]] = {
     "v_pk_add_f32": lambda a, b: a + b,
     "v_pk_mul_f32": lambda a, b: a * b,
     "v_pk_fma_f32": lambda a, b, c: (a.astype(np.float64) * b + c).astype(np.float32),
 }
 _NEVER, _ALWAYS = "f", "tru"
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARED: dict[str, Callable[[Reals, Reals], NDArray[np.bool_]]] = {
     "lt": lambda a, b: a < b,
     "eq": lambda a, b: a == b,
     "le": lambda a, b: a <= b,
