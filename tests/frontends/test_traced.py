@@ -47,6 +47,9 @@ KERNEL = """.version 8.3
   mov.u32 %r3, s;
   shl.b32 %r4, %r2, 2;
   add.u32 %r4, %r3, %r4;     // s by the lane
+  and.b32 %r5, %r2, 7;
+  shl.b32 %r5, %r5, 4;
+  add.u32 %r5, %r3, %r5;     // s by rows of a matrix
   mov.u32 %r10, 0;
   mov.u32 %r11, 0;
   mov.u32 %r12, 0;
@@ -58,6 +61,13 @@ BUTTERFLY = "\n".join(
     f"shfl.sync.bfly.b32 %r11, %r10, {step}, 31, -1; max.f32 %r10, %r10, %r11;"
     for step in (16, 8, 4, 2, 1)
 )
+# %r12: what the lanes of x hold, in the second warp from the last row of four lanes to the first.
+REVERSED = """ld.global.u32 %r10, [%d1]; shfl.sync.bfly.b32 %r11, %r10, 28, 31, -1;
+        selp.b32 %r12, %r10, %r11, %p1;"""
+# %r12: the first 16 of x, each twice; in the second warp the last of them 17 times.
+REPEATED = """ld.global.u32 %r10, [%d1]; and.b32 %r6, %r2, 15; min.u32 %r7, %r2, 15;
+        selp.b32 %r6, %r6, %r7, %p1; shfl.sync.idx.b32 %r12, %r10, %r6, 31, -1;"""
+STORE_ROWS = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r12};"
 CLEAN = {
     "in place, one of two copies stores": """
         ld.global.u32 %r10, [%d1]; add.f32 %r10, %r10, %r10; @%p1 st.global.u32 [%d1], %r10;""",
@@ -73,6 +83,19 @@ CLEAN = {
     "the same through shared memory": """
         ld.global.u32 %r10, [%d1]; @%p1 st.shared.u32 [%r4], %r10; bar.sync 0;
         ld.shared.u32 %r11, [%r4]; st.shared.u32 [%r4+128], %r11;""",
+    "operands of a packed sum change places": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; selp.b32 %r12, %r10, %r11, %p1;
+        selp.b32 %r13, %r11, %r10, %p1; add.f16x2 %r12, %r12, %r13; st.shared.u32 [%r4], %r12;""",
+    "lanes are reduced in another order": f"""
+        {REVERSED} redux.sync.add.u32 %r13, %r12, -1; st.shared.u32 [%r3], %r13;""",
+    "the least of the same values, some of them more often": f"""
+        {REPEATED} redux.sync.min.u32 %r13, %r12, -1; st.shared.u32 [%r3], %r13;""",
+    "every lane stores what all have voted": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; vote.sync.ballot.b32 %r12, %p2, -1;
+        st.shared.u32 [%r3], %r12;""",
+    "rows of a matrix, the other warp the other way round": f"""
+        {REVERSED} xor.b32 %r6, %r2, 7; and.b32 %r6, %r6, 7; shl.b32 %r6, %r6, 4;
+        add.u32 %r6, %r6, %r3; selp.b32 %r5, %r5, %r6, %p1; {STORE_ROWS}""",
 }
 RACES = {
     "in place, both copies store": """
@@ -134,6 +157,21 @@ RACES = {
     "equal values, read by the other warp without a barrier": """
         ld.global.u32 %r10, [%d1]; st.shared.u32 [%r4], %r10; ld.shared.u32 %r11, [%r4];
         @%p1 st.global.u32 [%d2], %r11;""",
+    "the sum of the same values, some of them more often": f"""
+        {REPEATED} redux.sync.add.u32 %r13, %r12, -1; st.shared.u32 [%r3], %r13;""",
+    "operands of a packed difference change places": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; selp.b32 %r12, %r10, %r11, %p1;
+        selp.b32 %r13, %r11, %r10, %p1; sub.f16x2 %r12, %r12, %r13; st.shared.u32 [%r4], %r12;""",
+    "votes of lanes in another order": f"""
+        {REVERSED} setp.eq.u32 %p2, %r12, 0; vote.sync.ballot.b32 %r13, %p2, -1;
+        st.shared.u32 [%r3], %r13;""",
+    "rows that are equal in the lanes that give the addresses": f"""
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; setp.lt.u32 %p2, %r2, 8;
+        or.pred %p2, %p2, %p1; selp.b32 %r12, %r10, %r11, %p2; {STORE_ROWS}""",
+    "other rows at the same places": f"""
+        {REVERSED} {STORE_ROWS}""",
+    "a row that two lanes of one warp store, and another": f"""
+        ld.global.u32 %r12, [%d1]; mov.u32 %r5, %r3; {STORE_ROWS}""",
     "a store under a guard that data decide": """
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 st.shared.u32 [%r4], %r10;""",
 }
@@ -201,6 +239,9 @@ STATEMENTS = (
     "add.u32 %A, %B, %C;", "sub.u32 %A, %B, %C;", "mad.lo.u32 %A, %B, %C, %B;",
     "selp.b32 %A, %B, %C, %p1;", "mov.u32 %A, %r1;", "prmt.b32 %A, %B, %C, 0x3210;",
     "shfl.sync.bfly.b32 %A, %B, 1, 31, -1;", "bar.sync 0;", "bar.sync 0;",
+    "redux.sync.add.u32 %A, %B, -1;", "redux.sync.or.b32 %A, %B, -1;",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%A};",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%A}, [%r5];",
 )  # fmt: skip
 GUARDED = ("ld", "st", "add", "mov")
 X, Y = 0x10000, 0x20000

@@ -27,7 +27,7 @@ from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.operations import PURE, DecodedStep, Op
+from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Ending, Policy, PreparedLaunch, Run, TracedAccesses
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
@@ -39,19 +39,19 @@ UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
+_WARP = (1 << LANES) - 1
+MATRIX_ROWS, ROW_LANES = 8, 4  # of a matrix of b16, in registers of two elements
 CARRYING = ("addc", "subc", "madc")
 
 _ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
 
 # Every lane's result is made of the operands of all lanes.
 _ACROSS = frozenset({Op.VOTE, Op.MATCH, Op.REDUX, Op.COLLECTIVE})
-# The first two operands may change places, bit for bit.
+# The first two operands may change places, bit for bit, in all types, packed ones too.
 _COMMUTING = frozenset(
-    {
-        Op.ADD, Op.MUL_LOW, Op.MUL_HIGH, Op.MUL_WIDE, Op.MAD_LOW, Op.MAD_HIGH, Op.MAD_WIDE, Op.FMA,
-        Op.MIN, Op.MAX, Op.AND, Op.OR, Op.XOR,
-    }
-)  # fmt: skip
+    {"add", "mul", "mul24", "mad", "mad24", "fma", "min", "max", "and", "or", "xor"}
+)
+_IDEMPOTENT = frozenset({"min", "max", "and", "or"})  # reductions of redux, not of sums
 # Operations whose operands go into registers and nowhere else.
 _FLOW = PURE | _ACROSS | {Op.SHUFFLE, Op.LOAD, Op.LOAD_MATRIX, Op.WGMMA}
 _COPIES = (ev.RecordedOperation.BULK_COPY, ev.RecordedOperation.TENSOR_COPY)
@@ -109,6 +109,14 @@ class TracingExecution(SimtExecution):
             number
             for number, item in enumerate(made.instructions)
             if item.opcode in CARRYING or "cc" in item.modifiers
+        )
+        self.commuting = frozenset(
+            number for number, item in enumerate(made.instructions) if item.opcode in _COMMUTING
+        )
+        self.plain_rows = frozenset(
+            number
+            for number, item in enumerate(made.instructions)
+            if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
         )
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
         self.memory = self.global_memory = TracedSparse(self.numbers)
@@ -185,7 +193,7 @@ class TracingExecution(SimtExecution):
             return
         accesses = [event for event in events if isinstance(event, ev.AccessEvent)]
         if now.step.op is Op.STORE_MATRIX and accesses:
-            self._store_rows(now, accesses[0].lanes)
+            self._store_rows(now, now.warp.live)
         for event in accesses:
             if event.semantics is not ev.AccessSemantics.WEAK:
                 self._used.add(now.node)
@@ -223,10 +231,14 @@ class TracingExecution(SimtExecution):
         )
 
     def _store_rows(self, now: _Executed, mask: int) -> None:
-        """stmatrix: each row is made of the sources of all lanes."""
+        """stmatrix: four lanes hold a row of b16; other rows are made of the sources of all lanes.
+
+        `mask`: the lanes of the warp. It takes all of them, whichever give the addresses.
+        """
         space, offset, size, rows = now.step.flags
         keys = _keys(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
         sources = None if keys is None else self.numbers.of(("sources", mask, keys))
+        plain = now.pc in self.plain_rows and mask == _WARP and keys is not None
         places: dict[tuple[int, int], list[int]] = {}
         for index in range(rows):
             address = lane(now.operands[0], index)
@@ -237,9 +249,12 @@ class TracingExecution(SimtExecution):
             if cta is not None and 0 <= where[2] <= cta.shared.size - size:
                 places.setdefault((cta.number, where[2]), []).append(index)
         for (number_of_cta, at), indices in places.items():
-            known = len(indices) == 1 and sources is not None
-            key = (self.forms[now.pc], "row", indices[0], sources)
-            number = self.numbers.of(key) if known else self.numbers.fresh()
+            if plain:
+                made = {_row(now.operands[1:], index) for index in indices}
+            else:
+                made = {(self.forms[now.pc], index, sources) for index in indices}
+            known = len(made) == 1 and sources is not None
+            number = self.numbers.of(("row", made.pop())) if known else self.numbers.fresh()
             self.shared_of(number_of_cta).write(at, size, Traced(now.pc, number, now.node))
 
     # -------------------------------------------------------------------------- registers
@@ -289,7 +304,7 @@ class TracingExecution(SimtExecution):
         result = self.forms[now.pc], step.out.index(register)
         if step.op in PURE:
             lanes = _keys([v[index] if isinstance(v, list) else v for v in now.operands])
-            if lanes is not None and step.op in _COMMUTING and lanes[0] > lanes[1]:
+            if lanes is not None and now.pc in self.commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
             return None if not lanes else (*result, *lanes)
         if step.op is Op.LOAD:
@@ -297,9 +312,13 @@ class TracingExecution(SimtExecution):
             if weak and isinstance(value, Traced):
                 return "ld", step.flags[4:], value.number
             return None
+        if step.op is Op.REDUX:
+            reduced = self._reduced(now, mask)
+            return None if reduced is None else (result, reduced)
         if step.op in _ACROSS:
             sources = self._of_all(now, mask)
-            return None if sources is None else (result, index, sources)
+            at = 0 if step.op is Op.VOTE else index  # a vote gives all lanes the same
+            return None if sources is None else (result, at, sources)
         if step.op is Op.LOAD_MATRIX:
             read = self._rows_read(now, mask)
             return None if read is None else (result, index, read)
@@ -314,6 +333,19 @@ class TracingExecution(SimtExecution):
                 lane(operand, index) for operand in now.operands for index in lanes_of(mask)
             )
             now.content[_ALL_LANES] = 0 if keys is None else self.numbers.of(("all", mask, keys))
+        return now.content[_ALL_LANES] or None
+
+    def _reduced(self, now: _Executed, mask: int) -> int | None:
+        """One number for what redux reduces, in whatever order the lanes have it."""
+        if _ALL_LANES not in now.content:
+            members = lane(now.operands[1], lanes_of(mask)[0])
+            whole = isinstance(members, int) and members & _WARP == mask
+            keys = _keys(lane(now.operands[0], index) for index in lanes_of(mask))
+            number = 0
+            if whole and keys is not None:
+                once = ATOMICS[now.step.flags[0]] in _IDEMPOTENT
+                number = self.numbers.of(("reduced", tuple(sorted(set(keys) if once else keys))))
+            now.content[_ALL_LANES] = number
         return now.content[_ALL_LANES] or None
 
     def _rows_read(self, now: _Executed, mask: int) -> int | None:
@@ -431,6 +463,12 @@ def _alike(now: _Executed) -> bool:
     """Whether all lanes compute the same."""
     lists = any(isinstance(operand, list) for operand in now.operands)
     return now.step.op in PURE and now.certain and bool(now.operands) and not lists
+
+
+def _row(values: list[Value], index: int) -> tuple[int, ...] | None:
+    """The numbers of a row of b16 matrices: four lanes hold it, a register each matrix."""
+    matrix, row = divmod(index, MATRIX_ROWS)
+    return _keys(lane(values[matrix], row * ROW_LANES + at) for at in range(ROW_LANES))
 
 
 def _moves(now: _Executed, index: int) -> bool:
