@@ -368,7 +368,7 @@ def _any_known(machine: SimtMachine, where: tuple[int, Cta | None, int], count: 
     space, cta, at = where
     if space == MemorySpace.SHARED and cta is not None:
         return cta.shared.has(at, count, KNOWN)
-    return not isinstance(machine.memory.read(at, count, -1), Opaque)
+    return machine.memory.has(at, count, KNOWN)
 
 
 def _extended(value: Scalar, kind: int, bits: int, width: int) -> Scalar:

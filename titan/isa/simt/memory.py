@@ -95,6 +95,17 @@ class Sparse:
             page.state[place : place + len(piece)] = bytes((KNOWN,)) * len(piece)
             done += len(piece)
 
+    def has(self, at: int, count: int, state: int) -> bool:
+        """Whether some byte of a range is in this state; of what no page holds, none is."""
+        while count > 0:
+            place = at & (PAGE - 1)
+            size = min(count, PAGE - place)
+            page = self.pages.get(at >> PAGE_BITS)
+            if page is not None and page.has(place, size, state):
+                return True
+            at, count = at + size, count - size
+        return False
+
     def fill_opaque(self, at: int, count: int) -> None:
         """Make a range opaque; only pages that exist hold anything."""
         first, last = at >> PAGE_BITS, (at + count - 1) >> PAGE_BITS

@@ -92,6 +92,7 @@ struct CtaNumbers {
 };
 enum { OPERANDS = 32, STAMP_BITS = 10, COLUMNS = 512, TENSOR_LANES = 128 };
 
+static titan_allocation *allocation_at(Machine *machine, int64_t at, int64_t count);
 static int read_allocation(Machine *machine, int64_t at, int64_t count, uint64_t *value);
 static int write_allocation(Machine *machine, int64_t at, int64_t count, uint64_t value,
                             int opaque);

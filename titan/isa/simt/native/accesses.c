@@ -160,9 +160,8 @@ static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t m
 
 static int any_known(Machine *machine, Spot spot, int64_t count)
 {
-    uint64_t value;
     if (spot.space == SHARED) return has_state(&spot.cta->shared, spot.at, count, KNOWN);
-    return spot.space == GLOBAL && read_global(machine, spot.at, count, &value);
+    return spot.space == GLOBAL && global_has_known(machine, spot.at, count);
 }
 static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {

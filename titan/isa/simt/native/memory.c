@@ -87,6 +87,22 @@ static int read_global(Machine *machine, int64_t at, int64_t count, uint64_t *va
     *value = result;
     return 1;
 }
+/* Whether some byte is known. */
+static int global_has_known(Machine *machine, int64_t at, int64_t count)
+{
+#if NUMBERS
+    uint64_t value;
+    if (allocation_at(machine, at, count)) return read_global(machine, at, count, &value);
+#endif
+    while (count > 0) {
+        int64_t place = at & (PAGE - 1), size = count < PAGE - place ? count : PAGE - place;
+        const Page *page = find_page(machine, at >> 12, 0);
+        if (page && has_state(&page->bytes, place, size, KNOWN)) return 1;
+        at += size;
+        count -= size;
+    }
+    return 0;
+}
 static void write_global(Machine *machine, int64_t at, int64_t count, uint64_t value, int opaque)
 {
 #if NUMBERS
