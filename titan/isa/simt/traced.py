@@ -249,6 +249,7 @@ class TracingExecution(SimtExecution):
             if cta is not None and 0 <= where[2] <= cta.shared.size - size:
                 places.setdefault((cta.number, where[2]), []).append(index)
         for (number_of_cta, at), indices in places.items():
+            made: set[tuple[int | None, ...] | None]
             if plain:
                 made = {_row(now.operands[1:], index) for index in indices}
             else:
