@@ -33,9 +33,10 @@ from titan.frontends.ptx.launch import LaunchDescription, beside, completed, rea
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies, chosen
-from titan.frontends.ptx.record import LaunchRecording, record
+from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import judge_run
+from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.verify_code import (
     ANY_NUMBER,
     STEPS_MAX,
@@ -247,16 +248,25 @@ def _longer(
 def _likeness(
     mutant: CodeMutant, source: Source, description: LaunchDescription | None, entry: str
 ) -> str:
-    """What is shown of a mutant that is verified: of all launches of the sweep, the least."""
+    """What is shown of a mutant that is verified: of all launches of the sweep, the least.
+
+    Of each launch the most that is shown under one reading of the wait for a wgmma group, as the
+    verdict may rest on either (policy `wgmma_wait`).
+    """
+    order = (Likeness.DIFFERENT, Likeness.SAME_ORDER, Likeness.SAME_PROGRAM)
+    changed = Source(source.path, mutant.text)
     found: list[Likeness] = []
     for launch in _launches(source, description, entry):
-        first = _recorded(source, entry, launch)
-        second = _recorded(Source(source.path, mutant.text), entry, launch)
-        if first is None or second is None:
-            return f"verified, {Likeness.DIFFERENT.value}"
-        found.append(likeness(first, second))
-    order = (Likeness.DIFFERENT, Likeness.SAME_ORDER, Likeness.SAME_PROGRAM)
-    return f"verified, {next(item for item in order if item in found).value}"
+        best = Likeness.DIFFERENT
+        for warpgroup in (False, True):
+            first = _recorded(source, entry, launch, warpgroup)
+            second = _recorded(changed, entry, launch, warpgroup)
+            if first is not None and second is not None:
+                best = max(best, likeness(first, second), key=order.index)
+            if best is not Likeness.DIFFERENT:
+                break
+        found.append(best)
+    return f"verified, {min(found, key=order.index).value}"
 
 
 def _launches(source: Source, description: LaunchDescription | None, entry: str) -> list[Launch]:
@@ -272,9 +282,14 @@ def _launches(source: Source, description: LaunchDescription | None, entry: str)
     return _SWEPT[source.path]
 
 
-def _recorded(source: Source, entry: str, launch: Launch) -> LaunchRecording | None:
-    """The recording of the first CTA."""
-    key = (source.text, launch.parameters)
+def _recorded(
+    source: Source, entry: str, launch: Launch, warpgroup: bool
+) -> LaunchRecording | None:
+    """The recording of the first CTA; None where its run does not end.
+
+    `warpgroup`: a wait for a wgmma group is one for the parts of all four warps.
+    """
+    key = (source.text, launch.parameters, warpgroup)
     if key in _RECORDED:
         return _RECORDED[key]
     module, _ = parse_source(source)
@@ -284,15 +299,16 @@ def _recorded(source: Source, entry: str, launch: Launch) -> LaunchRecording | N
     if run is None or run.outcome.ending is not Ending.FINISHED:
         return None
     places = CodePlaces(module, source)
-    found = record(run, entry, "", places.span, CodePolicies())
-    if source.text not in {text for text, _ in _RECORDED} and len(_RECORDED) > 8:
+    groups = groups_left([run]) if warpgroup else 0
+    (found,) = record_together([run], entry, "", places.span, CodePolicies(), None, groups)
+    if source.text not in {text for text, _, _ in _RECORDED} and len(_RECORDED) > 8:
         return found
     _RECORDED[key] = found
     return found
 
 
 _SWEPT: dict[str, list[Launch]] = {}
-_RECORDED: dict[tuple[str, tuple[LaunchParameter, ...]], LaunchRecording] = {}
+_RECORDED: dict[tuple[str, tuple[LaunchParameter, ...], bool], LaunchRecording] = {}
 
 
 def summary(rows: list[Row]) -> list[Row]:

@@ -182,3 +182,21 @@ def test_such_a_multicast_refutes():
     text = text.replace(".visible .entry", ".global .align 16 .b8 x[64];\n.visible .entry")
     text = text.replace(".reg .pred", ".reg .b16 %h<2>; .reg .pred")
     assert "TTN218" in codes(verified(text, PAIR, ctas=(0,)))
+
+
+# ------------------------------------------------------------------------- waits that give up
+
+TRIES = """setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [b], 1; bar.sync 0;
+@%p1 mbarrier.arrive.shared.b64 _, [b]; mov.u32 %r4, 0;
+A: mbarrier.try_wait.parity.shared::cta.b64 %p3, [b], 0; @%p3 bra B;
+add.u32 %r4, %r4, 1; setp.lt.u32 %p4, %r4, 9; @%p4 bra A;
+B: """
+
+
+def test_a_race_is_one_whether_or_not_waits_give_up():
+    """It is in the run in which they pass; that nothing is wrong there says nothing of others."""
+    good = verified(kernel(TRIES + SHARE, 64), NOTHING)
+    bad = verified(kernel(TRIES + "st.shared.u32 [s], %r0;", 64), NOTHING)
+    assert good.verdict is Verdict.UNDECIDED
+    assert any("may go on where a wait has not passed" in note for note in good.notes)
+    assert (bad.verdict, codes(bad)) == (Verdict.REFUTED, ["TTN201"])

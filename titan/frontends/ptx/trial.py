@@ -37,6 +37,7 @@ from titan.isa.simt.traced import traced
 from titan.sync.fault import FaultKind
 
 LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
+STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
@@ -212,6 +213,7 @@ def judge_recording(
     judged.diagnostics += faults
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
+    left = left_waits(run)
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
     if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
@@ -227,7 +229,10 @@ def judge_recording(
             refuted = _decide(result, run, recording, places, judged) or refuted
         # A run that hangs has happened, whatever other runs may do.
         deadlock = result.fault is not None and result.fault.kind is FaultKind.DEADLOCK
-        happened = happened or (hung and refuted and deadlock and not left_waits(run))
+        happened = happened or (hung and refuted and deadlock and not left)
+        if left and (not refuted or (result.fault and result.fault.kind in STUCK)):
+            place = f"line {places.span(left[0]).start_line}"
+            judged.reasons.append(f"the code may go on where a wait has not passed ({place})")
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
     if happened or (refuted and not judged.reasons):
@@ -320,8 +325,6 @@ def _conditions(
         reasons.append(
             f"the result of a try_wait or test_wait decides more than whether to wait ({place})"
         )
-    for instruction in left_waits(run)[:1]:
-        reasons.append(f"the code may go on where a wait has not passed ({at(instruction)})")
     for instruction in run.confluence.atomics[:1]:
         reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
     for steering in run.confluence.steering:
