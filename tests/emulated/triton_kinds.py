@@ -368,6 +368,43 @@ def cross_entropy(random: np.random.Generator, wrap: Wrap = plain) -> Pair:
     return out, np.log(np.exp(x).sum(axis=1)) - x[np.arange(4), labels]
 
 
+# ------------------------------------------------------------------ attention of one query
+
+
+@triton.jit
+def part_kernel(
+    q, k, v, sums, extremes, keys, D: tl.constexpr, B: tl.constexpr, PART: tl.constexpr
+):
+    part, d = tl.program_id(0), tl.arange(0, D)
+    query = tl.load(q + d)
+    most, weight, total = -float("inf"), 0.0, tl.zeros([D], tl.float32)
+    for first in range(part * PART, min((part + 1) * PART, keys), B):
+        row = first + tl.arange(0, B)
+        at, known = row[:, None] * D + d[None, :], row[:, None] < keys
+        scores = tl.sum(tl.load(k + at, mask=known, other=0.0) * query[None, :], 1)
+        scores = tl.where(row < keys, scores, -float("inf"))
+        now = tl.maximum(most, tl.max(scores, 0))
+        weights, factor = tl.exp(scores - now), tl.exp(most - now)
+        values = tl.load(v + at, mask=known, other=0.0)
+        total = total * factor + tl.sum(weights[:, None] * values, 0)
+        weight, most = weight * factor + tl.sum(weights, 0), now
+    tl.store(sums + part * D + d, total)
+    tl.store(extremes + 2 * part, most)
+    tl.store(extremes + 2 * part + 1, weight)
+
+
+def split_attention(random: np.random.Generator, wrap: Wrap = plain) -> Pair:
+    keys, parts = 300, 3
+    q, k, v = (random.standard_normal(s).astype(np.float32) for s in (64, (keys, 64), (keys, 64)))
+    sums, extremes = np.zeros((parts, 64), np.float32), np.zeros((parts, 2), np.float32)
+    arrays = [q, k, v, sums, extremes]
+    run(part_kernel, (parts,), arrays, wrap, keys, D=64, B=32, PART=128)
+    factors = np.exp(extremes[:, 0] - extremes[:, 0].max())
+    weights = np.exp(k @ q - (k @ q).max())
+    got = (sums * factors[:, None]).sum(0) / (factors * extremes[:, 1]).sum()
+    return got, weights @ v / weights.sum()
+
+
 # --------------------------------------------------------------------------------- atomics
 
 
@@ -404,5 +441,6 @@ KINDS = {
     "rms_norm": (rms_norm, 1e-5),
     "layer_norm_backward": (layer_norm_backward, 1e-4),
     "cross_entropy": (cross_entropy, 1e-5),
+    "split_attention": (split_attention, 1e-4),
     "counts_by_atomics": (counts_by_atomics, 0.0),
 }

@@ -165,3 +165,42 @@ def test_random_accesses_race_as_their_bytes_say(accesses: list[Random]) -> None
         if {one.form, other.form} not in ({"read"}, {"add"})
     )
     assert verdict is (REFUTED if races else VERIFIED), text
+
+
+ROWS = """.version 8.7
+.target sm_90a
+.address_size 64
+.entry k(.param .u64 p, .param .u32 n, .param .u32 stride) {
+.reg .pred %p<4>;
+.reg .b32 %r<32>;
+.reg .b64 %d<32>;
+ld.param.u64 %d0, [p];
+ld.param.u32 %r1, [n];
+ld.param.u32 %r2, [stride];
+mov.u32 %r3, %ctaid.x;
+mov.u32 %r4, %tid.x;
+mul.lo.u32 %r5, %r3, %r2;
+add.u32 %r5, %r5, %r4;
+mov.u32 %r6, 0;
+LOOP:
+setp.ge.u32 %p1, %r6, %r1;
+@%p1 bra END;
+mad.wide.u32 %d1, %r5, 4, %d0;
+st.global.u32 [%d1], %r3;
+add.u32 %r5, %r5, 32;
+add.u32 %r6, %r6, 1;
+bra LOOP;
+END: ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("stride", "verdict"), [(96, VERIFIED), (64, REFUTED)])
+def test_more_trips_of_a_sweep_keep_the_strides_of_the_launch(stride, verdict):
+    """Three rows a cluster as given; with more, a cluster would store into the next one's."""
+    launch = f"{{grid: 3, block: 32, parameters: {{p: pointer, n: 3, stride: {stride}}}}}"
+    described, errors = read_launch_text(launch, "k.yaml")
+    assert errors == []
+    (found,) = verify_code(Source("k.ptx", ROWS), described, CodeOptions(sweep=True), [], 0.0)
+    assert found.verdict is verdict, found.notes
+    assert any("parameter 1 drives a loop" in note for note in found.notes)

@@ -185,7 +185,7 @@ def _verify_entry(
         filled = [*filled, *remarks]
     trials: list[Trial] = []
     for label, one in launches:
-        made, notes_on_grid = _trials(code, one, label, places, options)
+        made, notes_on_grid = _trials(code, one, label, places, options, given=one is launch)
         trials += made
         filled += [text for text in notes_on_grid if text not in filled]
         if made[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
@@ -218,9 +218,14 @@ def verify_launch(
 
 
 def _trials(
-    code: CodeKernel, launch: Launch, label: str, places: CodePlaces, options: CodeOptions
-) -> tuple[list[Trial], list[str]]:
-    """Clusters of one launch, each by itself and then together, until one goes wrong; notes."""
+    code: CodeKernel, launch: Launch, label: str, places: CodePlaces, options: CodeOptions,
+    *, given: bool = True,
+) -> tuple[list[Trial], list[str]]:  # fmt: skip
+    """Clusters of one launch, each by itself and then together, until one goes wrong; notes.
+
+    `given`: the user's launch. In one that a sweep has made each cluster is judged by itself: grid
+    and strides stay those of the user's, so that more trips may reach into the next one's memory.
+    """
     accesses = GridAccesses(launch, options.policies.equal_writes)
     runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
@@ -231,7 +236,7 @@ def _trials(
             return trials, []
         if run is not None:
             accesses.add(run, cta)
-    if any(trial.verdict is not Verdict.VERIFIED for trial in trials):
+    if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):
         return trials, []
     for cta in neighbours(launch) if options.ctas is None else ():
         if cta not in accesses.runs:
