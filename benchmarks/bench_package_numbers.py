@@ -152,14 +152,12 @@ def main() -> None:
     parser.add_argument("--safe", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    found: list[Row] = []
     for one in rows(options.only, safe=options.safe):
         print(" | ".join(one), flush=True)
-        found.append(one)
-    if options.write:
-        found = joined(found)
-        store("package_numbers", HEAD, found)
-        write("package numbers", table_text(HEAD, found))
+        if options.write:  # after each row, so that a run that is ended keeps what it found
+            found = joined([one])
+            store("package_numbers", HEAD, found)
+            write("package numbers", table_text(HEAD, found))
 
 
 if __name__ == "__main__":

@@ -337,12 +337,11 @@ def table_text(head: Row, rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(mark: str, text: str) -> None:
-    """Put the table between its marks on the page."""
-    page = PAGE.read_text(encoding="utf-8")
+def write(mark: str, text: str, page: Path = PAGE) -> None:
+    """Put the table between its marks on a page."""
     begin, end = f"<!-- {mark} begin -->\n", f"<!-- {mark} end -->"
-    head, rest = page.split(begin)
-    PAGE.write_text(head + begin + text + end + rest.split(end)[1], encoding="utf-8")
+    head, rest = page.read_text(encoding="utf-8").split(begin)
+    page.write_text(head + begin + text + end + rest.split(end)[1], encoding="utf-8")
 
 
 def main() -> None:

@@ -242,6 +242,45 @@ def test_calls_have_parameters_in_memory():
     assert results(module_of(body, function), launch_of(), 32) == [2 * i for i in range(32)]
 
 
+SYSTEM = """
+.extern .func __assertfail
+(.param .b64 message, .param .b64 file, .param .b32 line, .param .b64 function, .param .b64 size);
+.extern .func (.param .b32 printed) vprintf (.param .b64 form, .param .b64 given);
+"""
+
+
+@pytest.mark.parametrize("least", [0, 1, 31, 32])
+def test_a_failed_assertion_ends_the_kernel(least):
+    """Of lanes whose number is below `least`, an assertion says that there is none."""
+    body = f"""
+    mov.u32 %r1, %tid.x; mov.b64 %d1, 0; mov.b32 %r2, 7;
+    setp.ge.u32 %p1, %r1, {least};
+    @%p1 bra RIGHT;
+    {{ .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+      st.param.b64 [a], %d1; st.param.b64 [b], %d1; st.param.b32 [c], %r2;
+      st.param.b64 [d], %d1; st.param.b64 [e], %d1;
+      call.uni __assertfail, (a, b, c, d, e); }}
+    RIGHT:
+    ret;
+    """
+    outcome = ran(module_of(body, SYSTEM), launch_of()).outcome
+    assert outcome.ending is (Ending.FAULT if least else Ending.FINISHED)
+
+
+def test_what_is_printed_changes_nothing():
+    body = """
+    mov.u32 %r1, %tid.x; mov.b64 %d1, 0; mov.u32 %r0, %r1;
+    { .param .b64 a; .param .b64 b; .param .b32 c;
+      st.param.b64 [a], %d1; st.param.b64 [b], %d1;
+      call.uni (c), vprintf, (a, b);
+      ld.param.b32 %r2, [c]; }
+    ld.param.u64 %d0, [out]; mad.wide.u32 %d1, %r1, 4, %d0; st.global.u32 [%d1], %r0; ret;
+    """
+    assert results(module_of(body, SYSTEM), launch_of(), 32) == list(range(32))
+    steered = body.replace("ld.param.u64", "setp.eq.u32 %p1, %r2, 2; @%p1 ret; ld.param.u64")
+    assert ran(module_of(steered, SYSTEM), launch_of()).outcome.ending is Ending.REFUSED
+
+
 def test_a_branch_through_a_table():
     text = """
     mov.u32 %r1, %tid.x;

@@ -253,6 +253,12 @@ def branch_indexed(context: DecodeContext, instruction: ptx.Instruction) -> Deco
     )
 
 
+# Functions of CUDA's device runtime, which no module has (CUDA C++ Programming Guide, Assertion and
+# Formatted Output). A failed assertion ends the kernel. What vprintf prints is not seen by kernels;
+# its result, in memory of the thread, is left unwritten, so unknown.
+SYSTEM_CALLS = {"__assertfail": Op.TRAP, "vprintf": Op.NOP}
+
+
 def call(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """A direct call of a function with a body; arguments are memory of the thread.
 
@@ -279,6 +285,8 @@ def call(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
             function = next(
                 f for f in context.module.functions if f.name == name.name and not f.declared
             )
+        elif function.name in SYSTEM_CALLS:
+            return DecodedStep(SYSTEM_CALLS[function.name])
         else:
             raise Unsupported(f"the body of {function.name} is not in the module")
     flags = (function.start, len(copies_in), *sum(copies_in, ()), *sum(copies_out, ()))
