@@ -76,7 +76,8 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1 << 30),
     default=64,
     show_default=True,
-    help="Iterations that `--specialise heuristic` decides for, unless the program fixes them.",
+    help="Iterations that `--specialise heuristic` and `--explain` assume, unless the program "
+    "fixes them.",
 )
 @click.option(
     "--require",
@@ -111,6 +112,11 @@ if TYPE_CHECKING:
     help="How to report what was built.",
 )
 @click.option(
+    "--explain",
+    is_flag=True,
+    help="Say why the shape was taken and what bounds the kernel, at --tiles iterations.",
+)
+@click.option(
     "--cluster",
     metavar="ADDRESS",
     help="Verify all shapes of a file in parallel on a dask.distributed cluster.",
@@ -134,6 +140,7 @@ def build(
     no_cache: bool,
     cache_rates: bool,
     format_name: str,
+    explain: bool,
     cluster: str | None,
     colour: str,
 ) -> int:
@@ -166,25 +173,29 @@ def build(
             (path, _produced(path, tile, text, Path(output), how, codes))
             for path, tile, text in _programs(paths, target, tail, colour, codes)
         )
-        _report(produced, format_name)
+        _report(produced, format_name, tiles if explain else 0)
     if cache_rates and not no_cache and format_name != "json":
         write(rates_text(cache))
     worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
     return next((code for code in worst if code in codes), ExitCode.VERIFIED)
 
 
-def _report(produced: Iterator[tuple[str, Produced | None]], format_name: str) -> None:
-    """What was built; text as soon as it is there."""
+def _report(
+    produced: Iterator[tuple[str, Produced | None]], format_name: str, explained: int
+) -> None:
+    """What was built; text as soon as it is there. `explained`: for so many iterations, or 0."""
+    from titan.package.explain import explain
     from titan.package.summary import as_data, as_text
 
     documents: list[dict[str, object]] = []
     for path, package in produced:
         if package is None:
             continue
+        why = explain(package, explained) if explained else None
         if format_name == "json":
-            documents.append(as_data(path, package))
+            documents.append(as_data(path, package, why))
         else:
-            write(as_text(path, package))
+            write(as_text(path, package, why))
             sys.stdout.flush()
     if format_name == "json":
         import json

@@ -44,7 +44,7 @@ class Produced:
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
     `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program,
     `proof` whether the package holds a certificate of its verdict, `loops` what the machine code
-    does in its main loop.
+    does in its main loop, `instructions` how many it issues on the shortest way around it.
     """
 
     built: Built
@@ -55,6 +55,7 @@ class Produced:
     compared: str = ""
     proof: str = ""
     loops: str = ""
+    instructions: int | None = None
 
 
 class _Trial:
@@ -134,20 +135,24 @@ def produce(
     folder = parent / f"{tile.name}-{tile.target}"
     proof, remark = written_for(built.program, certificate_states)
     write_package(folder, built, trial.emitted, proof)
+    words, instructions = loop_counts(trial.compiled)
     return Produced(
         built, trial.emitted, folder, trial.figures, trial.uncompiled, trial.compared, remark,
-        loop_words(trial.compiled),
+        words, instructions,
     )  # fmt: skip
 
 
-def loop_words(compiled: CompiledKernel | None) -> str:
-    """What the main loop of the machine code does, and what costs there; or why nobody knows."""
+def loop_counts(compiled: CompiledKernel | None) -> tuple[str, int | None]:
+    """What the main loop of the machine code does, and what costs there, or why nobody knows; and
+    its instructions on the shortest way."""
     if compiled is None:
-        return "no: not compiled"
+        return "no: not compiled", None
     try:
         kernels = [count(function) for function in of_compiled(compiled)]
     except (ToolchainMissing, CannotCompile, BadListing) as reason:
-        return f"no: {reason}"
-    words = [loop_summary(kernel.main) for kernel in kernels if kernel.main is not None]
+        return f"no: {reason}", None
+    mains = [kernel.main for kernel in kernels if kernel.main is not None]
     findings = [finding for kernel in kernels for finding in kernel.findings]
-    return "; ".join(words + findings) or "no products in loops, no costly fences"
+    words = [*(loop_summary(main) for main in mains), *findings]
+    told = "; ".join(words) or "no products in loops, no costly fences"
+    return told, mains[0].least if len(mains) == 1 else None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from titan.codegen.pipeline.model import Built, TriedCandidate
 from titan.codegen.tile.manifest import Manifest
+from titan.package.explain import Explanation
+from titan.package.explain import as_data as explained_data
+from titan.package.explain import rows as explained_rows
 from titan.package.produce import Produced
 from titan.report.findings import parameters_text
 
 
-def as_text(path: str, produced: Produced) -> str:
+def as_text(path: str, produced: Produced, explanation: Explanation | None = None) -> str:
     """What was built, from what, for which scope, and which candidates were refused."""
     built = produced.built
     rows = [
@@ -19,6 +22,7 @@ def as_text(path: str, produced: Produced) -> str:
         ("compiled", compiled_words(produced)),
         *((("loop", produced.loops),) if produced.figures is not None else ()),
         *(("not taken", f"{step.shape.name}: {step.reason}") for step in refused(built.steps)),
+        *(explained_rows(explanation) if explanation is not None else ()),
         ("certified", produced.proof),
         ("package", str(produced.folder)),
         ("time", f"{built.seconds:.2f} s"),
@@ -27,7 +31,9 @@ def as_text(path: str, produced: Produced) -> str:
     return "\n".join([head, *(f"  {name:<10}{text}" for name, text in rows)]) + "\n"
 
 
-def as_data(path: str, produced: Produced) -> dict[str, object]:
+def as_data(
+    path: str, produced: Produced, explanation: Explanation | None = None
+) -> dict[str, object]:
     """The same as data."""
     built = produced.built
     schedule = built.result.schedule
@@ -51,6 +57,7 @@ def as_data(path: str, produced: Produced) -> dict[str, object]:
         "certified": produced.proof,
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
         "seconds": round(built.seconds, 3),
+        **({"explanation": explained_data(explanation)} if explanation is not None else {}),
     }
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.tile.manifest import COORDINATE_MOST
+from titan.codegen.tile.roofline import FILL_CYCLES, PROCESSORS
 from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
@@ -27,9 +28,8 @@ from titan.runtime.arrays import CallError, Foreign, Place, facts_of
 from titan.runtime.binding import named, scalar_names, sizes_of
 from titan.runtime.loaded import LoadedKernel
 
-FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 SCHEDULE = "schedule.json"
-PROCESSORS = {"sm_90a": 132, "sm_100a": 148}
+EMULATED = ("sm_90a", "sm_100a")  # targets of the emulated device
 TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
 TRIED_SCALAR = 0.37
 TOLERANCE = 0.02  # of the largest number: sums in another order, rounded once
@@ -90,7 +90,7 @@ class Library:
         target = str(kernel.manifest["target"])
         if self.target is not None or not inputs:
             return self.target in (None, target)
-        return facts_of(inputs[0]).place is not Place.CPU or target in PROCESSORS
+        return facts_of(inputs[0]).place is not Place.CPU or target in EMULATED
 
     def same_computation(self, one: LoadedKernel, other: LoadedKernel) -> bool:
         """Whether two packages have the same tensors and agree on small random problems."""
