@@ -12,9 +12,10 @@ import re
 from pathlib import Path
 
 from titan.codegen.tile.manifest import LAUNCH_HEADER, name_space
+from titan.codegen.tile.roofline import FILL_CYCLES
 from titan.foundation.resources import template
 from titan.runtime.arrays import CallError
-from titan.runtime.library import FILL_CYCLES, Library
+from titan.runtime.library import Library
 from titan.runtime.loaded import LoadedKernel
 
 HEADERS = {"cuda": "packages_cuda.h", "hip": "packages_hip.h"}
