@@ -1,7 +1,7 @@
 """`titan build --explain`: why a shape was taken, and what bounds the kernel.
 
 The list of shapes is fixed and goes from the best to the plainest; the first that is verified and
-that the target can write is taken. What the shape is good for is said in cycles of the machine
+that the target can write is taken. What the shape is good for is stated in cycles of the machine
 model: an iteration cannot be shorter than its busiest resource (`titan/codegen/tile/roofline.py`),
 than the latency of a load spread over the stages, and, where one iteration runs after the other,
 than its own chain of dependences. Bounds of a model, not measurements.

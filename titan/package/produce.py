@@ -154,5 +154,5 @@ def loop_counts(compiled: CompiledKernel | None) -> tuple[str, int | None]:
     mains = [kernel.main for kernel in kernels if kernel.main is not None]
     findings = [finding for kernel in kernels for finding in kernel.findings]
     words = [*(loop_summary(main) for main in mains), *findings]
-    told = "; ".join(words) or "no products in loops, no costly fences"
-    return told, mains[0].least if len(mains) == 1 else None
+    summary = "; ".join(words) or "no products in loops, no costly fences"
+    return summary, mains[0].least if len(mains) == 1 else None
