@@ -3,7 +3,7 @@
     The values of some names are lowered by [P], the phases of each barrier by an even number. If the indices
     and the counts of an operation do not fall, parities fall by even numbers and phases by as much as their barrier
     ([drop], computed from the expressions), the operation does to the lowered state what it does to the state, lowered:
-    the same fault, or none. And operations on different barriers commute. *)
+    the same fault, or none. And operations on different barriers commute, and those at a barrier with those beside. *)
 
 From Coq Require Import Bool ZArith Lia List.
 From Titan Require Import Expression AnyNumber Sync.
@@ -394,5 +394,73 @@ Proof.
   intros [= <-]. exists (with_observed b). split; [easy|]. split; [easy|].
   intros u Q E. rewrite (declared_same s u a env r k D E). cbn [bind].
   rewrite (usable_same s u a k false Q E), U. cbn [bind]. now rewrite G.
+Qed.
+Theorem token_wait_local a env r k : key_of env r = Done k ->
+  local k (fun s => token_wait p s a env r).
+Proof.
+  intros K s t. unfold token_wait. destruct (declared s a env r) as [h| |] eqn:D; [|easy..].
+  destruct (declared_is s a env r h D) as [H F]. rewrite K in H. injection H as <-. cbn [bind].
+  destruct (usable p s a k false) as [b| |] eqn:U; [|easy..]. cbn [bind].
+  destruct (negb _) eqn:G; [easy|]. cbn [guard bind].
+  intros [= <-]. exists (with_observed b). split; [easy|]. split; [easy|].
+  intros u Q E. rewrite (declared_same s u a env r k D E). cbn [bind].
+  rewrite (usable_same s u a k false Q E), U. cbn [bind]. now rewrite G.
+Qed.
+
+(** An operation beside the barriers: it neither sees nor changes them, nor the positions. *)
+Definition beside (f : state -> outcome state) : Prop :=
+  forall s t, f s = Done t -> st_positions t = st_positions s /\
+  forall l, f (with_barriers l s) = Done (with_barriers l t).
+
+(** It can follow an operation at a barrier, and the other way round, to one state. *)
+Theorem beside_commute k f g s t u : local k f -> beside g ->
+  f s = Done t -> g s = Done u -> exists v, g t = Done v /\ f u = Done v.
+Proof.
+  intros F G Ft Gu. destruct (F s t Ft) as (b & _ & -> & Fs). destruct (G s u Gu) as [Q B].
+  assert (E : st_barriers u = st_barriers s).
+  { assert (S : with_barriers (st_barriers s) s = s) by now destruct s.
+    pose proof (B (st_barriers s)) as H. rewrite S, Gu in H. injection H as H.
+    rewrite H. now destruct u. }
+  exists (put_barrier u k b). split.
+  - unfold put_barrier. rewrite E. apply B.
+  - apply Fs; [easy|]. now rewrite E.
+Qed.
+
+Theorem commit_beside a q : beside (fun s => commit s a q).
+Proof.
+  intros s t. unfold commit. cbn [with_barriers st_queues].
+  destruct (find same_pair (a, q) (st_queues s)) as [g|]; [|easy]. cbn [got bind].
+  destruct (is_empty (gr_open g) && is_empty (gr_closed g)); intros [= <-]; now split.
+Qed.
+
+Theorem named_wait_beside a env r : beside (fun s => named_wait s a env r).
+Proof.
+  intros s t. unfold named_wait, declared_named. cbn [with_barriers st_named].
+  destruct (key_of env r) as [k| |]; [|easy..]. cbn [bind].
+  destruct (find same_key k (st_named s)) as [n|]; [|easy]. cbn [bind].
+  destruct (negb _); [easy|]. cbn [guard bind]. intros [= <-]. now split.
+Qed.
+
+Lemma fold_beside {A} (f : state -> A -> outcome state) l :
+  (forall x, beside (fun s => f s x)) -> beside (fun s => fold f s l).
+Proof.
+  intros H. induction l as [|x l IH]; intros s t; cbn [fold].
+  - intros [= <-]. now split.
+  - destruct (f s x) as [u| |] eqn:F; [|easy..]. cbn [bind]. intros G.
+    destruct (H x s u F) as [Q B]. destruct (IH u t G) as [R C]. split; [congruence|].
+    intros m. specialize (B m). cbn beta in B. rewrite B. cbn [bind]. apply C.
+Qed.
+
+(** A fence of any kind but the one that publishes barriers. *)
+Theorem fence_beside a kind spaces : kind <> FenceInit -> beside (fun s => fence p s a kind spaces).
+Proof.
+  assert (G : forall (f : state -> content -> content) c, (forall l s, f (with_barriers l s) = f s) ->
+    beside (fun s => bind (cell_at s c) (fun h => Done (put_cell s c (f s h))))).
+  { intros f c I s t. unfold cell_at. cbn [with_barriers st_cells].
+    destruct (find same_key c (st_cells s)) as [h|]; [|easy]. cbn [got bind]. intros [= <-].
+    split; [easy|]. intros l. now rewrite I. }
+  intros N. unfold fence. destruct kind; try easy.
+  all: apply fold_beside; intros b; destruct (covers _ _ _ _ _);
+    [|intros s t [= <-]; now split]; apply fold_beside; intros c; now apply (G (fun _ h => _) c).
 Qed.
 End Operations.
