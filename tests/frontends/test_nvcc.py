@@ -75,6 +75,10 @@ KERNELS = {  # the launch, and the rules that a fault breaks
             "TTN201",
         ),
     ),
+    "tiles": (
+        "{grid: 1, block: 64, parameters: [pointer, pointer, 5]}",
+        ("TTN201", "TTN201", "TTN201"),
+    ),
     "top_k": (
         "{grid: 2, block: 256, parameters: [pointer, pointer, pointer, 8]}",
         ("TTN201",),

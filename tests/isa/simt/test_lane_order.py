@@ -40,6 +40,16 @@ CLASHES = {  # the body, and how many instructions clash
     "read, then overwritten": ("ld.shared.u32 %r0, [%r5]; st.shared.u32 [%r3], %r1;", 1),
     "written by one, then by another": (
         "st.shared.u32 [%r3], %r1; st.shared.u32 [%r5], %r1;", 1),
+    "only the lower half has met": (
+        "setp.lt.u32 %p2, %r1, 16; st.shared.u32 [%r3], %r1; @%p2 bar.warp.sync 0xffff;"
+        "xor.b32 %r6, %r1, 16; mad.lo.u32 %r6, %r6, 4, %r2; ld.shared.u32 %r0, [%r6];", 1),
+    "halves have met, each for itself": (
+        "and.b32 %r6, %r1, 16; shl.b32 %r7, 0xffff, %r6; st.shared.u32 [%r3], %r1;"
+        "bar.warp.sync %r7; ld.shared.u32 %r0, [%r5];", 0),
+    "halves have met, read across them": (
+        "and.b32 %r6, %r1, 16; shl.b32 %r7, 0xffff, %r6; st.shared.u32 [%r3], %r1;"
+        "bar.warp.sync %r7; xor.b32 %r6, %r1, 16; mad.lo.u32 %r6, %r6, 4, %r2;"
+        "ld.shared.u32 %r0, [%r6];", 1),
     "halves of one word": (
         "mad.lo.u32 %r7, %r1, 2, %r2; st.shared.u16 [%r7], 1; ld.shared.u16 %h0, [%r7];", 0),
     "a half in a neighbour's word": (
@@ -68,13 +78,30 @@ def test_the_event_names_both_accesses() -> None:
     assert found.footprint.bounds[1] - found.footprint.bounds[0] == 4 and found.lanes == 1
 
 
+HALVES = "and.b32 %r6, %r1, 16; shl.b32 %r7, 0xffff, %r6; bar.warp.sync %r7;"
+PARITIES = "and.b32 %r6, %r1, 1; shl.b32 %r7, 0x55555555, %r6; bar.warp.sync %r7;"
+MEETINGS = [  # the lanes that meet, and the text
+    ([range(32)], "bar.warp.sync -1;"),
+    ([range(16), range(16, 32)], HALVES),
+    ([range(0, 32, 2), range(1, 32, 2)], PARITIES),
+    ([range(16)], "setp.lt.u32 %p2, %r1, 16; @%p2 bar.warp.sync 0xffff;"),
+    ([range(8, 20)], "sub.u32 %r6, %r1, 8; setp.lt.u32 %p2, %r6, 12; @%p2 bar.warp.sync 0xfff00;"),
+]
+
+
 def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
-    """Which steps clash, from the list of all accesses since the lanes met: the second opinion."""
-    since: list[tuple[int, str, int]] = []  # lane, "ld" or "st", byte
+    """Which steps clash, from the list of all accesses and vector clocks: the second opinion."""
+    done: list[tuple[int, str, int, tuple[int, ...]]] = []  # lane, "ld" or "st", byte, clocks
+    clocks = [[0] * 32 for _ in range(32)]  # of a lane: the meetings of each that it knows of
     found: set[int] = set()
     for place, (kind, factor, offset, size) in enumerate(steps):
         if kind == "sync":
-            since = []
+            for group in MEETINGS[factor][0]:
+                for lane in group:
+                    clocks[lane][lane] += 1
+                joined = [max(clocks[lane][other] for lane in group) for other in range(32)]
+                for lane in group:
+                    clocks[lane] = list(joined)
             continue
         mine = [(lane, (lane * factor + offset) % 64 * size) for lane in range(32)]
         pairs = [(lane, byte) for lane, at in mine for byte in range(at, at + size)]
@@ -82,13 +109,20 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
         for lane, byte in pairs:  # lanes of one address are one access
             together.setdefault(byte, set()).add(lane)
         for byte, lanes in together.items():
-            writers = {lane for lane, what, other in since if other == byte and what == "st"}
-            readers = {lane for lane, what, other in since if other == byte and what == "ld"}
-            if kind == "ld" and writers and lanes - writers:
-                found.add(place)
-            if kind == "st" and ((writers and writers != lanes) or readers - lanes):
-                found.add(place)
-        since += [(lane, kind, byte) for lane, byte in pairs]
+            earlier = [item for item in done if item[2] == byte]
+            for then in {item[3] for item in earlier}:
+                # clocks of steps between which no lanes have met that matter are the same
+                after = [{n for n in range(32) if n == m or clocks[n][m] > then[m]}
+                         for m in range(32)]  # fmt: skip
+                writers = {item[0] for item in earlier if item[1] == "st" and item[3] == then}
+                readers = {item[0] for item in earlier if item[1] == "ld" and item[3] == then}
+                if kind == "ld" and any(lanes - writers - after[lane] for lane in writers):
+                    found.add(place)
+                others = (writers if writers != lanes else set()) | (readers - lanes)
+                if kind == "st" and any(lanes - after[lane] for lane in others):
+                    found.add(place)
+        own = tuple(clocks[lane][lane] for lane in range(32))
+        done += [(lane, kind, byte, own) for lane, byte in pairs]
     return found
 
 
@@ -101,11 +135,13 @@ def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
     for _ in range(12):
         kind = random.choice(("ld", "st", "ld", "st", "sync"))
         factor, offset = random.choice((0, 1, 1, 2, 3)), random.randrange(64)
+        if kind == "sync":
+            factor = random.randrange(len(MEETINGS)) if seed % 2 else 0
         size = random.choice((1, 2, 4))
         steps.append((kind, factor, offset, size))
         if kind == "sync":
-            body += "bar.warp.sync -1;\n"
-            marks.append(1)
+            body += MEETINGS[factor][1] + "\n"
+            marks.append(MEETINGS[factor][1].count(";"))
             continue
         body += (
             f"mad.lo.u32 %r8, %r1, {factor}, {offset}; and.b32 %r8, %r8, 63;"
@@ -136,6 +172,27 @@ KERNEL = """.version 8.7
 .reg .pred %p<4>;
 .shared .align 16 .b8 s[4096];
 """
+
+
+@pytest.mark.parametrize(("across", "expected"), [(1, []), (16, ["TTN201"])])
+def test_tiles_of_a_warp_meet_each_for_itself(across: int, expected: list[str]) -> None:
+    """What `tiled_partition<16>(block).sync()` is compiled to: lanes name different masks."""
+    body = f"""{PLACES} st.shared.u32 [%r3], %r1; {HALVES}
+        xor.b32 %r6, %r1, {across}; mad.lo.u32 %r6, %r6, 4, %r2; ld.shared.u32 %r0, [%r6];"""
+    launch, errors = read_launch_text("{grid: 1, block: 32, parameters: []}", "k.yaml")
+    assert errors == []
+    source = Source("k.ptx", KERNEL + body + "\nret;\n}\n")
+    (finding,) = verify_code(source, launch, CodeOptions(), [], 0.0)
+    assert [item.code for item in finding.diagnostics] == expected
+    assert finding.verdict is (Verdict.REFUTED if expected else Verdict.VERIFIED)
+
+
+def test_a_mask_that_some_lanes_do_not_know_is_refused() -> None:
+    body = """mov.u32 %r6, -1; ld.param.u64 %d0, [out]; ld.global.u32 %r7, [%d0];
+        setp.gt.u32 %p2, %r1, 3; @%p2 mov.u32 %r6, %r7; bar.warp.sync %r6; ret;"""
+    module = module_of(PLACES + body, before=SHARED)
+    found = ran(module, launch_of())
+    assert "the mask of members is not known" in found.outcome.reason
 
 
 @pytest.mark.parametrize("policy", ["refuse", "ordered"])

@@ -288,7 +288,7 @@ def record(
 def _meet(fragment: Fragment, form: AccessForm) -> None:
     """An access with acquire or release may order what the lanes did."""
     if ev.AccessSemantics.ACQUIRE <= form.semantics <= ev.AccessSemantics.SEQUENTIAL:
-        fragment.warp.uses.clear()
+        fragment.warp.lanes_meet()
 
 
 def _event(

@@ -154,24 +154,33 @@ def active_mask(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def warp_sync(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """bar.warp.sync orders the memory accesses of its lanes."""
-    members = lane(fragment.warp.registers[step.args[0]], lanes_of(mask)[0])
-    assert isinstance(members, int)
-    meetings = fragment.warp.meetings
-    generation = meetings.get(members, 0)
-    meetings[members] = generation + 1
-    machine.record(
-        ev.RendezvousEvent,
-        fragment,
-        mask,
-        ev.Meeting.WARP,
-        ev.Side.PASS,
-        members,
-        (members & fragment.warp.live).bit_count(),
-        generation,
-        ev.AccessSemantics.ACQUIRE_RELEASE,
-        True,
-    )
+    """bar.warp.sync orders the memory accesses of its lanes.
+
+    Lanes may name different masks, as those of halves and tiles do: a meeting for each.
+    """
+    warp = fragment.warp
+    named: dict[int, int] = {}  # member mask -> the lanes that name it
+    for index in lanes_of(mask):
+        members = lane(warp.registers[step.args[0]], index)
+        if isinstance(members, Opaque):
+            machine.refuse(fragment, "the mask of members is not known")
+        named[members] = named.get(members, 0) | 1 << index
+    for members, lanes in named.items():
+        warp.some_lanes_meet(members)
+        generation = warp.meetings.get(members, 0)
+        warp.meetings[members] = generation + 1
+        machine.record(
+            ev.RendezvousEvent,
+            fragment,
+            lanes,
+            ev.Meeting.WARP,
+            ev.Side.PASS,
+            members,
+            (members & warp.live).bit_count(),
+            generation,
+            ev.AccessSemantics.ACQUIRE_RELEASE,
+            True,
+        )
     return False
 
 

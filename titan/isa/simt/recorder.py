@@ -17,7 +17,7 @@ from titan.isa.simt.state import Blocked, Cluster, Cta, Fragment, InFlight, Warp
 from titan.isa.simt.tensor_maps import TensorAccess
 from titan.isa.simt.values import UNKNOWN, Opaque, Value, lane, lanes_of, uniform
 
-LANES_MEET = (ev.RendezvousEvent, ev.WaitEvent, ev.FenceEvent)  # see lane_order.py
+LANES_MEET = (ev.WaitEvent, ev.FenceEvent)  # see lane_order.py
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 
 
@@ -142,7 +142,7 @@ class Recorder:
         if kind is not ev.Poll:
             fragment.polled = None
         if kind in LANES_MEET:
-            warp.uses.clear()
+            warp.lanes_meet()
         self.events.append(
             kind(
                 len(self.events),

@@ -288,6 +288,7 @@ def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         barrier.expected = threads
     barrier.arrived += 32 if mask == warp.live else mask.bit_count()
     generation = barrier.generation
+    fragment.warp.lanes_meet()
     machine.record(
         ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side(side), number, threads,
         generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
@@ -300,6 +301,7 @@ def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         return False
 
     def resume() -> None:
+        fragment.warp.lanes_meet()
         machine.record(
             ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side.PASS, number, threads,
             generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
@@ -362,6 +364,7 @@ def cluster_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, 
     warp = fragment.warp
     cluster = warp.cta.cluster
     threads = sum(len(cta.warps) for cta in cluster.ctas) and machine.launch.threads
+    fragment.warp.lanes_meet()
     machine.record(
         ev.RendezvousEvent,
         fragment,
@@ -390,6 +393,7 @@ def cluster_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
     threads = machine.launch.threads * len(cluster.ctas)
 
     def resume() -> None:
+        fragment.warp.lanes_meet()
         machine.record(
             ev.RendezvousEvent, fragment, mask, ev.Meeting.CLUSTER, ev.Side.PASS, 0, threads,
             generation, ev.AccessSemantics(semantics), bool(aligned),

@@ -362,6 +362,7 @@ static void named(Machine *machine, Fragment *fragment, const titan_step *s, uin
     if (!barrier->arrived) barrier->expected = threads;
     barrier->arrived += mask == warp->live ? 32 : __builtin_popcount(mask);
     int64_t generation = barrier->generation;
+    lanes_meet(fragment);
     RECORD(EV_RENDEZVOUS, fragment, mask, 0, side, (word)number, threads, generation, 4, aligned);
     if (reduction) {
         const Value *value = &warp->registers[ARG(s, 2)];
@@ -392,6 +393,7 @@ static void resume_named(Machine *machine, Fragment *fragment)
     Warp *warp = fragment->warp;
     const Named *barrier = &warp->cta->named[fragment->number];
     uint32_t mask = fragment->blocked_mask;
+    lanes_meet(fragment);
     RECORD(EV_RENDEZVOUS, fragment, mask, 0, 2, fragment->number, fragment->threads,
            fragment->generation, 4, fragment->aligned);
     int64_t reduction = FLAG(s, 2), zeros = 0, ones = 0, opaque = 0;
@@ -416,6 +418,7 @@ static void cluster_arrive(Machine *machine, Fragment *fragment, const titan_ste
 {
     Warp *warp = fragment->warp;
     Cluster *cluster = warp->cta->cluster;
+    lanes_meet(fragment);
     RECORD(EV_RENDEZVOUS, fragment, mask, 1, 0, 0, cluster_threads(machine, cluster),
            cluster->generation, FLAG(s, 0), FLAG(s, 1));
     cluster->arrived += __builtin_popcount(mask);
@@ -426,6 +429,7 @@ static void cluster_arrive(Machine *machine, Fragment *fragment, const titan_ste
 static void resume_cluster(Machine *machine, Fragment *fragment)
 {
     const titan_step *s = &machine->code->steps[fragment->pc];
+    lanes_meet(fragment);
     RECORD(EV_RENDEZVOUS, fragment, fragment->blocked_mask, 1, 2, 0,
            cluster_threads(machine, fragment->warp->cta->cluster), fragment->generation,
            FLAG(s, 0), FLAG(s, 1));

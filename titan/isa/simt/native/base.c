@@ -149,7 +149,7 @@ static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint3
 {
     if (kind != EV_ACCESS && kind != EV_POLL) machine->progress = machine->count;
     if (kind != EV_POLL) fragment->polled = 0;
-    if (kind == EV_RENDEZVOUS || kind == EV_WAIT || kind == EV_FENCE) lanes_meet(fragment);
+    if (kind == EV_WAIT || kind == EV_FENCE) lanes_meet(fragment);
     if (NUMBERS) machine->events.count = 0;
     if (NUMBERS && kind == EV_MEMORY_FAULT) /* nobody will read the record */
         fault_run(machine, fragment, "it accesses memory that it must not");

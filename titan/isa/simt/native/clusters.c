@@ -112,8 +112,7 @@ static void free_cta(Machine *machine, Cta *cta)
         free(warp->owned_kind);
         free(warp->owned);
         free(warp->owned_element);
-        if (warp->uses) free(warp->uses->slots);
-        free(warp->uses);
+        free_uses(warp->uses);
         free(warp->fragments);
         free(warp->joins);
         free(warp->meetings.data);

@@ -1,5 +1,6 @@
 /* Plain accesses of a warp's lanes since its lanes last met (lane_order.py). */
 
+enum { LAYERS_MAX = 32 };
 typedef struct { uint32_t lanes; Spot spot; } Located;
 
 typedef struct {
@@ -9,16 +10,40 @@ typedef struct {
     int32_t writer[4], reader[4]; /* instructions */
 } LaneUse;
 
-struct LaneUses { LaneUse *slots; int64_t count, room, epoch; };
+typedef struct { LaneUse *slots; int64_t count, room, epoch; } UseTable;
 
+/* Accesses between two meetings of some lanes; known[n]: the lanes that come after those of lane n.
+   */
+typedef struct { UseTable table; uint32_t known[32]; } Layer;
+
+struct LaneUses { UseTable now; Layer past[LAYERS_MAX + 1]; int32_t past_count; };
+
+static void drop_layers(LaneUses *uses)
+{
+    for (int32_t n = 0; n < uses->past_count; n++) free(uses->past[n].table.slots);
+    uses->past_count = 0;
+}
+static void free_uses(LaneUses *uses)
+{
+    if (!uses) return;
+    drop_layers(uses);
+    free(uses->now.slots);
+    free(uses);
+}
 static void lanes_meet(Fragment *fragment)
 {
     LaneUses *uses = fragment->warp->uses;
     if (!uses) return;
-    uses->epoch++;
-    uses->count = 0;
+    uses->now.epoch++;
+    uses->now.count = 0;
+    drop_layers(uses);
 }
-static LaneUse *lane_slot(LaneUses *uses, uint64_t key)
+static void empty_table(UseTable *table)
+{
+    *table = (UseTable){.room = 256, .epoch = 1};
+    table->slots = zeroed((size_t)table->room, sizeof(LaneUse));
+}
+static LaneUse *lane_slot(const UseTable *uses, uint64_t key)
 {
     uint64_t at = key * 0x9E3779B97F4A7C15ull;
     for (at >>= 20;; at++) {
@@ -27,17 +52,11 @@ static LaneUse *lane_slot(LaneUses *uses, uint64_t key)
         if (slot->key == key) return slot;
     }
 }
-static LaneUse *lane_use(Warp *warp, uint64_t key)
+/* The entry of a word, made where there is none. */
+static LaneUse *lane_use(UseTable *uses, uint64_t key)
 {
-    LaneUses *uses = warp->uses;
-    if (!uses) {
-        uses = warp->uses = zeroed(1, sizeof(LaneUses));
-        uses->room = 256;
-        uses->epoch = 1;
-        uses->slots = zeroed((size_t)uses->room, sizeof(LaneUse));
-    }
     if (uses->count * 2 >= uses->room) {
-        LaneUses old = *uses;
+        UseTable old = *uses;
         uses->room *= 2;
         uses->slots = zeroed((size_t)uses->room, sizeof(LaneUse));
         for (int64_t n = 0; n < old.room; n++)
@@ -53,6 +72,69 @@ static LaneUse *lane_use(Warp *warp, uint64_t key)
     uses->count++;
     return slot;
 }
+static void merge_uses(UseTable *older, UseTable *newer)
+{
+    for (int64_t n = 0; n < newer->room; n++) {
+        const LaneUse *from = &newer->slots[n];
+        if (from->epoch != newer->epoch) continue;
+        LaneUse *to = lane_use(older, from->key);
+        for (int byte = 0; byte < 4; byte++) {
+            if (from->writes[byte]) to->writer[byte] = from->writer[byte];
+            if (from->reads[byte]) to->reader[byte] = from->reader[byte];
+            to->writes[byte] |= from->writes[byte];
+            to->reads[byte] |= from->reads[byte];
+        }
+    }
+    free(newer->slots);
+}
+/* The lanes of `members` meet, and no others of the warp. */
+static void some_lanes_meet(Fragment *fragment, uint32_t members)
+{
+    LaneUses *uses = fragment->warp->uses;
+    if (!uses) return;
+    if (uses->now.count) {
+        Layer *layer = &uses->past[uses->past_count++];
+        layer->table = uses->now;
+        for (int lane = 0; lane < 32; lane++) layer->known[lane] = 1u << lane;
+        empty_table(&uses->now);
+    }
+    for (int32_t n = 0; n < uses->past_count; n++)
+        for (int lane = 0; lane < 32; lane++)
+            if (uses->past[n].known[lane] & members) uses->past[n].known[lane] |= members;
+    int32_t kept = 0;
+    for (int32_t n = 0; n < uses->past_count; n++) {
+        Layer layer = uses->past[n];
+        int32_t same = 0;
+        while (same < kept && memcmp(uses->past[same].known, layer.known, sizeof layer.known))
+            same++;
+        if (same == LAYERS_MAX) { /* one layer more than there are: a race may be missed */
+            same--;
+            for (int lane = 0; lane < 32; lane++)
+                uses->past[same].known[lane] |= layer.known[lane];
+        }
+        if (same == kept) uses->past[kept++] = layer;
+        else merge_uses(&uses->past[same].table, &layer.table);
+    }
+    uses->past_count = kept;
+}
+/* Whether some access of `earlier` is not before what `lanes` do. */
+static int not_known(uint32_t earlier, uint32_t lanes, const uint32_t *known)
+{
+    for (; earlier; earlier &= earlier - 1)
+        if (lanes & ~known[first_lane(earlier)]) return 1;
+    return 0;
+}
+/* The instruction of an access in a layer that this one is not ordered with, or -1. */
+static int32_t clash_before(const Layer *layer, uint64_t key, int byte, uint32_t lanes, int mode)
+{
+    const LaneUse *use = lane_slot(&layer->table, key);
+    if (use->epoch != layer->table.epoch) return -1;
+    uint32_t writes = use->writes[byte], reads = use->reads[byte];
+    if (mode == READ)
+        return not_known(writes, lanes & ~writes, layer->known) ? use->writer[byte] : -1;
+    if (writes != lanes && not_known(writes, lanes, layer->known)) return use->writer[byte];
+    return not_known(reads & ~lanes, lanes, layer->known) ? use->reader[byte] : -1;
+}
 /* Notes a plain read or write of each place by its lanes; records the first clash of the
    instruction with what other lanes did since the lanes met. */
 static void order_lanes(Machine *machine, Fragment *fragment, const Located *located, int total,
@@ -61,6 +143,11 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
     int32_t other = -1;
     int which = -1;
     if (NUMBERS || machine->maybe) return;
+    LaneUses *uses = fragment->warp->uses;
+    if (!uses) {
+        uses = fragment->warp->uses = zeroed(1, sizeof(LaneUses));
+        empty_table(&uses->now);
+    }
     for (int n = 0; n < total; n++) {
         Spot spot = located[n].spot;
         uint32_t lanes = located[n].lanes;
@@ -68,8 +155,8 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
         uint64_t memory = spot.space == GLOBAL ? 0 : 1 + (uint64_t)spot.cta->number;
         LaneUse *use = NULL; /* of a word */
         for (int64_t at = spot.at; at < spot.at + count; at++) {
-            if (!use || !(at & 3))
-                use = lane_use(fragment->warp, memory << 44 ^ (uint64_t)at >> 2);
+            uint64_t key = memory << 44 ^ (uint64_t)at >> 2;
+            if (!use || !(at & 3)) use = lane_use(&uses->now, key);
             uint32_t *writes = &use->writes[at & 3], *reads = &use->reads[at & 3];
             if (which < 0 && mode == READ && *writes && lanes & ~*writes) {
                 which = n;
@@ -82,6 +169,10 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
             if (which < 0 && mode == WRITE && *reads & ~lanes) {
                 which = n;
                 other = use->reader[at & 3];
+            }
+            for (int32_t past = 0; which < 0 && past < uses->past_count; past++) {
+                other = clash_before(&uses->past[past], key, (int)(at & 3), lanes, mode);
+                if (other >= 0) which = n;
             }
             if (mode == READ) {
                 *reads |= lanes;

@@ -138,19 +138,33 @@ static void elect(Machine *machine, Fragment *fragment, const titan_step *s, uin
     for (int lane = 0; lane < 32; lane++) chosen.v[lane] = lane == leader;
     put(warp, OUT(s, 1), &chosen, mask, 0);
 }
+/* Lanes may name different masks, as those of halves and tiles do: a meeting for each. */
 static void warp_sync(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
-    word members = (word)(uint32_t)lane_value(&warp->registers[ARG(s, 0)], first_lane(mask));
-    int64_t at = 0;
-    while (at < warp->meetings.count && warp->meetings.data[at] != members) at += 2;
-    if (at == warp->meetings.count) {
-        push(&warp->meetings, members);
-        push(&warp->meetings, 0);
+    const Value *masks = &warp->registers[ARG(s, 0)];
+    for (uint32_t left = mask; left; left &= left - 1)
+        if (lane_opaque(masks, first_lane(left)))
+            refuse(machine, fragment, "the mask of members is not known");
+    for (uint32_t left = mask, lanes; left; left &= ~lanes) {
+        uint32_t members = (uint32_t)lane_value(masks, first_lane(left));
+        lanes = 0;
+        for (uint32_t others = left; others; others &= others - 1) {
+            int lane = first_lane(others);
+            if ((uint32_t)lane_value(masks, lane) == members) lanes |= 1u << lane;
+        }
+        if ((members & warp->live) == warp->live) lanes_meet(fragment);
+        else some_lanes_meet(fragment, members);
+        int64_t at = 0;
+        while (at < warp->meetings.count && warp->meetings.data[at] != members) at += 2;
+        if (at == warp->meetings.count) {
+            push(&warp->meetings, members);
+            push(&warp->meetings, 0);
+        }
+        int64_t generation = warp->meetings.data[at + 1]++;
+        RECORD(EV_RENDEZVOUS, fragment, lanes, 2, 2, members,
+               __builtin_popcount(members & warp->live), generation, 4, 1);
     }
-    int64_t generation = warp->meetings.data[at + 1]++;
-    RECORD(EV_RENDEZVOUS, fragment, mask, 2, 2, members,
-           __builtin_popcount((uint32_t)members & warp->live), generation, 4, 1);
 }
 /* cvta, isspacep, mapa, getctarank: a result of each lane. */
 static void mapped(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
