@@ -156,7 +156,12 @@ def compiled(program: CutlassProgram, sources: Sources) -> tuple[Path, str]:
     )
     told = [line for line in done.stderr.splitlines() if "error" in line]
     complaint = (told or [done.stderr[:200]])[0] if done.returncode else ""
-    return made, re.sub(r"\S*/", "", complaint)
+    return made, without_folders(complaint)
+
+
+def without_folders(text: str) -> str:
+    """The text with the names of files alone: their folders are those of one machine."""
+    return re.sub(r"(?<!\S)/\S*/", "", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,7 @@ def ran(program: CutlassProgram, made: Path, arguments: Sequence[str]) -> tuple[
     for number, verdict in re.findall(r"(\d+) ([a-z ]+)", (summary and summary.group(2)) or ""):
         verdicts[verdict] += int(number)
     result, why = judged(done.returncode, done.stdout, done.stderr, launches)
-    return Ran(result, why, launches, verdicts), done.stdout
+    return Ran(result, without_folders(why), launches, verdicts), done.stdout
 
 
 def runs(program: CutlassProgram, made: Path) -> Iterator[Ran]:
@@ -202,7 +207,7 @@ def row(program: CutlassProgram, sources: Sources) -> Row:
     """Compile and run one program."""
     made, complaint = compiled(program, sources)
     if complaint:
-        return (program.name, program.what, NOT_COMPILED, "", "", "", complaint[:160])
+        return (program.name, program.what, NOT_COMPILED, "", "", "", complaint[:240])
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = list(runs(program, made))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -212,7 +217,7 @@ def row(program: CutlassProgram, sources: Sources) -> Row:
     result = counted(Counter(one.result for one in found)) if program.tests else found[0].result
     return (
         program.name, program.what, result, str(sum(one.launches for one in found)),
-        counted(verdicts), f"{seconds:.1f}", why[:160],
+        counted(verdicts), f"{seconds:.1f}", why[:240],
     )  # fmt: skip
 
 
@@ -228,7 +233,7 @@ def judged(code: int, out: str, err: str, launches: int) -> tuple[str, str]:
     nothing some say so, too.
     """
     lines = [line for line in err.splitlines() if line.strip()]
-    undecided = next((line for line in lines if " is undecided" in line), "")
+    undecided = next((one for one in lines if re.match(r"titan: .* is undecided", one)), "")
     if re.search(r"passed", out, re.IGNORECASE) and launches and code in (0, 3):
         return PASSED, undecided.removeprefix("titan: ")
     first = next((line for line in lines if not line.startswith("titan: ")), "")
