@@ -67,16 +67,32 @@ def meet(machine: Recorder, fragment: Fragment, step: DecodedStep) -> bool:
     """Whether all lanes that take part in a collective instruction are here.
 
     If others wait at this instruction, they join this fragment. If some are missing, the fragment
-    waits, and others run.
+    waits, and others run. Lanes that name other members, such as those of halves of a warp, execute
+    the instruction in groups, one after the other.
     """
-    warp = fragment.warp
-    required = warp.live
+    required = fragment.warp.live
     if step.op not in ALIGNED:
-        item = lane(warp.registers[step.args[-1]], lanes_of(fragment.mask)[0])
+        groups = _groups(machine, fragment, step.args[-1])
+        if len(groups) > 1 and all(
+            members & fragment.mask == lanes for members, lanes in groups.items()
+        ):
+            here = fragment.pc
+            split(fragment, [(lanes, here) for lanes in groups.values()], here + 1)
+        required &= next(iter(groups))
+    return gather(fragment, required)
+
+
+def _groups(machine: Recorder, fragment: Fragment, register: int) -> dict[int, int]:
+    """The lanes that name the same members, by member mask, in the order of their first lanes."""
+    value = fragment.warp.registers[register]
+    lanes = lanes_of(fragment.mask)
+    found: dict[int, int] = {}
+    for index in lanes if isinstance(value, list) else lanes[:1]:
+        item = lane(value, index)
         if isinstance(item, Opaque):
             machine.refuse(fragment, "the mask of members is not known")
-        required &= item
-    return gather(fragment, required)
+        found[item] = found.get(item, 0) | 1 << index
+    return found
 
 
 def gather(fragment: Fragment, required: int) -> bool:

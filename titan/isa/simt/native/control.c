@@ -505,15 +505,30 @@ static int gather(Machine *machine, Fragment *fragment, uint32_t required)
     fragment->mask = together;
     return 1;
 }
+/* As `gather`, for the members that the lanes name: lanes that name others execute the instruction
+   in groups, one after the other. */
 static int meet(Machine *machine, Fragment *fragment, const titan_step *s, int aligned)
 {
-    uint32_t required = fragment->warp->live;
-    if (!aligned) {
-        const Value *members = &fragment->warp->registers[ARG(s, s->arg_count - 1)];
-        int lane = first_lane(fragment->mask);
+    uint32_t required = fragment->warp->live, masks[32], lanes[32];
+    if (aligned) return gather(machine, fragment, required);
+    const Value *members = &fragment->warp->registers[ARG(s, s->arg_count - 1)];
+    int32_t pcs[32];
+    int groups = 0, apart = 1;
+    for (uint32_t left = members->uniform ? 1u << first_lane(fragment->mask) : fragment->mask; left;
+         left &= left - 1) {
+        int lane = first_lane(left), group = 0;
         if (lane_opaque(members, lane))
             refuse(machine, fragment, "the mask of members is not known");
-        required &= (uint32_t)lane_value(members, lane);
+        uint32_t mask = (uint32_t)lane_value(members, lane);
+        while (group < groups && masks[group] != mask) group++;
+        if (group == groups) {
+            masks[groups] = mask;
+            pcs[groups] = fragment->pc;
+            lanes[groups++] = 0;
+        }
+        lanes[group] |= 1u << lane;
     }
-    return gather(machine, fragment, required);
+    for (int n = 0; n < groups; n++) apart = apart && (masks[n] & fragment->mask) == lanes[n];
+    if (groups > 1 && apart) split(machine, fragment, lanes, pcs, groups, fragment->pc + 1);
+    return gather(machine, fragment, required & masks[0]);
 }
