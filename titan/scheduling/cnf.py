@@ -7,7 +7,7 @@ an encoder need not know which of its bounds are constants.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -191,6 +191,21 @@ class Z3Solver:
         return bool(self.z3.is_true(value))
 
 
+def interruptible(solve: Callable[[], bool | None]) -> bool | None:
+    """What a call of a python-sat solver returns; an interrupt is one, not an error of python-sat.
+
+    Raises KeyboardInterrupt.
+    """
+    import pysolvers
+
+    try:
+        return solve()
+    except pysolvers.error as error:
+        if "keyboard interrupt" in str(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
 class SatSolver:
     """A SAT solver of the python-sat package, incremental."""
 
@@ -211,7 +226,7 @@ class SatSolver:
     def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
         """Whether the clauses hold under the assumptions; None when the time did not do."""
         if seconds > 1_000_000:
-            answer = self.solver.solve(assumptions=list(assumptions))
+            answer = interruptible(lambda: self.solver.solve(assumptions=list(assumptions)))
         else:
             answer = self._limited(list(assumptions), seconds)
         if answer:
@@ -229,7 +244,7 @@ class SatSolver:
         while True:
             begin = time.process_time()
             self.solver.conf_budget(conflicts)
-            answer = self.solver.solve_limited(assumptions=assumptions)
+            answer = interruptible(lambda: self.solver.solve_limited(assumptions=assumptions))
             now = time.process_time()
             if answer is not None or now > deadline:
                 return answer

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from titan.scheduling.cnf import interruptible
 from titan.scheduling.joint import broken_pairs
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Schedule
@@ -110,7 +111,7 @@ def _solve(solver: Solver, deadline: float) -> bool | None:
     conflicts = 2_000
     while time.process_time() < deadline:
         solver.conf_budget(conflicts)
-        answer = solver.solve_limited()
+        answer = interruptible(solver.solve_limited)
         if answer is not None:
             return bool(answer)
         conflicts *= 2
