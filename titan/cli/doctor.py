@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.foundation.cuda_toolkit import toolkit_program
 from titan.foundation.native_core import StaleCoreError, check_core
 from titan.foundation.resources import KINDS, checkout, root
 from titan.foundation.version import __version__
@@ -42,11 +43,13 @@ OPTIONAL = {
 TOOLS = {
     "gcc": "builds the native cores and Spin's verifiers",
     "spin": "cross-check by another model checker",
-    "nvcc": "compiles generated CUDA, which titan build compares and the emulated device runs",
+    "nvcc": "compiles generated CUDA, which titan build compares and the emulated device runs;"
+    " extra `nvcc`",
     "clang-22": "compiles generated HIP",
     "llvm-objdump-22": "disassembles it, so that it can be compared",
     "g++": "runs generated HIP on the CPU (titan stress --backend emulated)",
 }
+TOOLKIT = ("nvcc",)  # may come with a wheel, too
 CORES = {
     "titan.engines.explore._core": "exploration",
     "titan.scheduling._core": "modulo scheduling",
@@ -81,7 +84,8 @@ def doctor() -> None:
         _row(name, f"{state} ({purpose})")
     click.echo("\ntools")
     for name, purpose in TOOLS.items():
-        _row(name, ("found" if shutil.which(name) else "not found") + f" ({purpose})")
+        tool = toolkit_program(name) if name in TOOLKIT else shutil.which(name)
+        _row(name, ("found" if tool else "not found") + f" ({purpose})")
     click.echo("\ndata")
     for kind in KINDS:
         there = root(kind).is_dir()

@@ -6,40 +6,28 @@ reads code of older compilers, not of newer ones. Nothing is assumed where a too
 
 from __future__ import annotations
 
-import os
 import shutil
-import sysconfig
 from pathlib import Path
 
+from titan.foundation.cuda_toolkit import toolkit_program
 from titan.foundation.scratch import scratch
 from titan.inspect.listing import BadListing
 from titan.validate.compare.compile import cuda_figures, nvcc
 from titan.validate.compare.toolchain import Figures, ToolchainMissing, run
 
-_IN_WHEELS = ("nvidia/*/bin/nvdisasm", "triton/backends/nvidia/bin/nvdisasm")
-
 
 def nvdisasm() -> Path | None:
     """nvdisasm of PATH, of CUDA_HOME or CUDA_PATH, or of an installed wheel."""
-    found = shutil.which("nvdisasm")
-    if found is not None:
-        return Path(found)
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        candidate = Path(os.environ.get(name, "")) / "bin" / "nvdisasm"
-        if os.environ.get(name) and candidate.is_file():
-            return candidate
-    packages = Path(sysconfig.get_path("purelib"))
-    return next((path for pattern in _IN_WHEELS for path in sorted(packages.glob(pattern))), None)
+    return toolkit_program("nvdisasm")
 
 
 def ptxas() -> Path | None:
-    """ptxas of PATH, or beside nvcc."""
-    found = shutil.which("ptxas")
-    if found is not None:
-        return Path(found)
+    """ptxas of PATH, or beside nvcc, or as any program of the toolkit."""
     compiler = nvcc()
     beside = compiler.parent / "ptxas" if compiler is not None else None
-    return beside if beside is not None and beside.is_file() else None
+    if shutil.which("ptxas") is None and beside is not None and beside.is_file():
+        return beside
+    return toolkit_program("ptxas")
 
 
 def disassembled(cubin: bytes) -> str:

@@ -15,6 +15,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from titan.foundation.cuda_toolkit import toolkit_program
 from titan.foundation.errors import UserError
 from titan.foundation.kept import cache_folder
 from titan.foundation.scratch import scratch
@@ -63,13 +64,13 @@ def library() -> Path:
 @cache
 def _headers() -> Path | None:
     """The folder of the toolkit's headers, as its compiler names it; None without one."""
-    nvcc = shutil.which("nvcc")
+    nvcc = toolkit_program("nvcc")
     if nvcc is None:
         return None
-    command = [nvcc, "-dryrun", "-c", "none.cu"]
+    command = [str(nvcc), "-dryrun", "-c", "none.cu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     found = re.search(r'INCLUDES="-I([^"]+?)"', done.stderr + done.stdout)
-    folder = Path(found.group(1)) if found else Path(nvcc).resolve().parents[1] / "include"
+    folder = Path(found.group(1)) if found else nvcc.resolve().parents[1] / "include"
     return folder if (folder / "driver_types.h").is_file() else None
 
 

@@ -1,7 +1,7 @@
 """Compiles an emitted kernel with the toolchain that is installed, and reads what it reports.
 
-NVIDIA: nvcc of `PATH` or of CUDA_HOME, to PTX and to a cubin with the remarks of ptxas. AMD: see
-`gcn_compile`.
+NVIDIA: nvcc of `PATH`, of CUDA_HOME or of a wheel, to PTX and to a cubin with the remarks of ptxas.
+AMD: see `gcn_compile`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 
+from titan.foundation.cuda_toolkit import toolkit_program
 from titan.foundation.kept import SignedStore, cache_folder
 from titan.foundation.scratch import scratch
 from titan.target.description import target_of
@@ -25,21 +25,15 @@ from titan.validate.compare.toolchain import (
     run,
 )
 
+NVCC_MISSING = "nvcc is not installed; `pip install 'titan-verify[nvcc]'` brings it"
 # What nvcc takes flags from, besides its command line.
 _FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 _REMARK = re.compile(r"\(?(C75\d\d)\)?")
 
 
 def nvcc() -> Path | None:
-    """nvcc of `PATH`, else of CUDA_HOME or CUDA_PATH."""
-    found = shutil.which("nvcc")
-    if found is not None:
-        return Path(found)
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        candidate = Path(os.environ.get(name, "")) / "bin" / "nvcc"
-        if os.environ.get(name) and candidate.is_file():
-            return candidate
-    return None
+    """nvcc of `PATH`, else of CUDA_HOME or CUDA_PATH, else of the wheel nvidia-cuda-nvcc."""
+    return toolkit_program("nvcc")
 
 
 def compile_package(files: dict[str, str], target: str) -> CompiledKernel:
@@ -101,7 +95,7 @@ def _version(compiler: Path) -> str:
 def _compiler() -> Path:
     found = nvcc()
     if found is None:
-        raise ToolchainMissing("nvcc is not installed")
+        raise ToolchainMissing(NVCC_MISSING)
     return found
 
 
