@@ -233,6 +233,18 @@ def test_what_may_show_stays_a_race(body):
     assert "TTN201" in [item.code for item in finding.diagnostics]
 
 
+def test_runs_that_are_too_long_to_trace_are_undecided(monkeypatch):
+    """Only where warps repeat each other's accesses: another race is one in any case."""
+    for module in ("titan.isa.simt.traced", "titan.frontends.ptx.trial"):
+        monkeypatch.setattr(f"{module}.INSTRUCTIONS_MAX", 9)
+    finding = verified(CLEAN["both warps compute the same from the same"])
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("values are compared in runs of up to 9" in note for note in finding.notes)
+    assert any(note.startswith("suspected: warp 0 and warp 1") for note in finding.notes)
+    race = verified("@%p1 st.shared.u32 [%r4], %r1; @!%p1 ld.shared.u32 %r10, [%r4];")
+    assert race.verdict is Verdict.REFUTED
+
+
 STATEMENTS = (
     "ld.global.u32 %A, [%d1];", "ld.global.u32 %A, [%d2];", "ld.shared.u32 %A, [%r4];",
     "st.global.u32 [%d1], %A;", "st.shared.u32 [%r4], %A;", "st.shared.u32 [%r4], %A;",

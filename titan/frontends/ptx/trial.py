@@ -33,7 +33,7 @@ from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Policy, Run
-from titan.isa.simt.traced import traced
+from titan.isa.simt.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
 LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
@@ -140,9 +140,28 @@ def judge_together(
             for run, (recording, trial) in zip(runs, judged, strict=True)
         ]
     runs = [replace(run, traced=traced(run)) if worth_tracing(run) else run for run in runs]
-    if all(run.traced is None for run in runs):
-        return judged
-    return _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+    if any(run.traced is not None for run in runs):
+        judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+    return [
+        (recording, _of_long(run, trial))
+        for run, (recording, trial) in zip(runs, judged, strict=True)
+    ]
+
+
+def _of_long(run: Run, trial: Trial) -> Trial:
+    """The trial; undecided where warps repeat each other's accesses in a run too long to trace."""
+    long = run.traced is None and run.instructions > INSTRUCTIONS_MAX and worth_tracing(run)
+    if not long or trial.verdict is not Verdict.REFUTED:
+        return trial
+    if any(item.code not in UNORDERED for item in trial.diagnostics):
+        return trial
+    return replace(
+        trial,
+        verdict=Verdict.UNDECIDED,
+        reason="warps repeat accesses of each other without order, and values are compared in runs "
+        f"of up to {INSTRUCTIONS_MAX:,} warp instructions only",
+        interleaving=None,
+    )
 
 
 def _of_lanes(

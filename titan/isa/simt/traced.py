@@ -33,7 +33,7 @@ from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
 
-INSTRUCTIONS_MAX = 50_000  # of a run that is made again
+INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
 SPAN_MAX = 1 << 20  # bytes of one access
 UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
