@@ -285,12 +285,6 @@ def record(
         _event(machine, fragment, lanes, footprint, form, known, writes and size < writers * count)
 
 
-def _meet(fragment: Fragment, form: AccessForm) -> None:
-    """An access with acquire or release may order what the lanes did."""
-    if ev.AccessSemantics.ACQUIRE <= form.semantics <= ev.AccessSemantics.SEQUENTIAL:
-        fragment.warp.lanes_meet()
-
-
 def _event(
     machine: SimtMachine, fragment: Fragment, lanes: int, footprint: Footprint, form: AccessForm,
     known: bool, collides: bool,
@@ -298,7 +292,9 @@ def _event(
     polled = machine.looping and form.semantics is not ev.AccessSemantics.WEAK
     if known or polled:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
-    _meet(fragment, form)
+    if form.semantics is not ev.AccessSemantics.WEAK:
+        warp = fragment.warp
+        warp.uses.access(lanes, form.mode, form.semantics, warp.live)
     machine.record(ev.AccessEvent, fragment, lanes, footprint, form.mode, form.semantics,
                    form.scope, known, collides, form.returns)  # fmt: skip
 
@@ -569,6 +565,8 @@ def tensormap_replace(
             part = (where[0], where[1], where[2] + place_)
             write_value(machine, fragment, 0, part, 8, opaque_at(fragment.pc))
     if source_space >= 0:
-        machine.record(ev.FenceEvent, fragment, mask, ev.RecordedFence.TENSORMAP_RELEASE,
+        kind = ev.RecordedFence.TENSORMAP_RELEASE
+        fragment.warp.uses.fence(mask, kind, fragment.warp.live)
+        machine.record(ev.FenceEvent, fragment, mask, kind,
                        ev.AccessSemantics(semantics), ev.AccessScope(scope))  # fmt: skip
     return False

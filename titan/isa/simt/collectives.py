@@ -166,7 +166,7 @@ def warp_sync(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask:
             machine.refuse(fragment, "the mask of members is not known")
         named[members] = named.get(members, 0) | 1 << index
     for members, lanes in named.items():
-        warp.some_lanes_meet(members)
+        warp.uses.meet(members, warp.live)
         generation = warp.meetings.get(members, 0)
         warp.meetings[members] = generation + 1
         machine.record(

@@ -5,11 +5,8 @@ from the next instruction on (PTX, independent thread scheduling), so what one l
 plain st and another reads or writes needs bar.warp.sync, or another barrier, between the two.
 
 What is noted of each byte of shared and global memory: the lanes that read and wrote it with plain
-ld and st since the lanes of the warp last met. At a bar.warp.sync those of its mask meet: what was
-noted before is kept in a layer, with the lanes that come after the accesses of each lane; layers
-of which the same lanes know are one. All lanes are taken to meet at barriers of the CTA, at a wait
-that passes, at a fence and at an access with acquire or release, whichever take part: there a race
-of lanes is missed, never invented. Lanes that all wrote a byte may read it.
+ld and st, until all others have come after them (lane_uses.py). Lanes that all wrote a byte may
+read it.
 ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted, nor what may not happen:
 accesses in the arms of a branch on unknown data.
 """
@@ -21,7 +18,7 @@ from collections.abc import Sequence
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import NO_CTA, MemorySpace
 from titan.isa.simt.recorder import Recorder
-from titan.isa.simt.state import Cta, Fragment, LaneUse
+from titan.isa.simt.state import Cta, Fragment
 
 Place = tuple[int, Cta | None, int]  # memory, CTA (shared memory only) and offset
 
@@ -40,15 +37,9 @@ def order_lanes(
             continue
         number = NO_CTA if cta is None else cta.number
         for byte in range(at, at + count):
-            use = fragment.warp.uses.setdefault((number, byte), LaneUse())
-            other = use.clash(lanes, mode)
-            for layer in fragment.warp.layers:
-                before = layer.uses.get((number, byte))
-                if other is None and before is not None:
-                    other = before.clash_before(lanes, mode, layer.known)
+            other = fragment.warp.uses.note((number, byte), lanes, mode, fragment.pc)
             if clash is None and other is not None:
                 clash = lanes, MemorySpace(space), number, at, other
-            use.add(lanes, mode, fragment.pc)
     if clash is not None and fragment.pc not in machine.clashed:
         machine.clashed.add(fragment.pc)
         lanes, space, number, at, other = clash

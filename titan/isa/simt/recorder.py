@@ -17,7 +17,6 @@ from titan.isa.simt.state import Blocked, Cluster, Cta, Fragment, InFlight, Warp
 from titan.isa.simt.tensor_maps import TensorAccess
 from titan.isa.simt.values import UNKNOWN, Opaque, Value, lane, lanes_of, uniform
 
-LANES_MEET = (ev.WaitEvent, ev.FenceEvent)  # see lane_order.py
 DELAY = 2  # rounds from the issue of an asynchronous operation to its completion
 
 
@@ -141,8 +140,10 @@ class Recorder:
             self.progress = self.count
         if kind is not ev.Poll:
             fragment.polled = None
-        if kind in LANES_MEET:
-            warp.lanes_meet()
+        if kind is ev.WaitEvent:
+            warp.uses.wait(mask, warp.live)
+        elif kind is ev.CopyArrive or kind is ev.TensorCommitEvent:  # signals for its lanes
+            warp.uses.arrive(mask, ev.AccessSemantics.RELEASE, warp.live)
         self.events.append(
             kind(
                 len(self.events),

@@ -136,6 +136,8 @@ def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         completed = barrier.settle()
         if completed and no_complete:
             barrier.faults.append(ev.Misuse.NO_COMPLETE_COMPLETED)
+        warp = fragment.warp
+        warp.uses.arrive(lanes, ev.AccessSemantics(semantics), warp.live)
         machine.record(
             ev.ArriveEvent, fragment, lanes, place, count, bytes_, ev.AccessSemantics(semantics),
             ev.AccessScope(scope), phase, completed, bool(drop), bool(no_complete), bool(remote),
@@ -288,7 +290,7 @@ def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         barrier.expected = threads
     barrier.arrived += 32 if mask == warp.live else mask.bit_count()
     generation = barrier.generation
-    fragment.warp.lanes_meet()
+    fragment.warp.uses.all_meet()
     machine.record(
         ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side(side), number, threads,
         generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
@@ -301,7 +303,7 @@ def named(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         return False
 
     def resume() -> None:
-        fragment.warp.lanes_meet()
+        fragment.warp.uses.all_meet()
         machine.record(
             ev.RendezvousEvent, fragment, mask, ev.Meeting.NAMED, ev.Side.PASS, number, threads,
             generation, ev.AccessSemantics.ACQUIRE_RELEASE, bool(aligned),
@@ -364,7 +366,7 @@ def cluster_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, 
     warp = fragment.warp
     cluster = warp.cta.cluster
     threads = sum(len(cta.warps) for cta in cluster.ctas) and machine.launch.threads
-    fragment.warp.lanes_meet()
+    fragment.warp.uses.all_meet()
     machine.record(
         ev.RendezvousEvent,
         fragment,
@@ -393,7 +395,7 @@ def cluster_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
     threads = machine.launch.threads * len(cluster.ctas)
 
     def resume() -> None:
-        fragment.warp.lanes_meet()
+        fragment.warp.uses.all_meet()
         machine.record(
             ev.RendezvousEvent, fragment, mask, ev.Meeting.CLUSTER, ev.Side.PASS, 0, threads,
             generation, ev.AccessSemantics(semantics), bool(aligned),
@@ -426,6 +428,7 @@ def fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
             resolve(address + offset) if own == MemorySpace.GENERIC else (own, address + offset)
         )
         footprint = machine.footprint(MemorySpace(found), NO_CTA, ((at, at + 128),))
+    fragment.warp.uses.fence(mask, ev.RecordedFence(kind), fragment.warp.live)
     machine.record(
         ev.FenceEvent,
         fragment,

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from titan.isa.simt.events import (
     BarrierAddress,
-    Mode,
     RecordedCompletion,
     RecordedOperation,
     RecordedQueue,
 )
 from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.lane_uses import LaneUses
 from titan.isa.simt.mbarriers import MBarrier
 from titan.isa.simt.memory import Bytes
 from titan.isa.simt.outcome import Waiter
-from titan.isa.simt.values import LANES, Scalar, Value
+from titan.isa.simt.values import Scalar, Value
 
 WARP_LANE = -1  # the queue of a whole warp
 POLL, ATOMIC = 1, 2  # marks of values: made from a poll's result, from an atomic's old value
 TENSOR_COLUMNS = 512
-LAYERS_MAX = 32  # of accesses of a warp, see lane_order.py
 
 
 @dataclass(eq=False, slots=True)
@@ -108,57 +107,6 @@ class CopyGroups:
     commits: int = 0
 
 
-@dataclass(slots=True)
-class LaneUse:
-    """Which lanes have read and written a byte, and where, since the lanes of the warp met."""
-
-    reads: int = 0
-    writes: int = 0
-    reader: int = 0
-    writer: int = 0
-
-    def clash(self, lanes: int, mode: Mode) -> int | None:
-        """The instruction of an access by other lanes that this one is not ordered with."""
-        if mode is Mode.READ:
-            return self.writer if self.writes and lanes & ~self.writes else None
-        written = self.writes and self.writes != lanes
-        return self.writer if written else self.reader if self.reads & ~lanes else None
-
-    def add(self, lanes: int, mode: Mode, instruction: int) -> None:
-        """Note the access."""
-        if mode is Mode.READ:
-            self.reads, self.reader = self.reads | lanes, instruction
-        else:
-            self.writes, self.writer = self.writes | lanes, instruction
-
-    def merge(self, newer: LaneUse) -> None:
-        """Note the accesses of another layer."""
-        if newer.reads:
-            self.add(newer.reads, Mode.READ, newer.reader)
-        if newer.writes:
-            self.add(newer.writes, Mode.WRITE, newer.writer)
-
-    def clash_before(self, lanes: int, mode: Mode, known: Sequence[int]) -> int | None:
-        """As `clash`, where those in known[n] come after the accesses of lane n."""
-        if mode is Mode.READ:
-            return self.writer if _not_known(self.writes, lanes & ~self.writes, known) else None
-        if self.writes != lanes and _not_known(self.writes, lanes, known):
-            return self.writer
-        return self.reader if _not_known(self.reads & ~lanes, lanes, known) else None
-
-
-def _not_known(earlier: int, lanes: int, known: Sequence[int]) -> bool:
-    return any(earlier >> lane & 1 and lanes & ~after for lane, after in enumerate(known))
-
-
-@dataclass(slots=True)
-class LaneLayer:
-    """Accesses between two meetings of some lanes; known[n]: the lanes after those of lane n."""
-
-    uses: dict[tuple[int, int], LaneUse]
-    known: list[int] = field(default_factory=lambda: [1 << lane for lane in range(LANES)])
-
-
 @dataclass(eq=False, slots=True)
 class Warp:
     """The state of a warp: `live` lanes, `registers` by number, `fragments` that run apart."""
@@ -177,36 +125,7 @@ class Warp:
     meetings: dict[int, int] = field(default_factory=dict)  # member mask -> generation
     issued: list[InFlight] = field(default_factory=list)
     arrivals: dict[int, int] = field(default_factory=dict)  # lane -> phase of the cluster barrier
-    uses: dict[tuple[int, int], LaneUse] = field(default_factory=dict)  # since its lanes met
-    layers: list[LaneLayer] = field(default_factory=list)  # before: some of them have met
-
-    def lanes_meet(self) -> None:
-        """What the lanes did so far comes before what they do now."""
-        self.uses.clear()
-        self.layers.clear()
-
-    def some_lanes_meet(self, members: int) -> None:
-        """The lanes of `members` meet."""
-        if members & self.live == self.live:
-            self.lanes_meet()
-            return
-        if self.uses:
-            self.layers.append(LaneLayer(self.uses))
-            self.uses = {}
-        kept: list[LaneLayer] = []
-        for layer in self.layers:
-            layer.known = [now | members if now & members else now for now in layer.known]
-        for layer in self.layers:
-            same = next((one for one in kept if one.known == layer.known), None)
-            if same is None and len(kept) < LAYERS_MAX:
-                kept.append(layer)
-                continue
-            if same is None:  # one layer more than there are: a race may be missed
-                same = kept[-1]
-                same.known = [a | b for a, b in zip(same.known, layer.known, strict=True)]
-            for place, use in layer.uses.items():
-                same.uses.setdefault(place, LaneUse()).merge(use)
-        self.layers = kept
+    uses: LaneUses = field(default_factory=LaneUses)  # what its lanes access, and where they meet
 
     def queue(self, queue: RecordedQueue, lane: int) -> CopyGroups:
         """The groups of a lane (of the warp: lane -1)."""

@@ -141,6 +141,7 @@ def own(machine: SimtMachine, fragment: Fragment, operation: InFlight, mask: int
 
 def wgmma_fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute wgmma.fence, which orders registers only."""
+    fragment.warp.uses.fence(mask, ev.RecordedFence.WGMMA, fragment.warp.live)
     machine.record(ev.FenceEvent, fragment, mask, ev.RecordedFence.WGMMA, ev.AccessSemantics.WEAK,
                    ev.AccessScope.NONE)  # fmt: skip
     return False

@@ -67,7 +67,7 @@ static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, 
         push(&machine->steering, fragment->pc);
         push(&machine->steering, footprint);
     }
-    if (semantics >= ACQUIRE && semantics <= SEQUENTIAL) lanes_meet(fragment);
+    if (semantics != WEAK) lanes_access(fragment, lanes, mode, semantics);
     int64_t at = open_record(machine, EV_ACCESS, fragment, lanes);
     word fields[] = {footprint, mode, semantics, scope, known, collides, returns,
                      machine->written_count};
@@ -436,6 +436,8 @@ static void tensormap_replace(Machine *machine, Fragment *fragment, const titan_
             part.at += i;
             write_value(machine, fragment, 0, part, 8, 0, 1);
         }
-    if (FLAG(s, 2) >= 0) /* FenceKind.TENSORMAP_RELEASE */
+    if (FLAG(s, 2) >= 0) { /* FenceKind.TENSORMAP_RELEASE */
+        lanes_fence(fragment, mask, 4);
         RECORD(EV_FENCE, fragment, mask, 4, FLAG(s, 4), FLAG(s, 5), 0, -1);
+    }
 }

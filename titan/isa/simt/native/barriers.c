@@ -179,6 +179,7 @@ static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_ste
         arrive_count(barrier, count * number, drop != 0);
         int completed = settle(barrier);
         if (completed && incomplete) add_fault(barrier, MISUSE_NO_COMPLETE_COMPLETED);
+        lanes_release(fragment, lanes, FLAG(s, 2));
         RECORD(EV_ARRIVE, fragment, lanes, place.cta, place.offset, count, bytes, FLAG(s, 2),
                FLAG(s, 3), phase, completed, drop, incomplete, FLAG(s, 7));
         record_faults(machine, fragment, lanes, place);
@@ -452,5 +453,6 @@ static void fence(Machine *machine, Fragment *fragment, const titan_step *s, uin
         int space = FLAG(s, 4) == GENERIC ? resolve(&address) : (int)FLAG(s, 4);
         footprint = of_range(machine, space, NO_CTA, (int64_t)address, (int64_t)address + 128);
     }
+    lanes_fence(fragment, mask, FLAG(s, 0));
     RECORD(EV_FENCE, fragment, mask, FLAG(s, 0), FLAG(s, 1), FLAG(s, 2), FLAG(s, 3), footprint);
 }

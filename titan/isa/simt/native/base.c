@@ -142,14 +142,17 @@ static _Noreturn void fault_run(Machine *machine, const Fragment *fragment, cons
 
 /* ------------------------------------------------------------------------------ records */
 
-static void lanes_meet(Fragment *fragment);
+static void lanes_acquire(Fragment *fragment, uint32_t lanes);
+static void lanes_release(Fragment *fragment, uint32_t lanes, int64_t semantics);
 
 /* Begin a record; fields follow by push, then `close_record`. */
 static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint32_t mask)
 {
     if (kind != EV_ACCESS && kind != EV_POLL) machine->progress = machine->count;
     if (kind != EV_POLL) fragment->polled = 0;
-    if (kind == EV_WAIT || kind == EV_FENCE) lanes_meet(fragment);
+    if (kind == EV_WAIT) lanes_acquire(fragment, mask);
+    /* operations that signal for their lanes */
+    if (kind == EV_COPY_ARRIVE || kind == EV_TENSOR_COMMIT) lanes_release(fragment, mask, RELEASE);
     if (NUMBERS) machine->events.count = 0;
     if (NUMBERS && kind == EV_MEMORY_FAULT) /* nobody will read the record */
         fault_run(machine, fragment, "it accesses memory that it must not");

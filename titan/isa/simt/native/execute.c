@@ -140,7 +140,10 @@ static int execute(Machine *machine, Fragment *fragment, const titan_step *s, ui
     case BULK_COPY: bulk_copy(machine, fragment, s, mask); return 0;
     case TENSOR_COPY: tensor_copy(machine, fragment, s, mask); return 0;
     case STORE_ASYNC: store_async(machine, fragment, s, mask); return 0;
-    case WGMMA_FENCE: RECORD(EV_FENCE, fragment, mask, 6, 0, 0, 0, -1); return 0;
+    case WGMMA_FENCE:
+        lanes_fence(fragment, mask, 6);
+        RECORD(EV_FENCE, fragment, mask, 6, 0, 0, 0, -1);
+        return 0;
     case WGMMA: wgmma(machine, fragment, s, mask); return 0;
     case TENSOR_ALLOCATE: allocate(machine, fragment, s, mask); return 1;
     case TENSOR_DEALLOCATE: deallocate(machine, fragment, s, mask); return 0;

@@ -1,4 +1,4 @@
-/* Plain accesses of a warp's lanes since its lanes last met (lane_order.py). */
+/* Plain accesses of a warp's lanes, and which lanes come after them (lane_uses.py). */
 
 enum { LAYERS_MAX = 32 };
 typedef struct { uint32_t lanes; Spot spot; } Located;
@@ -12,11 +12,17 @@ typedef struct {
 
 typedef struct { LaneUse *slots; int64_t count, room, epoch; } UseTable;
 
-/* Accesses between two meetings of some lanes; known[n]: the lanes that come after those of lane n.
-   */
-typedef struct { UseTable table; uint32_t known[32]; } Layer;
+/* Accesses between two events that order lanes: the lanes that access; known[n]: those that come
+   after the accesses of lane n; those before a fence; those handed over. */
+typedef struct { UseTable table; uint32_t users, known[32], fenced, released; } Layer;
 
-struct LaneUses { UseTable now; Layer past[LAYERS_MAX + 1]; int32_t past_count; };
+struct LaneUses {
+    UseTable now;
+    Layer past[LAYERS_MAX + 1];
+    int32_t past_count;
+    uint32_t users, strong_readers;
+};
+enum { MEET, TAKE_OVER, FENCED, HAND_OVER }; /* events that order lanes */
 
 static void drop_layers(LaneUses *uses)
 {
@@ -36,6 +42,7 @@ static void lanes_meet(Fragment *fragment)
     if (!uses) return;
     uses->now.epoch++;
     uses->now.count = 0;
+    uses->users = uses->strong_readers = 0;
     drop_layers(uses);
 }
 static void empty_table(UseTable *table)
@@ -87,35 +94,123 @@ static void merge_uses(UseTable *older, UseTable *newer)
     }
     free(newer->slots);
 }
-/* The lanes of `members` meet, and no others of the warp. */
-static void some_lanes_meet(Fragment *fragment, uint32_t members)
+/* The lanes whose accesses some of `lanes` come after. */
+static uint32_t known_to(const Layer *layer, uint32_t lanes)
+{
+    uint32_t found = 0;
+    for (int lane = 0; lane < 32; lane++)
+        if (layer->known[lane] & lanes) found |= 1u << lane;
+    return found;
+}
+/* What the event of `lanes` does to a layer before it; `releases`: the lanes hand over all that
+   they know, and what they have fenced in any case. */
+static void order_layer(Layer *layer, int event, uint32_t lanes, int releases)
+{
+    uint32_t earlier = event == MEET ? known_to(layer, lanes) : layer->released;
+    if (event == MEET || event == TAKE_OVER)
+        for (; earlier; earlier &= earlier - 1) layer->known[first_lane(earlier)] |= lanes;
+    if (event == FENCED) layer->fenced |= known_to(layer, lanes);
+    if (event == HAND_OVER) layer->released |= layer->fenced;
+    if (event == HAND_OVER && releases) layer->released |= known_to(layer, lanes);
+}
+/* Whether all lanes that run come after the accesses of a layer. */
+static int is_over(const Layer *layer, uint32_t live)
+{
+    for (uint32_t left = layer->users; left; left &= left - 1)
+        if (live & ~layer->known[first_lane(left)]) return 0;
+    return 1;
+}
+static int alike(const Layer *one, const Layer *other)
+{
+    return one->fenced == other->fenced && one->released == other->released &&
+           !memcmp(one->known, other->known, sizeof one->known);
+}
+static void merge_layer(Layer *into, Layer *other)
+{
+    for (int lane = 0; lane < 32; lane++) into->known[lane] |= other->known[lane];
+    into->users |= other->users;
+    into->fenced |= other->fenced;
+    into->released |= other->released;
+    merge_uses(&into->table, &other->table);
+}
+/* Begins a new layer with what happens to the ones before; layers alike become one. */
+static void lanes_ordered(Fragment *fragment, int event, uint32_t lanes, int releases)
 {
     LaneUses *uses = fragment->warp->uses;
-    if (!uses) return;
     if (uses->now.count) {
         Layer *layer = &uses->past[uses->past_count++];
-        layer->table = uses->now;
+        *layer = (Layer){.table = uses->now, .users = uses->users};
         for (int lane = 0; lane < 32; lane++) layer->known[lane] = 1u << lane;
         empty_table(&uses->now);
+        uses->users = 0;
     }
-    for (int32_t n = 0; n < uses->past_count; n++)
-        for (int lane = 0; lane < 32; lane++)
-            if (uses->past[n].known[lane] & members) uses->past[n].known[lane] |= members;
     int32_t kept = 0;
     for (int32_t n = 0; n < uses->past_count; n++) {
         Layer layer = uses->past[n];
-        int32_t same = 0;
-        while (same < kept && memcmp(uses->past[same].known, layer.known, sizeof layer.known))
-            same++;
-        if (same == LAYERS_MAX) { /* one layer more than there are: a race may be missed */
-            same--;
-            for (int lane = 0; lane < 32; lane++)
-                uses->past[same].known[lane] |= layer.known[lane];
+        order_layer(&layer, event, lanes, releases);
+        if (is_over(&layer, fragment->warp->live)) {
+            free(layer.table.slots);
+            continue;
         }
+        int32_t same = 0;
+        while (same < kept && !alike(&uses->past[same], &layer)) same++;
+        if (same == LAYERS_MAX) same--; /* one layer more than there are: a race may be missed */
         if (same == kept) uses->past[kept++] = layer;
-        else merge_uses(&uses->past[same].table, &layer.table);
+        else merge_layer(&uses->past[same], &layer);
     }
     uses->past_count = kept;
+}
+static void lanes_acquire(Fragment *fragment, uint32_t lanes)
+{
+    const LaneUses *uses = fragment->warp->uses;
+    uint32_t released = 0;
+    for (int32_t n = 0; uses && n < uses->past_count; n++) released |= uses->past[n].released;
+    if (released) lanes_ordered(fragment, TAKE_OVER, lanes, 0);
+}
+static void lanes_release(Fragment *fragment, uint32_t lanes, int64_t semantics)
+{
+    const LaneUses *uses = fragment->warp->uses;
+    int releases = semantics >= RELEASE && semantics <= SEQUENTIAL;
+    uint32_t fenced = 0;
+    for (int32_t n = 0; uses && n < uses->past_count; n++)
+        fenced |= uses->past[n].fenced & ~uses->past[n].released;
+    if (uses && (releases || fenced)) lanes_ordered(fragment, HAND_OVER, lanes, releases);
+}
+/* Some lanes of a warp meet, and perhaps no others. */
+static void some_lanes_meet(Fragment *fragment, uint32_t members)
+{
+    if ((members & fragment->warp->live) == fragment->warp->live) lanes_meet(fragment);
+    else if (fragment->warp->uses) lanes_ordered(fragment, MEET, members, 0);
+}
+static LaneUses *uses_of(Warp *warp)
+{
+    if (!warp->uses) {
+        warp->uses = zeroed(1, sizeof(LaneUses));
+        empty_table(&warp->uses->now);
+    }
+    return warp->uses;
+}
+/* A strong access by lanes; an atomic is a read and then a write. */
+static void lanes_access(Fragment *fragment, uint32_t lanes, int mode, int64_t semantics)
+{
+    if (NUMBERS) return;
+    if (mode != WRITE) {
+        uses_of(fragment->warp)->strong_readers |= lanes;
+        if (semantics == ACQUIRE || semantics == ACQUIRE_RELEASE || semantics == SEQUENTIAL)
+            lanes_acquire(fragment, lanes);
+    }
+    if (mode != READ) lanes_release(fragment, lanes, semantics);
+}
+/* A fence of lanes; that of wgmma is executed by all lanes together. */
+static void lanes_fence(Fragment *fragment, uint32_t lanes, int64_t kind)
+{
+    const LaneUses *uses = fragment->warp->uses;
+    int memory = kind == 0 || kind == 3 || kind == 4 || kind == 5 || kind == 9 || kind == 10;
+    if (!uses) return;
+    if (kind == 6) lanes_meet(fragment);
+    if (!memory) return;
+    if (uses->strong_readers & lanes) lanes_acquire(fragment, uses->strong_readers & lanes);
+    lanes_ordered(fragment, FENCED, lanes, 0);
 }
 /* Whether some access of `earlier` is not before what `lanes` do. */
 static int not_known(uint32_t earlier, uint32_t lanes, const uint32_t *known)
@@ -143,15 +238,12 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
     int32_t other = -1;
     int which = -1;
     if (NUMBERS || machine->maybe) return;
-    LaneUses *uses = fragment->warp->uses;
-    if (!uses) {
-        uses = fragment->warp->uses = zeroed(1, sizeof(LaneUses));
-        empty_table(&uses->now);
-    }
+    LaneUses *uses = uses_of(fragment->warp);
     for (int n = 0; n < total; n++) {
         Spot spot = located[n].spot;
         uint32_t lanes = located[n].lanes;
         if (spot.space != SHARED && spot.space != GLOBAL) continue;
+        uses->users |= lanes;
         uint64_t memory = spot.space == GLOBAL ? 0 : 1 + (uint64_t)spot.cta->number;
         LaneUse *use = NULL; /* of a word */
         for (int64_t at = spot.at; at < spot.at + count; at++) {

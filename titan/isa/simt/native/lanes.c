@@ -153,8 +153,7 @@ static void warp_sync(Machine *machine, Fragment *fragment, const titan_step *s,
             int lane = first_lane(others);
             if ((uint32_t)lane_value(masks, lane) == members) lanes |= 1u << lane;
         }
-        if ((members & warp->live) == warp->live) lanes_meet(fragment);
-        else some_lanes_meet(fragment, members);
+        some_lanes_meet(fragment, members);
         int64_t at = 0;
         while (at < warp->meetings.count && warp->meetings.data[at] != members) at += 2;
         if (at == warp->meetings.count) {

@@ -1,0 +1,218 @@
+"""The plain accesses of a warp's lanes, and which lanes come after them.
+
+Lanes come after what other lanes did where they meet (bar.warp.sync: those of its mask; barriers
+of the CTA and the cluster: all), and where one takes over what another has handed over:
+
+- a release (an access or an arrival with release; a fence, and then a strong write) hands over
+  what its lanes have done and know;
+- an acquire (an access with acquire, a wait that passes; a strong read, and then a fence) takes
+  over all that lanes of the warp have handed over so far, wherever they did.
+
+So a fence or a wait alone orders nothing among lanes. To which address a lane hands over is not
+compared, nor whether the read saw the write: there a race is missed, never invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from titan.isa.simt.events import AccessSemantics, Mode, RecordedFence
+from titan.isa.simt.values import LANES, lanes_of
+
+LAYERS_MAX = 32
+ACQUIRES = frozenset(
+    {AccessSemantics.ACQUIRE, AccessSemantics.ACQUIRE_RELEASE, AccessSemantics.SEQUENTIAL}
+)
+RELEASES = frozenset(
+    {AccessSemantics.RELEASE, AccessSemantics.ACQUIRE_RELEASE, AccessSemantics.SEQUENTIAL}
+)
+MEMORY_FENCES = frozenset(
+    {
+        RecordedFence.MEMORY, RecordedFence.TENSORMAP_ACQUIRE, RecordedFence.TENSORMAP_RELEASE,
+        RecordedFence.BARRIER_INIT, RecordedFence.ASYNC_ACQUIRE, RecordedFence.ASYNC_RELEASE,
+    }
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class LaneUse:
+    """Which lanes have read and written a byte, and where."""
+
+    reads: int = 0
+    writes: int = 0
+    reader: int = 0
+    writer: int = 0
+
+    def clash(self, lanes: int, mode: Mode) -> int | None:
+        """The instruction of an access by other lanes that this one is not ordered with."""
+        if mode is Mode.READ:
+            return self.writer if self.writes and lanes & ~self.writes else None
+        written = self.writes and self.writes != lanes
+        return self.writer if written else self.reader if self.reads & ~lanes else None
+
+    def add(self, lanes: int, mode: Mode, instruction: int) -> None:
+        """Note the access."""
+        if mode is Mode.READ:
+            self.reads, self.reader = self.reads | lanes, instruction
+        else:
+            self.writes, self.writer = self.writes | lanes, instruction
+
+    def merge(self, newer: LaneUse) -> None:
+        """Note the accesses of another layer."""
+        if newer.reads:
+            self.add(newer.reads, Mode.READ, newer.reader)
+        if newer.writes:
+            self.add(newer.writes, Mode.WRITE, newer.writer)
+
+    def clash_before(self, lanes: int, mode: Mode, known: Sequence[int]) -> int | None:
+        """As `clash`, where those in known[n] come after the accesses of lane n."""
+        if mode is Mode.READ:
+            return self.writer if _not_known(self.writes, lanes & ~self.writes, known) else None
+        if self.writes != lanes and _not_known(self.writes, lanes, known):
+            return self.writer
+        return self.reader if _not_known(self.reads & ~lanes, lanes, known) else None
+
+
+def _not_known(earlier: int, lanes: int, known: Sequence[int]) -> bool:
+    return any(earlier >> lane & 1 and lanes & ~after for lane, after in enumerate(known))
+
+
+@dataclass(slots=True)
+class LaneLayer:
+    """Accesses between two events that order lanes.
+
+    `users`: the lanes that access; known[n]: those that come after the accesses of lane n;
+    `fenced`, `released`: lanes whose accesses are before a fence, and have been handed over.
+    """
+
+    uses: dict[tuple[int, int], LaneUse]
+    users: int
+    known: list[int] = field(default_factory=lambda: [1 << lane for lane in range(LANES)])
+    fenced: int = 0
+    released: int = 0
+
+    def known_to(self, lanes: int) -> int:
+        """The lanes whose accesses some of `lanes` come after."""
+        return sum(1 << lane for lane, after in enumerate(self.known) if after & lanes)
+
+    def order(self, earlier: int, lanes: int) -> None:
+        """`lanes` come after the accesses of the lanes of `earlier`."""
+        for lane in lanes_of(earlier):
+            self.known[lane] |= lanes
+
+    def merge(self, other: LaneLayer) -> None:
+        """Take the other layer in; what is ordered in one of them counts as ordered."""
+        self.known = [a | b for a, b in zip(self.known, other.known, strict=True)]
+        self.users |= other.users
+        self.fenced |= other.fenced
+        self.released |= other.released
+        for place, use in other.uses.items():
+            self.uses.setdefault(place, LaneUse()).merge(use)
+
+
+@dataclass(slots=True)
+class LaneUses:
+    """`now`: since the last event that orders lanes; `layers`: before it; `strong_readers`: lanes
+    whose next fence takes over."""
+
+    now: dict[tuple[int, int], LaneUse] = field(default_factory=dict)
+    users: int = 0
+    layers: list[LaneLayer] = field(default_factory=list)
+    strong_readers: int = 0
+
+    def note(
+        self, place: tuple[int, int], lanes: int, mode: Mode, instruction: int
+    ) -> int | None:  # fmt: skip
+        """Note a plain access to a byte; an instruction before it that clashes with it, if any."""
+        use = self.now.setdefault(place, LaneUse())
+        other = use.clash(lanes, mode)
+        for layer in self.layers:
+            before = layer.uses.get(place)
+            if other is None and before is not None:
+                other = before.clash_before(lanes, mode, layer.known)
+        use.add(lanes, mode, instruction)
+        self.users |= lanes
+        return other
+
+    def all_meet(self) -> None:
+        """What the lanes did so far comes before what they do now."""
+        self.now.clear()
+        self.users = self.strong_readers = 0
+        self.layers.clear()
+
+    def meet(self, members: int, live: int) -> None:
+        """The lanes of `members` meet."""
+        if members & live == live:
+            self.all_meet()
+        else:
+            self._ordered(live, lambda layer: layer.order(layer.known_to(members), members))
+
+    def wait(self, lanes: int, live: int) -> None:
+        """A wait of `lanes` has passed."""
+        self._acquire(lanes, live)
+
+    def arrive(self, lanes: int, semantics: AccessSemantics, live: int) -> None:
+        """`lanes` arrive at an mbarrier."""
+        self._write(lanes, semantics, live)
+
+    def access(self, lanes: int, mode: Mode, semantics: AccessSemantics, live: int) -> None:
+        """A strong access by `lanes`; an atomic is a read and then a write."""
+        if mode is not Mode.WRITE:
+            self.strong_readers |= lanes
+            if semantics in ACQUIRES:
+                self._acquire(lanes, live)
+        if mode is not Mode.READ:
+            self._write(lanes, semantics, live)
+
+    def fence(self, lanes: int, kind: RecordedFence, live: int) -> None:
+        """A fence of `lanes`; that of wgmma is executed by all lanes together."""
+        if kind is RecordedFence.WGMMA:
+            self.all_meet()
+        elif kind in MEMORY_FENCES:
+            if self.strong_readers & lanes:
+                self._acquire(self.strong_readers & lanes, live)
+
+            def fenced(layer: LaneLayer) -> None:
+                layer.fenced |= layer.known_to(lanes)
+
+            self._ordered(live, fenced)
+
+    def _acquire(self, lanes: int, live: int) -> None:
+        if any(layer.released for layer in self.layers):
+            self._ordered(live, lambda layer: layer.order(layer.released, lanes))
+
+    def _write(self, lanes: int, semantics: AccessSemantics, live: int) -> None:
+        releases = semantics in RELEASES
+        if not releases and not any(layer.fenced & ~layer.released for layer in self.layers):
+            return
+
+        def released(layer: LaneLayer) -> None:
+            layer.released |= layer.fenced
+            if releases:
+                layer.released |= layer.known_to(lanes)
+
+        self._ordered(live, released)
+
+    def _ordered(self, live: int, event: Callable[[LaneLayer], None]) -> None:
+        """Begin a new layer with what happens to the ones before; layers alike become one."""
+        if self.now:
+            self.layers.append(LaneLayer(self.now, self.users))
+            self.now, self.users = {}, 0
+        kept: list[LaneLayer] = []
+        for layer in self.layers:
+            event(layer)
+            if all(layer.known[lane] & live == live for lane in lanes_of(layer.users)):
+                continue
+            same = next((one for one in kept if _alike(one, layer)), None)
+            if same is None and len(kept) == LAYERS_MAX:
+                same = kept[-1]  # one layer more than there are: a race may be missed
+            if same is None:
+                kept.append(layer)
+            else:
+                same.merge(layer)
+        self.layers = kept
+
+
+def _alike(one: LaneLayer, other: LaneLayer) -> bool:
+    return (one.known, one.fenced, one.released) == (other.known, other.fenced, other.released)
