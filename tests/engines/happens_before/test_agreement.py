@@ -39,6 +39,9 @@ def compare(program_of: Callable[[int], SyncProgram], seeds: int) -> Pairs:
         program = program_of(seed)
         searched = explore_reference(program, budget=Budget(states_max=2_000)).verdict
         result = analyse(program)
+        alone = analyse(program, show=False).verdict  # verifies the same, and never refutes
+        verified = result.verdict is Verdict.VERIFIED
+        assert alone is (Verdict.VERIFIED if verified else Verdict.UNDECIDED), (seed, program.name)
         verdicts[(searched, result.verdict)] += 1
         if result.verdict is Verdict.REFUTED:
             assert result.fault is not None

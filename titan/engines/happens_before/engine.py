@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
-from titan.engines.happens_before.findings import Suspicion, Weight
+from titan.engines.happens_before.findings import FirstSuspicion, Suspicion, Weight
 from titan.engines.happens_before.steering import (
     Shown,
     earliest,
@@ -57,16 +57,24 @@ class OrderResult(EngineResult):
 
 
 def analyse(
-    program: SyncProgram, sizes: Sizes | None = None, budget: Budget | None = None
+    program: SyncProgram,
+    sizes: Sizes | None = None,
+    budget: Budget | None = None,
+    *,
+    show: bool = True,
 ) -> OrderResult:
-    """Decide the program for the given sizes. Raises ValueError when a parameter has no size."""
+    """Decide the program for the given sizes. Raises ValueError when a parameter has no size.
+
+    Without `show` a fault is not sought where the order leaves one open: what is not verified is
+    UNDECIDED, with the first thing that is suspected.
+    """
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
     try:
         layout = RunLayout(unfolder)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
-    return _Analysis(layout).result()
+    return _Analysis(layout, show).result()
 
 
 def _undecided(
@@ -78,19 +86,26 @@ def _undecided(
 
 
 class _Analysis:
-    def __init__(self, layout: RunLayout) -> None:
-        self._layout = layout
+    def __init__(self, layout: RunLayout, show: bool) -> None:
+        self._layout, self._show = layout, show
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
     def result(self) -> OrderResult:
-        tracker = Tracker(self._layout)
+        try:
+            return self._decided()
+        except FirstSuspicion as found:
+            return self._open(found.fault)
+
+    def _decided(self) -> OrderResult:
+        tracker = Tracker(self._layout, first=not self._show)
         execution = OrderedRun(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))
         fault = run_to_end(execution, order)
         if fault is not None:
-            return self._refuted((fault, tuple(execution.steps)))
+            shown = fault, tuple(execution.steps)
+            return self._refuted(shown) if self._show else self._open(fault)
         tracker.ended()
         return self._judge(tracker)
 
@@ -148,6 +163,9 @@ class _Analysis:
             fault=shown[0],
             shown=True,
         )
+
+    def _open(self, fault: Fault) -> OrderResult:
+        return _undecided(Reason.NOT_APPLICABLE, fault.message, self._operations, fault)
 
     def _not_shown(self, finding: Suspicion) -> OrderResult:
         """The order leaves the fault open, and no run built from it showed the fault."""

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from titan.engines.happens_before.clocks import Clocks, Timestamp
 from titan.engines.happens_before.tables import IssuedOperation
+from titan.foundation.errors import TitanError
 from titan.foundation.records import dataclass
 from titan.sync.fault import Fault
 
@@ -55,17 +56,31 @@ class Suspicion:
     agents: tuple[int, ...] = ()
 
 
+class FirstSuspicion(TitanError):
+    """There is something to suspect, and nobody asks for more."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
 class SuspicionCollector:
-    """Collects findings, a limited number of each kind."""
+    """Collects findings, a limited number of each kind; with `first`, ends at the first one."""
 
     LIMIT = 8
 
-    def __init__(self) -> None:
+    def __init__(self, first: bool = False) -> None:
+        self._first = first
         self.items: list[Suspicion] = []
         self._counts: dict[tuple[Weight, str], int] = {}
 
     def add(self, weight: Weight, fault: Fault, *plans: Plan) -> None:
-        """Keeps a fault with the plans to show it; beyond LIMIT of one kind it is only counted."""
+        """Keeps a fault with the plans to show it; beyond LIMIT of one kind it is only counted.
+
+        Raises FirstSuspicion where the first one ends the search.
+        """
+        if self._first:
+            raise FirstSuspicion(fault)
         key = (weight, fault.kind.value)
         self._counts[key] = self._counts.get(key, 0) + 1
         if self._counts[key] <= self.LIMIT:

@@ -196,18 +196,33 @@ def _judged_by_groups(
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same by the policies of the wait for wgmma groups."""
     left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
-    judged: list[tuple[LaunchRecording, Trial]] = []
+    recordings: list[LaunchRecording] = []
+    orders: list[OrderResult | None] = []
     for groups in (0, left) if left else (0,):
         recordings = record_together(
             runs, name, target_of(places), places.span, policies, registers_per_thread, groups
         )
-        judged = [
-            (recording, judge_recording(run, recording, label, places, policies))
-            for run, recording, label in zip(runs, recordings, where, strict=True)
+        last = groups == left
+        orders = [
+            _order(run, recording, show=last)
+            for run, recording in zip(runs, recordings, strict=True)
         ]
-        if all(trial.order in (None, Verdict.VERIFIED) for _, trial in judged):
+        if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
             break
-    return judged
+    return [
+        (recording, judge_recording(run, recording, label, places, policies, None, order))
+        for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
+    ]
+
+
+def _order(run: Run, recording: LaunchRecording, *, show: bool) -> OrderResult | None:
+    """What the engine says of the program; None where the recording is not that of a whole run."""
+    if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG) or recording.problems:
+        return None
+    # What all operations use alike is one region; the whole program is only examined again
+    # for the places of a fault.
+    (program,), _ = merged_alike([recording.program])
+    return analyse(program, show=show)
 
 
 def judge_recording(
@@ -217,10 +232,12 @@ def judge_recording(
     places: CodePlaces,
     policies: CodePolicies,
     faults: Sequence[Diagnostic] | None = None,
+    result: OrderResult | None = None,
 ) -> Trial:
     """The judgement on a run and its recording.
 
-    `faults`: what the machine saw go wrong, where it is another than that of PTX.
+    `faults`: what the machine saw go wrong, where it is another than that of PTX. `result`: what
+    the engine found on the program, if it was asked.
     """
     judged = _Judged()
     if faults is None:
@@ -235,11 +252,8 @@ def judge_recording(
     left = left_waits(run)
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
-    if run.outcome.ending in (Ending.FINISHED, Ending.HUNG) and not recording.problems:
-        # What all operations use alike is one region; the whole program is only examined again
-        # for the places of a fault.
-        (program,), _ = merged_alike([recording.program])
-        result = analyse(program)
+    result = result or _order(run, recording, show=True)
+    if result is not None:
         order = result.verdict
         hung = run.outcome.ending is Ending.HUNG
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
