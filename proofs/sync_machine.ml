@@ -3,7 +3,9 @@
    Input is a sequence of questions; lists come with their length, an option as 0 or 1 and the value.
    1 program steps: walk the steps, and of each state print `S` the state, `N` the steps that are possible,
    `F` its fault; `A` and the fault of a step where there is one, `U` where there is no meaning.
-   2 program limit: search all states, and have the proved checker judge the set. *)
+   2 program limit: search all states, and have the proved checker judge the set.
+   3 program certificate: find which states stand at which line of the certificate, and have the proved checker
+   judge that; prints `accepted` or `refused`, the number of states, of lines met, and of these with one step. *)
 
 module S = Sync_semantics
 
@@ -318,11 +320,82 @@ let close program =
     let verdict = if S.certified program found start then "certified" else "refused" in
     Printf.printf "%s %d\n" verdict (Hashtbl.length numbers)
 
+(* Certificates: the lines it starts with, then each line: 0 and all steps, 1 and one step, 2 and the
+   lines of a case split. Untrusted: which state stands at which line, found by following the lines. *)
+
+let read_number () = positive (int () + 1)
+let read_next () = let label = read_step () in (label, read_number ())
+
+let read_line_of_certificate () =
+  match int () with
+  | 0 -> S.All (read_list read_next)
+  | 1 -> let label, next = read_next () in S.One (label, next)
+  | _ -> S.Split (read_list read_number)
+
+exception No_place
+
+let follow program lines starts =
+  let entries = ref [] and count = ref 0 in
+  let places = Hashtbl.create 1000 and met = Hashtbl.create 1000 in
+  let done_ = function S.Done value -> value | _ -> raise No_place in
+  let rec place state n =
+    let key = (text state, of_positive n) in
+    match Hashtbl.find_opt places key with
+    | Some (Some k) -> k
+    | Some None -> raise No_place
+    | None ->
+      Hashtbl.add places key None;  (* and so if it comes back to itself *)
+      let line = match Hashtbl.find_opt lines n with Some line -> line | None -> raise No_place in
+      let next = successors state line in
+      incr count;
+      let k = positive !count in
+      entries := { S.en_state = state; en_line = n; en_next = next } :: !entries;
+      Hashtbl.replace places key (Some k);
+      Hashtbl.replace met n (match line with S.One _ -> true | _ -> false);
+      k
+  and successors state line =
+    match line with
+    | S.Split next -> [ first state next ]
+    | S.One (label, n) ->
+      let at x = S.same_step (S.label state x) label in
+      (match List.find_opt at (done_ (S.steps program state)) with
+       | Some x -> [ place (done_ (S.apply_step program state x)) n ]
+       | None -> raise No_place)
+    | S.All next ->
+      let steps = done_ (S.steps program state) in
+      if List.length steps <> List.length next then raise No_place;
+      List.map2 (fun x (l, n) ->
+          if not (S.same_step (S.label state x) l) then raise No_place;
+          place (done_ (S.apply_step program state x)) n) steps next
+  and first state = function
+    | [] -> raise No_place
+    | n :: rest -> (try place state n with No_place -> first state rest)
+  in
+  let k = first (done_ (S.initial program)) starts in
+  (k, List.rev !entries, met)
+
+let judge program =
+  let starts = read_list read_number in
+  let lines = Hashtbl.create 1000 in
+  let all = ref S.PositiveMap.empty in
+  for n = 1 to int () do
+    let line = read_line_of_certificate () in
+    Hashtbl.replace lines (positive n) line;
+    all := S.PositiveMap.add (positive n) line !all
+  done;
+  match follow program lines starts with
+  | exception No_place -> print_endline "refused 0 0 0"
+  | k, entries, met ->
+    let verdict = if S.accepted program !all entries starts k then "accepted" else "refused" in
+    let one = Hashtbl.fold (fun _ one n -> if one then n + 1 else n) met 0 in
+    Printf.printf "%s %d %d %d\n" verdict (List.length entries) (Hashtbl.length met) one
+
 let () =
   let rec questions () =
     match int () with
     | 1 -> walk (read_program ()); line 'E' ignore; questions ()
     | 2 -> close (read_program ()); questions ()
+    | 3 -> judge (read_program ()); questions ()
     | _ -> ()
     | exception End_of_file -> ()
   in
