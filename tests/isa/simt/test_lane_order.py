@@ -25,6 +25,7 @@ xor.b32 %r4, %r1, 1;
 mad.lo.u32 %r5, %r4, 4, %r2;        // its neighbour's
 setp.eq.u32 %p1, %r1, 0;
 """
+COPY = "ld.param.u64 %d0, [out]; cp.async.ca.shared.global [%r3], [%d0], 4;"
 CLASHES = {  # the body, and how many instructions clash
     "a neighbour's word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r5];", 1),
     "its own word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r3];", 0),
@@ -92,6 +93,31 @@ CLASHES = {  # the body, and how many instructions clash
     "a flag without a fence before it": (
         "@%p1 st.shared.u32 [%r2], 7; @%p1 st.volatile.shared.u32 [%r2+2048], 1;"
         "ld.volatile.shared.u32 %r6, [%r2+2048]; fence.acq_rel.cta; ld.shared.u32 %r0, [%r2];", 1),
+    "a volatile store, read without": (
+        "st.volatile.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r5];", 1),
+    "counted by all, read by all": (
+        "red.shared.add.u32 [%r2], 1; ld.shared.u32 %r0, [%r2];", 1),
+    "counted by all, read after a barrier": (
+        "red.shared.add.u32 [%r2], 1; bar.warp.sync -1; ld.shared.u32 %r0, [%r2];", 0),
+    "cleared by one, counted by all": (
+        "@%p1 st.shared.u32 [%r2], 0; red.shared.add.u32 [%r2], 1;", 1),
+    "counted and looked at by atomics": (
+        "red.shared.add.u32 [%r2], 1; ld.relaxed.cta.shared.u32 %r0, [%r2];", 0),
+    "a copy of another lane": (
+        f"{COPY} cp.async.wait_all; ld.shared.u32 %r0, [%r5];", 1),
+    "its own copy": (f"{COPY} cp.async.wait_all; ld.shared.u32 %r0, [%r3];", 0),
+    "a copy of another lane, synchronised": (
+        f"{COPY} cp.async.wait_all; bar.warp.sync -1; ld.shared.u32 %r0, [%r5];", 0),
+    "a copy, synchronised before its wait": (
+        f"{COPY} cp.async.commit_group; bar.warp.sync -1; cp.async.wait_group 0;"
+        "ld.shared.u32 %r0, [%r5];", 1),
+    "a copy onto what another lane reads": (
+        f"ld.shared.u32 %r0, [%r5]; {COPY} cp.async.wait_all;", 2),
+    "copies that all arrive for": (
+        "mbarrier.init.shared.b64 [%r2+2048], 32; bar.sync 0;"
+        f"{COPY} cp.async.mbarrier.arrive.noinc.shared.b64 [%r2+2048];"
+        "W: mbarrier.try_wait.parity.shared.b64 %p2, [%r2+2048], 0; @!%p2 bra W;"
+        "ld.shared.u32 %r0, [%r5];", 0),
     "only read": ("ld.shared.u32 %r0, [%r3]; ld.shared.u32 %r6, [%r5];", 0),
 }  # fmt: skip
 
@@ -134,6 +160,7 @@ ORDERINGS = {  # what orders lanes through a word that is not compared
     "fence": "fence.acq_rel.cta;",
     "atomic": f"atom.acq_rel.cta.shared.add.u32 %r6, {FLAG}, 1;",
 }
+STRONG = {"vld": "ld.volatile.shared", "vst": "st.relaxed.cta.shared", "red": "red.shared.add"}
 SUBSETS = (range(32), range(16), range(8, 20), range(1))
 
 
@@ -203,6 +230,22 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
             for then in {item[3] for item in earlier}:
                 after = [{n for n in range(32) if n == m or clocks[n][m] > then[m]}
                          for m in range(32)]  # fmt: skip
+                for strong in ("vld", "vst", "red"):
+                    lanes_of = {
+                        item[0] for item in earlier if item[1] == strong and item[3] == then
+                    }
+                    writes = kind == "st" or (kind == "ld" and strong != "vld")
+                    if writes and any(lanes - after[lane] for lane in lanes_of):
+                        found.add(place)
+                if kind in ("vld", "vst", "red"):
+                    plain = {
+                        item[0]
+                        for item in earlier
+                        if item[3] == then
+                        and item[1] in (("st",) if kind == "vld" else ("ld", "st"))
+                    }
+                    if any(lanes - after[lane] for lane in plain):
+                        found.add(place)
                 writers = {item[0] for item in earlier if item[1] == "st" and item[3] == then}
                 readers = {item[0] for item in earlier if item[1] == "ld" and item[3] == then}
                 if kind == "ld" and any(lanes - writers - after[lane] for lane in writers):
@@ -212,6 +255,10 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
                     found.add(place)
         own = tuple(clocks[lane][lane] for lane in range(32))
         done += [(lane, kind, byte, own) for lane, byte in pairs]
+        if kind in ("vld", "red"):
+            times.step("strong ld", range(32))
+        if kind in ("vst", "red"):
+            times.step("strong st", range(32))
     return found
 
 
@@ -222,14 +269,15 @@ def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
     body = ""
     marks = []
     for _ in range(12):
-        kinds = ("ld", "st", "ld", "st", "sync") if seed % 4 < 2 else ("ld", "st", *ORDERINGS)
+        kinds = ["ld", "st", "ld", "st", "sync"] if seed % 4 < 2 else ["ld", "st", *ORDERINGS]
+        kinds += ["vld", "vst", "red"] if seed % 3 == 0 else []
         kind = random.choice(kinds)
         factor, offset = random.choice((0, 1, 1, 2, 3)), random.randrange(64)
         if kind == "sync":
             factor = random.randrange(len(MEETINGS)) if seed % 2 else 0
         if kind in ORDERINGS:
             factor = random.randrange(len(SUBSETS))
-        size = random.choice((1, 2, 4))
+        size = 4 if kind == "red" else random.choice((1, 2, 4))
         steps.append((kind, factor, offset, size))
         if kind == "sync":
             body += MEETINGS[factor][1] + "\n"
@@ -245,8 +293,8 @@ def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
             f"mad.lo.u32 %r8, %r1, {factor}, {offset}; and.b32 %r8, %r8, 63;"
             f"mad.lo.u32 %r8, %r8, {size}, %r2;\n"
         )
-        access = f"{kind}.shared.u{8 * size}"
-        body += f"{access} %r9, [%r8];\n" if kind == "ld" else f"{access} [%r8], %r1;\n"
+        access = f"{STRONG.get(kind, kind + '.shared')}.u{8 * size}"
+        body += f"{access} %r9, [%r8];\n" if kind in ("ld", "vld") else f"{access} [%r8], %r1;\n"
         marks.append(4)
     body = body.replace("u8 %r9", "u8 %h1").replace("u16 %r9", "u16 %h1")
     body = body.replace("u8 [%r8], %r1", "u8 [%r8], %h2").replace(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import order_lanes
+from titan.isa.simt.lane_order import order_lanes, strong_or_plain
 from titan.isa.simt.layout import (
     GRID_WORKSPACE,
     GRID_WORKSPACE_BYTES,
@@ -350,8 +350,7 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     else shared
                 )
     record(machine, fragment, located, count, form, known=known)
-    if semantics == ev.AccessSemantics.WEAK:
-        order_lanes(machine, fragment, located, count, ev.Mode.READ)
+    order_lanes(machine, fragment, located, count, strong_or_plain(form.mode, form.semantics), pc)
     if machine.options.uninitialised:
         uninitialised(machine, fragment, located, count)
     for register, value in zip(step.out, results, strict=True):
@@ -390,10 +389,10 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         return False
+    access = strong_or_plain(form.mode, form.semantics)
+    order_lanes(machine, fragment, located, count, access, fragment.pc)
     record(machine, fragment, located, count, form)
     _note_value(machine, warp, located, values, size)
-    if semantics == ev.AccessSemantics.WEAK:
-        order_lanes(machine, fragment, located, count, ev.Mode.WRITE)
     for lanes, where in located:
         writers = lanes_of(lanes)
         private = where[0] == MemorySpace.LOCAL
@@ -451,6 +450,8 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
+    access = strong_or_plain(form.mode, form.semantics)
+    order_lanes(machine, fragment, located, size * count, access, pc)
     record(machine, fragment, located, size * count, form)
     olds: list[list[Scalar]] = [[opaque_at(pc)] * 32 for _ in range(count)]
     order = sorted((index, where) for lanes, where in located for index in lanes_of(lanes))

@@ -9,6 +9,8 @@ from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
+from titan.isa.simt.lane_order import order_lanes
+from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
@@ -154,7 +156,9 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         footprint = machine.footprint(MemorySpace.SHARED, warp.cta.number, runs)
         effects.append(ev.RecordedEffect(footprint, WRITE, ev.AccessProxy.GENERIC))
     work = AsynchronousWork(ev.RecordedOperation.COPY, tuple(effects), queue=ev.RecordedQueue.COPY)
-    start(machine, fragment, mask, work)
+    operation = start(machine, fragment, mask, work)
+    operation.places, operation.place_bytes = list(to), count
+    order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
     return False
 
 

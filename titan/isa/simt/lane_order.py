@@ -4,31 +4,52 @@ Lanes that run the same instruction are not ordered by that: a lane may be ahead
 from the next instruction on (PTX, independent thread scheduling), so what one lane writes with a
 plain st and another reads or writes needs bar.warp.sync, or another barrier, between the two.
 
-What is noted of each byte of shared and global memory: the lanes that read and wrote it with plain
-ld and st, until all others have come after them (lane_uses.py). Lanes that all wrote a byte may
-read it.
-ldmatrix, stmatrix, atomics, volatile and relaxed accesses are not noted, nor what may not happen:
-accesses in the arms of a branch on unknown data.
+What is noted of each byte of shared and global memory: the lanes that read and wrote it, until all
+others have come after them (lane_uses.py). Lanes that all wrote a byte may read it. Atomics and
+other strong accesses do not race with each other. A cp.async writes when its lane issues it, and
+when the lane has waited for it or arrives for it: others come after the second.
+ldmatrix and stmatrix are not noted, nor what may not happen: accesses in the arms of a branch on
+unknown data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import NO_CTA, MemorySpace
+from titan.isa.simt.lane_uses import WRITES, LaneAccess
 from titan.isa.simt.recorder import Recorder
-from titan.isa.simt.state import Cta, Fragment
+from titan.isa.simt.state import Fragment, InFlight, LanePlace
 
-Place = tuple[int, Cta | None, int]  # memory, CTA (shared memory only) and offset
+
+def strong_or_plain(mode: ev.Mode, semantics: ev.AccessSemantics) -> LaneAccess:
+    """How lanes access memory by an access of that kind."""
+    strong = semantics is not ev.AccessSemantics.WEAK
+    if mode is ev.Mode.READ:
+        return LaneAccess.STRONG_READ if strong else LaneAccess.READ
+    return LaneAccess.STRONG_WRITE if strong else LaneAccess.WRITE
+
+
+def order_copies(
+    machine: Recorder, fragment: Fragment, copies: Iterable[tuple[InFlight, int]]
+) -> None:
+    """Lanes have waited for what each of them has copied by cp.async, or arrive for it."""
+    for copy, lanes in copies:
+        now = lanes & copy.lanes & ~copy.landed
+        copy.landed |= now
+        places = [(by & now, place) for by, place in copy.places if by & now]
+        if places:
+            access = LaneAccess.WRITE
+            order_lanes(machine, fragment, places, copy.place_bytes, access, copy.instruction)
 
 
 def order_lanes(
-    machine: Recorder, fragment: Fragment, located: Sequence[tuple[int, Place]], count: int,
-    mode: ev.Mode,
+    machine: Recorder, fragment: Fragment, located: Sequence[tuple[int, LanePlace]], count: int,
+    access: LaneAccess, instruction: int,
 ) -> None:  # fmt: skip
-    """Note a plain read or write of `count` bytes at each place by its lanes; record the first
-    clash of the instruction with what other lanes did since the lanes met."""
+    """Note an access to `count` bytes at each place by its lanes; record the first clash of the
+    fragment's instruction with what other lanes did since the lanes met."""
     if machine.maybe:
         return
     clash: tuple[int, MemorySpace, int, int, int] | None = None
@@ -37,11 +58,12 @@ def order_lanes(
             continue
         number = NO_CTA if cta is None else cta.number
         for byte in range(at, at + count):
-            other = fragment.warp.uses.note((number, byte), lanes, mode, fragment.pc)
+            other = fragment.warp.uses.note((number, byte), lanes, access, instruction)
             if clash is None and other is not None:
                 clash = lanes, MemorySpace(space), number, at, other
     if clash is not None and fragment.pc not in machine.clashed:
         machine.clashed.add(fragment.pc)
         lanes, space, number, at, other = clash
         footprint = machine.footprint(space, number, ((at, at + count),))
+        mode = ev.Mode.WRITE if access in WRITES else ev.Mode.READ
         machine.record(ev.LaneClash, fragment, lanes, footprint, mode, other)

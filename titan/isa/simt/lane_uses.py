@@ -1,4 +1,4 @@
-"""The plain accesses of a warp's lanes, and which lanes come after them.
+"""The accesses of a warp's lanes, and which lanes come after them.
 
 Lanes come after what other lanes did where they meet (bar.warp.sync: those of its mask; barriers
 of the CTA and the cluster: all), and where one takes over what another has handed over:
@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from titan.isa.simt.events import AccessSemantics, Mode, RecordedFence
 from titan.isa.simt.values import LANES, lanes_of
 
 LAYERS_MAX = 32
+ITSELF = tuple(1 << lane for lane in range(LANES))
 ACQUIRES = frozenset(
     {AccessSemantics.ACQUIRE, AccessSemantics.ACQUIRE_RELEASE, AccessSemantics.SEQUENTIAL}
 )
@@ -35,47 +37,57 @@ MEMORY_FENCES = frozenset(
 )  # fmt: skip
 
 
+class LaneAccess(IntEnum):
+    """How a lane accesses a byte. Strong: atomic, volatile, or with an order and a scope."""
+
+    WRITE = 0
+    READ = 1
+    STRONG_WRITE = 2
+    STRONG_READ = 3
+
+
+WRITES = (LaneAccess.WRITE, LaneAccess.STRONG_WRITE)
+STRONG = (LaneAccess.STRONG_WRITE, LaneAccess.STRONG_READ)
+
+
 @dataclass(slots=True)
 class LaneUse:
-    """Which lanes have read and written a byte, and where."""
+    """Which lanes have accessed a byte, and where, by LaneAccess."""
 
-    reads: int = 0
-    writes: int = 0
-    reader: int = 0
-    writer: int = 0
+    lanes: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
+    at: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
 
-    def clash(self, lanes: int, mode: Mode) -> int | None:
-        """The instruction of an access by other lanes that this one is not ordered with."""
-        if mode is Mode.READ:
-            return self.writer if self.writes and lanes & ~self.writes else None
-        written = self.writes and self.writes != lanes
-        return self.writer if written else self.reader if self.reads & ~lanes else None
+    def clash(self, lanes: int, access: LaneAccess, known: Sequence[int]) -> int | None:
+        """The instruction of an access that this one by `lanes` is not ordered with.
 
-    def add(self, lanes: int, mode: Mode, instruction: int) -> None:
+        Those in known[n] come after the accesses of lane n. What all of them wrote, all may read
+        and write; strong accesses do not clash with each other.
+        """
+        for earlier in LaneAccess:
+            by = self.lanes[earlier]
+            if not by or (earlier not in WRITES and access not in WRITES):
+                continue
+            later = lanes
+            if earlier in STRONG or access in STRONG:
+                by = 0 if earlier in STRONG and access in STRONG else by
+            elif access is LaneAccess.READ:
+                later = lanes & ~by
+            elif earlier is LaneAccess.READ or by == lanes:
+                by &= ~lanes
+            if any(later & ~known[lane] for lane in lanes_of(by)):
+                return self.at[earlier]
+        return None
+
+    def add(self, lanes: int, access: LaneAccess, instruction: int) -> None:
         """Note the access."""
-        if mode is Mode.READ:
-            self.reads, self.reader = self.reads | lanes, instruction
-        else:
-            self.writes, self.writer = self.writes | lanes, instruction
+        self.lanes[access] |= lanes
+        self.at[access] = instruction
 
     def merge(self, newer: LaneUse) -> None:
         """Note the accesses of another layer."""
-        if newer.reads:
-            self.add(newer.reads, Mode.READ, newer.reader)
-        if newer.writes:
-            self.add(newer.writes, Mode.WRITE, newer.writer)
-
-    def clash_before(self, lanes: int, mode: Mode, known: Sequence[int]) -> int | None:
-        """As `clash`, where those in known[n] come after the accesses of lane n."""
-        if mode is Mode.READ:
-            return self.writer if _not_known(self.writes, lanes & ~self.writes, known) else None
-        if self.writes != lanes and _not_known(self.writes, lanes, known):
-            return self.writer
-        return self.reader if _not_known(self.reads & ~lanes, lanes, known) else None
-
-
-def _not_known(earlier: int, lanes: int, known: Sequence[int]) -> bool:
-    return any(earlier >> lane & 1 and lanes & ~after for lane, after in enumerate(known))
+        for access in LaneAccess:
+            if newer.lanes[access]:
+                self.add(newer.lanes[access], access, newer.at[access])
 
 
 @dataclass(slots=True)
@@ -88,7 +100,7 @@ class LaneLayer:
 
     uses: dict[tuple[int, int], LaneUse]
     users: int
-    known: list[int] = field(default_factory=lambda: [1 << lane for lane in range(LANES)])
+    known: list[int] = field(default_factory=lambda: list(ITSELF))
     fenced: int = 0
     released: int = 0
 
@@ -122,16 +134,16 @@ class LaneUses:
     strong_readers: int = 0
 
     def note(
-        self, place: tuple[int, int], lanes: int, mode: Mode, instruction: int
+        self, place: tuple[int, int], lanes: int, access: LaneAccess, instruction: int
     ) -> int | None:  # fmt: skip
-        """Note a plain access to a byte; an instruction before it that clashes with it, if any."""
+        """Note an access to a byte; an instruction before it that clashes with it, if any."""
         use = self.now.setdefault(place, LaneUse())
-        other = use.clash(lanes, mode)
+        other = use.clash(lanes, access, ITSELF)
         for layer in self.layers:
             before = layer.uses.get(place)
             if other is None and before is not None:
-                other = before.clash_before(lanes, mode, layer.known)
-        use.add(lanes, mode, instruction)
+                other = before.clash(lanes, access, layer.known)
+        use.add(lanes, access, instruction)
         self.users |= lanes
         return other
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.lane_order import order_copies
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import WGMMA_GROUPS, Waiter
@@ -142,6 +143,8 @@ def _done(
     reads: bool,
     found: dict[int, InFlight],
 ) -> None:
+    if queue is ev.RecordedQueue.COPY:
+        order_copies(machine, fragment, ((found[n], found[n].seen & mask) for n in sorted(found)))
     for number in sorted(found):
         machine.finish(found[number])
         release_registers(fragment.warp, found[number])
@@ -175,6 +178,7 @@ def copy_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
                     found[operation.number] = operation
             groups.open = [o for o in groups.open if not o.done]
         operations = tuple(sorted(found))
+        order_copies(machine, fragment, ((found[n], found[n].arrived & lanes) for n in operations))
         number = machine.next_number()
         machine.record(ev.CopyArrive, fragment, lanes, place, no_increment, operations, number)
         record_faults(machine, fragment, lanes, place, barrier)

@@ -66,6 +66,9 @@ class Fragment:
     dead: bool = False
 
 
+LanePlace = tuple[int, "Cta | None", int]  # memory, CTA (shared memory only) and offset
+
+
 @dataclass(eq=False, slots=True)
 class InFlight:
     """An asynchronous operation that was issued.
@@ -93,6 +96,11 @@ class InFlight:
     arrives: tuple[BarrierAddress, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive
     arrive_count: int = 1
     after: tuple[InFlight, ...] = ()  # must be done first
+    places: list[tuple[int, LanePlace]] = field(
+        default_factory=list
+    )  # what lanes copy, by cp.async
+    place_bytes: int = 0
+    landed: int = 0  # lanes that waited for what they copy, or arrived for it
 
 
 @dataclass(eq=False, slots=True)

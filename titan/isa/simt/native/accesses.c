@@ -210,7 +210,8 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
     }
     record_located(machine, fragment, located, total, count, READ, FLAG(s, 2), FLAG(s, 3), known,
                    0);
-    if (FLAG(s, 2) == WEAK) order_lanes(machine, fragment, located, total, count, READ);
+    order_lanes(machine, fragment, located, total, count, lane_access(READ, FLAG(s, 2)),
+                fragment->pc);
     if (machine->launch->uninitialised)
         for (int n = 0; n < total; n++)
             if (located[n].spot.cta &&
@@ -264,10 +265,11 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
         anywhere(machine, fragment, space, mask, WRITE, FLAG(s, 2), FLAG(s, 3), 0);
         return;
     }
+    order_lanes(machine, fragment, located, total, count, lane_access(WRITE, FLAG(s, 2)),
+                fragment->pc);
     note_value(machine, warp, s, located, total, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
     machine->written_count = 0;
-    if (FLAG(s, 2) == WEAK) order_lanes(machine, fragment, located, total, count, WRITE);
     for (int n = 0; n < total; n++)
         for (int i = 0; i < values; i++) {
             const Value *value = &warp->registers[ARG(s, i + 1)];
@@ -340,6 +342,8 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
             put_unknown(warp, OUT(s, i), fragment->pc, mask, 0);
         return;
     }
+    order_lanes(machine, fragment, located, total, size * count,
+                lane_access(ATOMIC_MODE, FLAG(s, 2)), fragment->pc);
     record_located(machine, fragment, located, total, size * count, ATOMIC_MODE, FLAG(s, 2),
                    FLAG(s, 3), 0, returns);
     Value olds[8];

@@ -152,7 +152,13 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
     if (targets)
         add_effect(&effects, of_located(machine, SHARED, warp->cta->number, to, targets, count),
                    WRITE, P_GENERIC);
-    start(machine, fragment, mask, OP_COPY, &effects, NULL, COPY_QUEUE, -1, 0, 0);
+    Operation *o = start(machine, fragment, mask, OP_COPY, &effects, NULL, COPY_QUEUE, -1, 0, 0);
+    if (NUMBERS) return;
+    o->places = zeroed((size_t)targets, sizeof(Located));
+    memcpy(o->places, to, (size_t)targets * sizeof(Located));
+    o->place_count = targets;
+    o->place_bytes = count;
+    order_lanes(machine, fragment, to, targets, count, LANE_WRITE, fragment->pc);
 }
 
 /* ----------------------------------------------------------------------------- bulk copies */

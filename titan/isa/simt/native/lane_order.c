@@ -1,13 +1,14 @@
-/* Plain accesses of a warp's lanes, and which lanes come after them (lane_uses.py). */
+/* Accesses of a warp's lanes, and which lanes come after them (lane_uses.py). */
 
 enum { LAYERS_MAX = 32 };
-typedef struct { uint32_t lanes; Spot spot; } Located;
+enum { LANE_WRITE, LANE_READ, LANE_STRONG_WRITE, LANE_STRONG_READ, LANE_ACCESSES };
+struct Located { uint32_t lanes; Spot spot; };
 
 typedef struct {
     uint64_t key; /* memory and word */
     int64_t epoch;
-    uint32_t writes[4], reads[4]; /* lanes, of each byte */
-    int32_t writer[4], reader[4]; /* instructions */
+    uint32_t lanes[4][LANE_ACCESSES]; /* of each byte */
+    int32_t at[4][LANE_ACCESSES]; /* instructions */
 } LaneUse;
 
 typedef struct { LaneUse *slots; int64_t count, room, epoch; } UseTable;
@@ -85,12 +86,11 @@ static void merge_uses(UseTable *older, UseTable *newer)
         const LaneUse *from = &newer->slots[n];
         if (from->epoch != newer->epoch) continue;
         LaneUse *to = lane_use(older, from->key);
-        for (int byte = 0; byte < 4; byte++) {
-            if (from->writes[byte]) to->writer[byte] = from->writer[byte];
-            if (from->reads[byte]) to->reader[byte] = from->reader[byte];
-            to->writes[byte] |= from->writes[byte];
-            to->reads[byte] |= from->reads[byte];
-        }
+        for (int byte = 0; byte < 4; byte++)
+            for (int access = 0; access < LANE_ACCESSES; access++) {
+                if (from->lanes[byte][access]) to->at[byte][access] = from->at[byte][access];
+                to->lanes[byte][access] |= from->lanes[byte][access];
+            }
     }
     free(newer->slots);
 }
@@ -212,28 +212,32 @@ static void lanes_fence(Fragment *fragment, uint32_t lanes, int64_t kind)
     if (uses->strong_readers & lanes) lanes_acquire(fragment, uses->strong_readers & lanes);
     lanes_ordered(fragment, FENCED, lanes, 0);
 }
-/* Whether some access of `earlier` is not before what `lanes` do. */
-static int not_known(uint32_t earlier, uint32_t lanes, const uint32_t *known)
+/* The instruction of an access to a byte that this one by lanes is not ordered with, or -1; those
+   in known[n] come after the accesses of lane n, of itself alone without `known`. */
+static int32_t clash_of(const LaneUse *use, int byte, uint32_t lanes, int access,
+                        const uint32_t *known)
 {
-    for (; earlier; earlier &= earlier - 1)
-        if (lanes & ~known[first_lane(earlier)]) return 1;
-    return 0;
+    int writes = access == LANE_WRITE || access == LANE_STRONG_WRITE;
+    int strong = access >= LANE_STRONG_WRITE;
+    for (int earlier = 0; earlier < LANE_ACCESSES; earlier++) {
+        uint32_t by = use->lanes[byte][earlier], later = lanes;
+        int wrote = earlier == LANE_WRITE || earlier == LANE_STRONG_WRITE;
+        if (!by || !(wrote || writes) || (strong && earlier >= LANE_STRONG_WRITE)) continue;
+        if (!strong && earlier < LANE_STRONG_WRITE) {
+            if (access == LANE_READ) later = lanes & ~by;
+            else if (earlier == LANE_READ || by == lanes) by &= ~lanes;
+        }
+        for (; by && later; by &= by - 1) {
+            int lane = first_lane(by);
+            if (later & ~(known ? known[lane] : 1u << lane)) return use->at[byte][earlier];
+        }
+    }
+    return -1;
 }
-/* The instruction of an access in a layer that this one is not ordered with, or -1. */
-static int32_t clash_before(const Layer *layer, uint64_t key, int byte, uint32_t lanes, int mode)
-{
-    const LaneUse *use = lane_slot(&layer->table, key);
-    if (use->epoch != layer->table.epoch) return -1;
-    uint32_t writes = use->writes[byte], reads = use->reads[byte];
-    if (mode == READ)
-        return not_known(writes, lanes & ~writes, layer->known) ? use->writer[byte] : -1;
-    if (writes != lanes && not_known(writes, lanes, layer->known)) return use->writer[byte];
-    return not_known(reads & ~lanes, lanes, layer->known) ? use->reader[byte] : -1;
-}
-/* Notes a plain read or write of each place by its lanes; records the first clash of the
-   instruction with what other lanes did since the lanes met. */
+/* Notes an access to `count` bytes at each place by its lanes; records the first clash of the
+   fragment's instruction with what other lanes did since the lanes met. */
 static void order_lanes(Machine *machine, Fragment *fragment, const Located *located, int total,
-                        int64_t count, int mode)
+                        int64_t count, int access, int32_t instruction)
 {
     int32_t other = -1;
     int which = -1;
@@ -248,31 +252,18 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
         LaneUse *use = NULL; /* of a word */
         for (int64_t at = spot.at; at < spot.at + count; at++) {
             uint64_t key = memory << 44 ^ (uint64_t)at >> 2;
-            if (!use || !(at & 3)) use = lane_use(&uses->now, key);
-            uint32_t *writes = &use->writes[at & 3], *reads = &use->reads[at & 3];
-            if (which < 0 && mode == READ && *writes && lanes & ~*writes) {
-                which = n;
-                other = use->writer[at & 3];
+            int byte = (int)(at & 3);
+            if (!use || !byte) use = lane_use(&uses->now, key);
+            if (which < 0) other = clash_of(use, byte, lanes, access, NULL);
+            for (int32_t past = 0; which < 0 && other < 0 && past < uses->past_count; past++) {
+                const Layer *layer = &uses->past[past];
+                const LaneUse *before = lane_slot(&layer->table, key);
+                if (before->epoch == layer->table.epoch)
+                    other = clash_of(before, byte, lanes, access, layer->known);
             }
-            if (which < 0 && mode == WRITE && *writes && *writes != lanes) {
-                which = n;
-                other = use->writer[at & 3];
-            }
-            if (which < 0 && mode == WRITE && *reads & ~lanes) {
-                which = n;
-                other = use->reader[at & 3];
-            }
-            for (int32_t past = 0; which < 0 && past < uses->past_count; past++) {
-                other = clash_before(&uses->past[past], key, (int)(at & 3), lanes, mode);
-                if (other >= 0) which = n;
-            }
-            if (mode == READ) {
-                *reads |= lanes;
-                use->reader[at & 3] = fragment->pc;
-            } else {
-                *writes |= lanes;
-                use->writer[at & 3] = fragment->pc;
-            }
+            if (which < 0 && other >= 0) which = n;
+            use->lanes[byte][access] |= lanes;
+            use->at[byte][access] = instruction;
         }
     }
     if (which < 0 || machine->clashed[fragment->pc]) return;
@@ -280,5 +271,27 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
     Spot spot = located[which].spot;
     int32_t footprint = of_range(machine, spot.space, spot.cta ? spot.cta->number : NO_CTA,
                                  spot.at, spot.at + count);
+    int mode = access == LANE_WRITE || access == LANE_STRONG_WRITE ? WRITE : READ;
     RECORD(EV_LANE_CLASH, fragment, located[which].lanes, footprint, mode, other);
+}
+static int lane_access(int mode, int64_t semantics)
+{
+    if (mode == READ) return semantics == WEAK ? LANE_READ : LANE_STRONG_READ;
+    return semantics == WEAK ? LANE_WRITE : LANE_STRONG_WRITE;
+}
+/* Lanes have waited for what each of them has copied by cp.async, or arrive for it. */
+static void order_copy(Machine *machine, Fragment *fragment, Operation *copy, uint32_t lanes)
+{
+    Located places[32];
+    uint32_t now = lanes & copy->lanes & ~copy->landed;
+    int total = 0;
+    copy->landed |= now;
+    for (int32_t n = 0; n < copy->place_count; n++)
+        if (copy->places[n].lanes & now) {
+            places[total] = copy->places[n];
+            places[total++].lanes &= now;
+        }
+    if (total)
+        order_lanes(machine, fragment, places, total, copy->place_bytes, LANE_WRITE,
+                    copy->instruction);
 }

@@ -143,6 +143,7 @@ typedef struct { uint64_t v[32]; uint32_t opaque; int32_t uniform; } Value;
 typedef struct Join Join;
 typedef struct Warp Warp;
 typedef struct LaneUses LaneUses;
+typedef struct Located Located;
 typedef struct Cta Cta;
 typedef struct Cluster Cluster;
 
@@ -172,6 +173,8 @@ typedef struct {
     Place completes[16]; int64_t complete_bytes[16]; int32_t complete_count;
     Place arrives[16]; int32_t arrival_count;
     int32_t *after; int32_t after_count;
+    Located *places; int32_t place_count; int64_t place_bytes; /* what lanes copy, by cp.async */
+    uint32_t landed; /* lanes that waited for what they copy, or arrived for it */
     Transfer *transfer; int32_t copied; /* its results are in other registers, too */
 } Operation;
 

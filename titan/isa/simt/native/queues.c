@@ -160,6 +160,10 @@ static void waited(Machine *machine, Fragment *fragment, uint32_t mask, int queu
                    int reads, Words *found)
 {
     sort_unique(found);
+    for (int64_t n = 0; queue == COPY_QUEUE && n < found->count; n++) {
+        Operation *o = machine->operations[found->data[n]];
+        order_copy(machine, fragment, o, o->seen & mask);
+    }
     for (int64_t n = 0; n < found->count; n++) {
         Operation *o = machine->operations[found->data[n]];
         finish(machine, o);
@@ -275,6 +279,10 @@ static void copy_arrive(Machine *machine, Fragment *fragment, const titan_step *
             g->open.count = kept;
         }
         sort_unique(&found);
+        for (int64_t n = 0; n < found.count; n++) {
+            Operation *copy = machine->operations[found.data[n]];
+            order_copy(machine, fragment, copy, copy->arrived & lanes);
+        }
         Operation *o = new_operation(machine, fragment, OP_COPY, lanes, -1);
         int64_t at = open_record(machine, EV_COPY_ARRIVE, fragment, lanes);
         push(&machine->events, place.cta);

@@ -306,6 +306,7 @@ void titan_simt_free(Machine *machine)
     for (int64_t n = 0; n < machine->all_join_count; n++) free(machine->all_joins[n]);
     for (int64_t n = 0; n < machine->operation_count; n++) {
         free(machine->operations[n]->after);
+        free(machine->operations[n]->places);
 #if NUMBERS
         free_transfer(machine->operations[n]);
 #endif
