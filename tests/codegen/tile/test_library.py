@@ -33,6 +33,13 @@ def relu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, 0)
 
 
+def scaled_gemm(x: Arrays) -> np.ndarray:
+    """Every factor times the scale of its block: a row and 128 of K, or 128 x 128."""
+    (m, k), n = x["A"].shape, x["B"].shape[0]
+    a = x["A"] * np.repeat(x["A_scale"].T, 128, axis=1)[:m, :k]
+    return a @ (x["B"] * np.kron(x["B_scale"], np.ones((128, 128)))[:n, :k]).T
+
+
 def silu(x: np.ndarray) -> np.ndarray:
     return x * 0.5 * (1 + np.tanh(x / 2))
 
@@ -144,6 +151,7 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
          "gemm_cluster2", "gemm_large"), gemm,
     ),
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
+    "gemm_fp8_scaled": scaled_gemm,
     "gemm_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),

@@ -68,6 +68,7 @@ CASES = [
     ("gemm", {"M": 130, "N": 72, "K": 136}),
     ("gemm_cluster2", {"M": 256, "N": 128, "K": 64}),
     ("gemm_fp8", {"M": 100, "N": 128, "K": 256}),
+    ("gemm_fp8_scaled", {"M": 100, "N": 136, "K": 400}),
     ("attention_forward_64", {"heads": 1, "queries": 100, "keys": 136}),
     ("softmax_rows", {"M": 20}),
     ("row_sum", {"M": 40, "N": 72}),
@@ -85,7 +86,7 @@ CASES = [
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
 ]
 ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
-QUICK = {"gemm_cluster2", "row_sum", "attention_backward_dq_sm_100a"}
+QUICK = {"gemm_cluster2", "row_sum", "gemm_fp8_scaled", "attention_backward_dq_sm_100a"}
 
 
 @pytest.mark.parametrize(

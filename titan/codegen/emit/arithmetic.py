@@ -41,6 +41,7 @@ from titan.codegen.emit.statements import (
 from titan.codegen.emit.tensor_places import TensorPlace
 from titan.codegen.tile.model import TileOperation, View
 from titan.codegen.tile.model import ValuePlace as Where
+from titan.codegen.tile.operations import VECTORS
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 
@@ -196,7 +197,7 @@ class RoleArithmetic:
             return self._mma(operation, site, scope)
         if kind == "store":
             return self._store(operation, site, inner, scope)
-        if kind == "vector":
+        if kind in VECTORS:
             return [self._vector(operation, inner)]
         if kind == "read":
             return [self._read(operation, site, scope)]
@@ -266,7 +267,8 @@ class RoleArithmetic:
         if operation.view is None:
             raise EmissionRefused(f"{operation.name} has no view")
         source = self.region(operation.view, inner, operation.name, 1)
-        return SpelledVector(self._form(operation.name), source)
+        every = operation.kind == "element"
+        return SpelledVector(self._form(operation.name), source, every)
 
     def _read(
         self, operation: TileOperation, site: EmissionSite, scope: SpellingScope

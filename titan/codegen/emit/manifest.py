@@ -20,6 +20,7 @@ from titan.codegen.tile.manifest import (
     ManifestTensor,
 )
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram
+from titan.codegen.tile.operations import VECTORS
 from titan.sync import program as ir
 from titan.sync.expression import (
     Binary,
@@ -140,7 +141,7 @@ def pointed(tile: TileProgram, tiles: Tiles, layout: EmissionLayout) -> list[Ten
     multiplied = {name for one in tiles.direct for name in tiles.operations[one].operands[:2]}
     for operation in tiles.operations.values():
         direct = (
-            operation.kind == "vector"
+            operation.kind in VECTORS
             or operation.name in multiplied
             or operation.name in tiles.filled
             or (

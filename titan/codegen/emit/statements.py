@@ -374,10 +374,11 @@ class SpelledElementwise(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledVector(SpelledStatement):
-    """A row or column of numbers from global memory."""
+    """A row or column of numbers from global memory; `every`: one number at each place."""
 
     target: RegisterArray
     source: GlobalRegion
+    every: bool = False
     kind: ClassVar[str] = "vector"
 
 

@@ -19,7 +19,7 @@ from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value,
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 
-ARITHMETIC_REFUSED = ("load", "store", "vector", "read", "mma")
+ARITHMETIC_REFUSED = ("load", "store", "vector", "element", "read", "mma")
 
 
 class NotAttention(Refusal):

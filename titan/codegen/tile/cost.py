@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
-from titan.codegen.tile.operations import KINDS, cost_class
+from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.products import NotInTensorMemory, TensorProducts, tensor_products
 from titan.codegen.tile.rates import Rates, rates
 from titan.foundation.errors import Refusal
@@ -266,7 +266,7 @@ class Builder:
         if operation.kind == "read":
             source = self.values[operation.operands[0]]
             return self.shared_read(source, 1 / self.teams)
-        if operation.kind == "vector":
+        if operation.kind in VECTORS:
             return self.vector(operation)
         if operation.kind == "store":
             return self.store(self.values[operation.operands[0]])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from titan.codegen.tile import semantics
 from titan.codegen.tile.adversarial import COMPUTING, LENIENT, Chooser, Interleaving
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
+from titan.codegen.tile.operations import VECTORS
 from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
@@ -429,7 +430,7 @@ class CtaExecution:
         operation = self.operations[what]
         if what in self.inside:
             environment = {**environment, self.tile.loop_variable: index}
-        if operation.kind == "vector":
+        if operation.kind in VECTORS:
             tensor = self.memory[operation.tensor_view.tensor]
             found = semantics.fetch(operation, tensor, environment)
             if operation.result is not None and operation.result.place is ValuePlace.ROW:

@@ -3,7 +3,7 @@
 A kind is one row. What it computes is a row of `titan/codegen/tile/semantics.py`, what it costs a
 row of `backends/<target>/rates.yaml`, how it is spelled a matter of the backends. Decoding, costs
 and checks walk this table and know no kind by name but `load`, `vector`, `store` and `mma`, which
-touch memory or the matrix unit.
+touch memory or the matrix unit (and `element`, a `vector` of equal numbers).
 
 Values in registers are f32 but for the results of `convert`; a value in shared memory has the type
 of its tensor.
@@ -22,6 +22,7 @@ from titan.foundation.errors import TitanError
 S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 REGISTERS = (F, R, C)
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
+VECTORS = ("vector", "element")  # kinds that threads fetch from global memory to registers
 
 
 class Misfit(TitanError):
@@ -255,6 +256,14 @@ KINDS: dict[str, OperationKind] = _table(
         _vector,
         "vector",
         "a part of a tensor's last dimension, to registers",
+        ("tile",),
+    ),
+    OperationKind(
+        "element",
+        (),
+        _vector,
+        "element",
+        "one element of a tensor, for every row or every column",
         ("tile",),
     ),
     OperationKind(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import rounded
@@ -221,10 +222,13 @@ _UFUNCS = {
 
 
 def fetch(operation: TileOperation, tensor: Array, environment: Environment) -> Array:
-    """The tile or vector that a `load` or `vector` brings; what lies outside reads as zero."""
+    """The tile, vector or element that an operation brings; what lies outside reads as zero."""
     import numpy as np
 
     value = operation.value
+    if operation.kind == "element":
+        one = replace(operation, kind="vector", result=replace(value, rows=1, columns=1))
+        return np.full((value.rows, value.columns), fetch(one, tensor, environment)[0, 0])
     offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     made = np.zeros((value.rows, value.columns), tensor.dtype)
     inside, within = _window(value, offsets, tensor.shape)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.operations import VECTORS
 from titan.isa.gcn.listing import BARRIER, COPY, LGKM, READ, WRITE, GcnFunction, events
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression
@@ -85,7 +86,7 @@ class _Builder:
         self.kinds = kinds
         self.copies = copies
         self.language = Language()
-        self.vectors = {item.name for item in tile.operations if item.kind == "vector"}
+        self.vectors = {item.name for item in tile.operations if item.kind in VECTORS}
         self.passing = any(not self._is_copy(item) for item in self._fills())
         self.each = min(
             (self._count(item) for item in self._fills() if self._is_copy(item)), default=1
