@@ -25,6 +25,7 @@ KERNEL = """
 {{
 	.reg .pred %p<8>;
 	.reg .b32 %r<32>;
+	.reg .b64 %d<4>;
 	.shared .align 128 .b8 s[64];
 	.shared .align 8 .b8 b[32];
 	mov.u32 %r0, %tid.x;
@@ -141,12 +142,30 @@ PATTERNS = {
         @%p1 cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
         {sync} setp.eq.u32 %p3, %r0, 1; @%p3 st.shared.u32 [s+4], %r0;""",
 }
+COPIES = """
+    setp.lt.u32 %p2, %r0, 32; @!%p2 bra READS; {MINE} mov.u64 %d1, g;
+    mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2;
+    cp.async.ca.shared.global [%r4], [%d1], 4; {WAIT}
+    {sync} @%p1 mbarrier.arrive.shared.b64 _, [b]; ret;
+    READS: {TO_WAIT} {MINE} ld.shared.u32 %r5, [%r4+-128];"""
+COPIES = COPIES.replace("{MINE}", MINE).replace("{TO_WAIT}", TO_WAIT)
+for waits in ("cp.async.wait_all;", "cp.async.commit_group; cp.async.wait_group 0;"):
+    PATTERNS[f"a lane arrives for copies of all, {waits}"] = COPIES.replace("{WAIT}", waits)
+for fence in ("fence.proxy.async.shared::cta;", "fence.acq_rel.cta; fence.proxy.async;"):
+    PATTERNS[f"a lane stores what all have written, {fence}"] = f"""
+        setp.ge.u32 %p2, %r0, 32; @%p2 ret; {MINE} st.shared.u32 [%r4], %r0; {fence} {{sync}}
+        @%p1 cp.async.bulk.global.shared::cta.bulk_group [g], [s], 64;
+        @%p1 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+PATTERNS["a lane arrives for the fenced stores of all"] = f"""
+    setp.lt.u32 %p2, %r0, 32; @!%p2 bra READS; {MINE} st.shared.u32 [%r4], %r0;
+    fence.acq_rel.cta; {{sync}} @%p1 mbarrier.arrive.shared.b64 _, [b]; ret;
+    READS: {TO_WAIT} {MINE} ld.shared.u32 %r5, [%r4+-128];"""
 SYNCS = {"bar.warp.sync -1;": [], "": ["TTN201", "TTN202", "TTN203", "TTN301"]}
 
 
 def whole(steps: str) -> str:
     text = KERNEL.format(threads=64, actor="", steps=steps).replace("s[64]", "s[256]")
-    return text.replace(".visible .entry", ".global .align 16 .b8 g[64];\n.visible .entry")
+    return text.replace(".visible .entry", ".global .align 16 .b8 g[1024];\n.visible .entry")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

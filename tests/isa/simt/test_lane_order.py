@@ -26,6 +26,7 @@ mad.lo.u32 %r5, %r4, 4, %r2;        // its neighbour's
 setp.eq.u32 %p1, %r1, 0;
 """
 COPY = "ld.param.u64 %d0, [out]; cp.async.ca.shared.global [%r3], [%d0], 4;"
+BULK_STORE = "cp.async.bulk.global.shared::cta.bulk_group [%d0], [%r2], 16;"
 CLASHES = {  # the body, and how many instructions clash
     "a neighbour's word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r5];", 1),
     "its own word": ("st.shared.u32 [%r3], %r1; ld.shared.u32 %r0, [%r3];", 0),
@@ -113,6 +114,22 @@ CLASHES = {  # the body, and how many instructions clash
         "ld.shared.u32 %r0, [%r5];", 1),
     "a copy onto what another lane reads": (
         f"ld.shared.u32 %r0, [%r5]; {COPY} cp.async.wait_all;", 2),
+    "a bulk store of what another lane wrote": (
+        f"ld.param.u64 %d0, [out]; st.shared.u32 [%r3], %r1; fence.proxy.async;"
+        f"@%p1 {BULK_STORE}", 1),
+    "a bulk store, synchronised": (
+        f"ld.param.u64 %d0, [out]; st.shared.u32 [%r3], %r1; fence.proxy.async; bar.warp.sync -1;"
+        f"@%p1 {BULK_STORE}", 0),
+    "a bulk store of its own word": (
+        f"ld.param.u64 %d0, [out]; @%p1 st.shared.u32 [%r3], %r1; fence.proxy.async;"
+        f"@%p1 {BULK_STORE}", 0),
+    "a bulk store of what another lane reads": (
+        f"ld.param.u64 %d0, [out]; ld.shared.u32 %r0, [%r5];"
+        f"@%p1 {BULK_STORE}", 0),
+    "a bulk load onto what another lane reads": (
+        "mbarrier.init.shared.b64 [%r2+2048], 1; bar.sync 0; ld.shared.u32 %r0, [%r5];"
+        "ld.param.u64 %d0, [out]; @%p1 cp.async.bulk.shared::cluster.global"
+        ".mbarrier::complete_tx::bytes [%r2], [%d0], 16, [%r2+2048];", 1),
     "copies that all arrive for": (
         "mbarrier.init.shared.b64 [%r2+2048], 32; bar.sync 0;"
         f"{COPY} cp.async.mbarrier.arrive.noinc.shared.b64 [%r2+2048];"
@@ -220,8 +237,11 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
         if kind in ORDERINGS:
             times.step(kind, SUBSETS[factor])
             continue
-        mine = [(lane, (lane * factor + offset) % 64 * size) for lane in range(32)]
-        pairs = [(lane, byte) for lane, at in mine for byte in range(at, at + size)]
+        if kind == "bulk":  # lanes of a subset, the same 64 bytes for each
+            pairs = [(lane, offset + byte) for lane in SUBSETS[factor] for byte in range(64)]
+        else:
+            mine = [(lane, (lane * factor + offset) % 64 * size) for lane in range(32)]
+            pairs = [(lane, byte) for lane, at in mine for byte in range(at, at + size)]
         together: dict[int, set[int]] = {}
         for lane, byte in pairs:  # lanes of one address are one access
             together.setdefault(byte, set()).add(lane)
@@ -237,6 +257,15 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
                     writes = kind == "st" or (kind == "ld" and strong != "vld")
                     if writes and any(lanes - after[lane] for lane in lanes_of):
                         found.add(place)
+                if kind == "bulk":
+                    by = {
+                        item[0]
+                        for item in earlier
+                        if item[1] in ("st", "vst", "red") and item[3] == then
+                    }
+                    if any(lanes - after[lane] for lane in by):
+                        found.add(place)
+                    continue
                 if kind in ("vld", "vst", "red"):
                     plain = {
                         item[0]
@@ -253,6 +282,8 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
                 others = (writers if writers != lanes else set()) | (readers - lanes)
                 if kind == "st" and any(lanes - after[lane] for lane in others):
                     found.add(place)
+        if kind == "bulk":
+            continue
         own = tuple(clocks[lane][lane] for lane in range(32))
         done += [(lane, kind, byte, own) for lane, byte in pairs]
         if kind in ("vld", "red"):
@@ -266,27 +297,29 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
 def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
     random = Random(seed)
     steps = []
-    body = ""
+    body = "ld.param.u64 %d0, [out];\n"
     marks = []
     for _ in range(12):
         kinds = ["ld", "st", "ld", "st", "sync"] if seed % 4 < 2 else ["ld", "st", *ORDERINGS]
         kinds += ["vld", "vst", "red"] if seed % 3 == 0 else []
+        kinds += ["bulk"] if seed % 5 == 0 else []
         kind = random.choice(kinds)
         factor, offset = random.choice((0, 1, 1, 2, 3)), random.randrange(64)
         if kind == "sync":
             factor = random.randrange(len(MEETINGS)) if seed % 2 else 0
-        if kind in ORDERINGS:
-            factor = random.randrange(len(SUBSETS))
+        if kind in ORDERINGS or kind == "bulk":
+            factor, offset = random.randrange(len(SUBSETS)), offset & -16
         size = 4 if kind == "red" else random.choice((1, 2, 4))
         steps.append((kind, factor, offset, size))
         if kind == "sync":
             body += MEETINGS[factor][1] + "\n"
             marks.append(MEETINGS[factor][1].count(";"))
             continue
-        if kind in ORDERINGS:
+        if kind in ORDERINGS or kind == "bulk":
             subset = SUBSETS[factor]
+            bulk = f"cp.async.bulk.global.shared::cta.bulk_group [%d0], [%r2+{offset}], 64;"
             body += f"sub.u32 %r7, %r1, {subset.start}; setp.lt.u32 %p2, %r7, {len(subset)};"
-            body += f"@%p2 {ORDERINGS[kind]}\n"
+            body += f"@%p2 {ORDERINGS.get(kind, bulk)}\n"
             marks.append(3)
             continue
         body += (
@@ -301,7 +334,7 @@ def test_random_accesses_clash_as_the_list_of_all_says(seed: int) -> None:
         "u16 [%r8], %r1", "u16 [%r8], %h2"
     )
     found = {event.instruction for event in clashes(body)}
-    first = 6  # instructions of PLACES
+    first = 7  # instructions of PLACES, and the address in global memory
     at, places = first, []
     for count in marks:
         at += count

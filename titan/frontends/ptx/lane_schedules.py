@@ -4,9 +4,9 @@ A recording has the accesses of a warp in the order of the run, as though its la
 together. Lanes that have not met may be ahead or behind: one lane may arrive at a barrier while
 another has yet to store, and where one has waited another may have read before. So the run is made
 again with an access for each lane, and its accesses are moved as late, and as early, as the lanes
-that make them allow: to the next or the last event of one of these lanes that synchronises. Both
-orders are those of real runs, so what the engine refutes in them is a fault; not every order is
-tried.
+that make them allow: to the next or the last event of one of these lanes that synchronises. Fences,
+and waits of lanes for their own `cp.async`, move as late as accesses do. Both orders are those of
+real runs, so what the engine refutes in them is a fault; not every order is tried.
 
 Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
 instruction with a mask of members, or `.aligned`, in the text between two events of the warp. So a
@@ -99,6 +99,17 @@ def _met(together: list[int], first: ev.Event, second: ev.Event) -> bool:
     return again and bool(together) and together[-1] >= high
 
 
+def _is_weak(event: ev.Event) -> bool:
+    return isinstance(event, ev.AccessEvent) and event.semantics is ev.AccessSemantics.WEAK
+
+
+def _moves_late(event: ev.Event) -> bool:
+    """Whether an event of some lanes orders nothing of the other lanes by itself."""
+    if isinstance(event, ev.FenceEvent):
+        return event.kind is not ev.RecordedFence.WGMMA
+    return isinstance(event, ev.QueueWaitEvent) and event.queue is ev.RecordedQueue.COPY
+
+
 def _part(run: Run, code: DecodedCode) -> bool:
     """Whether some lanes of a warp act on what other lanes that they have not met do."""
     for steps in _warps(run.events, code):
@@ -113,6 +124,10 @@ def _part(run: Run, code: DecodedCode) -> bool:
                 if waiting and step.lanes & ~waiting:
                     return True
                 accessing |= step.lanes
+            elif _moves_late(event):
+                if isinstance(event, ev.QueueWaitEvent):
+                    accessing |= step.lanes
+                    waiting |= step.lanes
             elif step.lanes == ALL_LANES:
                 accessing = waiting = 0
             elif isinstance(event, HANDS_OVER) and accessing & ~step.lanes:
@@ -130,7 +145,7 @@ def _moved(steps: list[_Step], *, late: bool) -> list[_Step]:
         event = step.event
         if late and step.met:
             found, held = found + held, []
-        if isinstance(event, ev.AccessEvent) and event.semantics is ev.AccessSemantics.WEAK:
+        if _is_weak(event) or (late and _moves_late(event)):
             held.append(step)
         elif isinstance(event, SILENT):
             found.append(step)

@@ -141,6 +141,8 @@ class _Recorder:
         self.barriers: dict[str, ir.Barrier] = {}
         self.hardware = HardwareBarriers(run, self.agents)
         self.queues: dict[str, ir.Queue] = {}
+        # With an order of its own a run has an event for each lane that copies.
+        self.of_a_thread = _OF_A_THREAD + ((ev.RecordedQueue.COPY,) if run.order else ())
         self.groups = GroupBarriers(0, run.launch.warps, len(self.ranks) > 1)
         self.problems: list[tuple[str, int]] = []
         self.remarks: dict[str, tuple[int, int]] = {}
@@ -297,7 +299,7 @@ class _Recorder:
     def queue(self, queue: ev.RecordedQueue, lanes: int) -> str:
         """The queue of a warp, or of the lowest of the lanes where each thread has its own."""
         name = _QUEUE_NAMES[queue]
-        if queue in _OF_A_THREAD:
+        if queue in self.of_a_thread:
             lane = (lanes & -lanes).bit_length() - 1
             name = f"{name} of lane {lane}" if lane else name
         if name not in self.queues:
@@ -315,7 +317,7 @@ class _Recorder:
         that is true for all of them, and is left out, which can only leave out order.
         """
         base = _QUEUE_NAMES[queue]
-        if queue not in _OF_A_THREAD:
+        if queue not in self.of_a_thread:
             issued = agent.queues.get(base, 0)
             if queue is ev.RecordedQueue.COPY and issued & ~event.lanes:
                 self.remark("partial-group", event.instruction)

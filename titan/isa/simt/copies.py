@@ -9,7 +9,7 @@ from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import order_lanes
+from titan.isa.simt.lane_order import order_effects, order_lanes
 from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
@@ -61,6 +61,8 @@ def start(machine: SimtMachine, fragment: Fragment, lanes: int, work: Asynchrono
     operation = InFlight(
         number, work.kind, fragment.warp, lanes, fragment.pc, writes, work.completes, work.queue
     )
+    if work.kind is not ev.RecordedOperation.COPY:
+        order_effects(machine, fragment, lanes, work.effects)
     if work.queue is not None:
         enqueue(fragment.warp, work.queue, lanes, operation)
     machine.issue(operation)
@@ -142,9 +144,24 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     at: Located | None = []
     if reading:
         at = locate(machine, fragment, step.args[1], MemorySpace.GLOBAL, at_offset, count, reading)
-    effects: list[ev.RecordedEffect] = []
     if at is None:
         machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
+    parts = [1 << index for index in lanes_of(mask)] if machine.apart else [mask]
+    for lanes in parts:
+        mine = [(by & lanes, where) for by, where in to if by & lanes]
+        source = at and [item for item in at if item[0] & lanes]
+        work = _copy_work(machine, warp.cta, mine, source, count)
+        operation = start(machine, fragment, lanes, work)
+        operation.places, operation.place_bytes = mine, count
+    order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
+    return False
+
+
+def _copy_work(
+    machine: SimtMachine, cta: Cta, to: Located, at: Located | None, count: int
+) -> AsynchronousWork:
+    effects: list[ev.RecordedEffect] = []
+    if at is None:
         whole = machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((0, 1 << 56),))
         effects.append(ev.RecordedEffect(whole, READ, ev.AccessProxy.GENERIC))
     elif at:
@@ -153,13 +170,9 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         effects.append(ev.RecordedEffect(footprint, READ, ev.AccessProxy.GENERIC))
     if to:
         runs = merged((where[2], where[2] + count) for _, where in to)
-        footprint = machine.footprint(MemorySpace.SHARED, warp.cta.number, runs)
+        footprint = machine.footprint(MemorySpace.SHARED, cta.number, runs)
         effects.append(ev.RecordedEffect(footprint, WRITE, ev.AccessProxy.GENERIC))
-    work = AsynchronousWork(ev.RecordedOperation.COPY, tuple(effects), queue=ev.RecordedQueue.COPY)
-    operation = start(machine, fragment, mask, work)
-    operation.places, operation.place_bytes = list(to), count
-    order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
-    return False
+    return AsynchronousWork(ev.RecordedOperation.COPY, tuple(effects), queue=ev.RecordedQueue.COPY)
 
 
 # --------------------------------------------------------------------------------- bulk copies

@@ -7,7 +7,8 @@ plain st and another reads or writes needs bar.warp.sync, or another barrier, be
 What is noted of each byte of shared and global memory: the lanes that read and wrote it, until all
 others have come after them (lane_uses.py). Lanes that all wrote a byte may read it. Atomics and
 other strong accesses do not race with each other. A cp.async writes when its lane issues it, and
-when the lane has waited for it or arrives for it: others come after the second.
+when the lane has waited for it or arrives for it: others come after the second. Other copies and
+products access memory for the lanes that issue them, at any time after that.
 ldmatrix and stmatrix are not noted, nor what may not happen: accesses in the arms of a branch on
 unknown data.
 """
@@ -42,6 +43,28 @@ def order_copies(
         if places:
             access = LaneAccess.WRITE
             order_lanes(machine, fragment, places, copy.place_bytes, access, copy.instruction)
+
+
+def order_effects(
+    machine: Recorder, fragment: Fragment, lanes: int, effects: Sequence[ev.RecordedEffect]
+) -> None:
+    """An engine accesses memory for `lanes`: record the first clash with what others did."""
+    uses = fragment.warp.uses
+    if machine.maybe or fragment.pc in machine.clashed or not (uses.now or uses.layers):
+        return
+    for effect in effects:
+        footprint = effect.footprint
+        if footprint.space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):
+            continue
+        writes = effect.mode is not ev.Mode.READ
+        found = uses.first_clash(footprint.cta, footprint.ranges(), lanes, writes)
+        if found is not None:
+            at, other = found
+            machine.clashed.add(fragment.pc)
+            byte = machine.footprint(footprint.space, footprint.cta, ((at, at + 1),))
+            mode = ev.Mode.WRITE if writes else ev.Mode.READ
+            machine.record(ev.LaneClash, fragment, lanes, byte, mode, other)
+            return
 
 
 def order_lanes(

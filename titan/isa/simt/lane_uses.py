@@ -78,6 +78,13 @@ class LaneUse:
                 return self.at[earlier]
         return None
 
+    def clash_with_engine(self, lanes: int, writes: bool, known: Sequence[int]) -> int | None:
+        """As `clash`, for an access that an engine makes for `lanes`, in no order with them."""
+        for earlier in LaneAccess if writes else WRITES:
+            if any(lanes & ~known[lane] for lane in lanes_of(self.lanes[earlier])):
+                return self.at[earlier]
+        return None
+
     def add(self, lanes: int, access: LaneAccess, instruction: int) -> None:
         """Note the access."""
         self.lanes[access] |= lanes
@@ -146,6 +153,22 @@ class LaneUses:
         use.add(lanes, access, instruction)
         self.users |= lanes
         return other
+
+    def first_clash(
+        self, number: int, ranges: Sequence[tuple[int, int]], lanes: int, writes: bool
+    ) -> tuple[int, int] | None:
+        """The lowest byte of a memory that an engine accesses for `lanes` without order, and the
+        instruction of the access before it."""
+        layers = ((self.now, ITSELF), *((layer.uses, layer.known) for layer in self.layers))
+        places = {place for uses, _ in layers for place in uses if place[0] == number}
+        for place in sorted(places):
+            if any(low <= place[1] < high for low, high in ranges):
+                for uses, known in layers:
+                    use = uses.get(place)
+                    other = None if use is None else use.clash_with_engine(lanes, writes, known)
+                    if other is not None:
+                        return place[1], other
+        return None
 
     def all_meet(self) -> None:
         """What the lanes did so far comes before what they do now."""

@@ -22,11 +22,13 @@ WARPGROUP_WARPS = 4
 _COMMITTED = {
     Op.BULK_COMMIT: ev.RecordedQueue.BULK,
     Op.COPY_COMMIT: ev.RecordedQueue.COPY,
+    Op.COPY_WAIT_ALL: ev.RecordedQueue.COPY,
     Op.WGMMA_COMMIT: ev.RecordedQueue.WGMMA,
 }
 _WAITED = {
     Op.BULK_WAIT: ev.RecordedQueue.BULK,
     Op.COPY_WAIT: ev.RecordedQueue.COPY,
+    Op.COPY_WAIT_ALL: ev.RecordedQueue.COPY,
     Op.WGMMA_WAIT: ev.RecordedQueue.WGMMA,
 }
 
@@ -47,36 +49,46 @@ def enqueue(warp: Warp, queue: ev.RecordedQueue, mask: int, operation: InFlight)
 def commit(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Close the open groups."""
     queue = _COMMITTED[step.op]
-    found: dict[int, InFlight] = {}
-    for owner in owners(queue, mask):
-        groups = fragment.warp.queue(queue, owner)
-        for operation in groups.open:
-            found[operation.number] = operation
-        groups.closed.append(groups.open)
-        groups.commits += 1
-        groups.open = []
-    machine.record(ev.CommitEvent, fragment, mask, queue, tuple(sorted(found)))
+    for lanes in _events_of(machine, queue, mask):
+        found: dict[int, InFlight] = {}
+        for owner in owners(queue, lanes):
+            groups = fragment.warp.queue(queue, owner)
+            for operation in groups.open:
+                found[operation.number] = operation
+            groups.closed.append(groups.open)
+            groups.commits += 1
+            groups.open = []
+        machine.record(ev.CommitEvent, fragment, lanes, queue, tuple(sorted(found)))
     return False
+
+
+def _events_of(machine: SimtMachine, queue: ev.RecordedQueue, mask: int) -> list[int]:
+    """The lanes of each event: all, or one where the accesses of lanes are recorded apart."""
+    if machine.apart and queue is ev.RecordedQueue.COPY:
+        return [1 << lane for lane in lanes_of(mask)]
+    return [mask]
 
 
 def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """At most `pending` of the newest groups are left; the machine completes the others now."""
-    queue, pending = _WAITED[step.op], step.flags[0]
+    queue = _WAITED[step.op]
+    pending = 0 if step.op is Op.COPY_WAIT_ALL else step.flags[0]
     reads = bool(step.flags[1]) if step.op is Op.BULK_WAIT else False
     if step.op is Op.WGMMA_WAIT:
         blocked = _blocked_by_warpgroup(fragment, pending, mask)
         if blocked is not None:
             return machine.block(fragment, blocked)
-    found: dict[int, InFlight] = {}
-    for owner in owners(queue, mask):
-        groups = fragment.warp.queue(queue, owner)
-        covered = groups.closed[: max(0, len(groups.closed) - pending)]
-        lanes = mask if owner == WARP_LANE else 1 << owner
-        for group in covered:
-            _see(found, group, lanes, reads)
-        if not reads:
-            del groups.closed[: len(covered)]
-    _done(machine, fragment, mask, queue, pending, reads, found)
+    for lanes in _events_of(machine, queue, mask):
+        found: dict[int, InFlight] = {}
+        for owner in owners(queue, lanes):
+            groups = fragment.warp.queue(queue, owner)
+            covered = groups.closed[: max(0, len(groups.closed) - pending)]
+            by = lanes if owner == WARP_LANE else 1 << owner
+            for group in covered:
+                _see(found, group, by, reads)
+            if not reads:
+                del groups.closed[: len(covered)]
+        _done(machine, fragment, lanes, queue, pending, reads, found)
     return False
 
 
@@ -100,15 +112,9 @@ def _blocked_by_warpgroup(fragment: Fragment, pending: int, mask: int) -> Blocke
 
 
 def wait_all(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """cp.async.wait_all: commits and waits for everything."""
-    found: dict[int, InFlight] = {}
-    for owner in lanes_of(mask):
-        groups = fragment.warp.queue(ev.RecordedQueue.COPY, owner)
-        for group in (*groups.closed, groups.open):
-            _see(found, group, 1 << owner, False)
-        groups.closed, groups.open = [], []
-    _done(machine, fragment, mask, ev.RecordedQueue.COPY, 0, False, found)
-    return False
+    """cp.async.wait_all: commit_group, and wait_group 0."""
+    commit(machine, fragment, step, mask)
+    return wait(machine, fragment, step, mask)
 
 
 def tensor_wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
@@ -162,7 +168,12 @@ def copy_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
     """cp.async.mbarrier.arrive: an arrival of each lane when its copies are complete."""
     no_increment = bool(step.flags[2])
     warp = fragment.warp
-    for lanes, place, _ in places(machine, fragment, step, step.args, mask):
+    groups = [
+        (lanes, place)
+        for all_lanes, place, _ in places(machine, fragment, step, step.args, mask)
+        for lanes in _events_of(machine, ev.RecordedQueue.COPY, all_lanes)
+    ]
+    for lanes, place in groups:
         barrier = find(machine, fragment, lanes, place)
         if barrier is None:
             continue
@@ -171,12 +182,12 @@ def copy_arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
             barrier.pending += count
         found: dict[int, InFlight] = {}
         for owner in lanes_of(lanes):
-            groups = warp.queue(ev.RecordedQueue.COPY, owner)
-            for operation in (*itertools.chain(*groups.closed), *groups.open):
+            own = warp.queue(ev.RecordedQueue.COPY, owner)
+            for operation in (*itertools.chain(*own.closed), *own.open):
                 if not operation.arrived & 1 << owner:
                     operation.arrived |= 1 << owner
                     found[operation.number] = operation
-            groups.open = [o for o in groups.open if not o.done]
+            own.open = [o for o in own.open if not o.done]
         operations = tuple(sorted(found))
         order_copies(machine, fragment, ((found[n], found[n].arrived & lanes) for n in operations))
         number = machine.next_number()

@@ -429,14 +429,15 @@ def fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         )
         footprint = machine.footprint(MemorySpace(found), NO_CTA, ((at, at + 128),))
     fragment.warp.uses.fence(mask, ev.RecordedFence(kind), fragment.warp.live)
-    machine.record(
-        ev.FenceEvent,
-        fragment,
-        mask,
-        ev.RecordedFence(kind),
-        ev.AccessSemantics(semantics),
-        ev.AccessScope(scope),
-        FENCE_SPACES[space],
-        footprint,
-    )
+    for lanes in [1 << index for index in lanes_of(mask)] if machine.apart else [mask]:
+        machine.record(
+            ev.FenceEvent,
+            fragment,
+            lanes,
+            ev.RecordedFence(kind),
+            ev.AccessSemantics(semantics),
+            ev.AccessScope(scope),
+            FENCE_SPACES[space],
+            footprint,
+        )
     return False

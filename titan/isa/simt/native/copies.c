@@ -83,6 +83,9 @@ static Operation *start(Machine *machine, Fragment *fragment, uint32_t lanes, in
         o->complete_bytes[n] = completes->bytes[n];
         o->complete_count++;
     }
+    for (int n = 0; kind != OP_COPY && n < effects->count; n++)
+        order_footprint(machine, fragment, lanes, effects->list[n].footprint,
+                        effects->list[n].mode != READ);
     enqueue(fragment->warp, o);
     issue(machine, o);
     return o;

@@ -130,12 +130,17 @@ static int execute(Machine *machine, Fragment *fragment, const titan_step *s, ui
     case BARRIER_WAIT: barrier_wait(machine, fragment, s, mask); return 1;
     case COPY: copy(machine, fragment, s, mask); return 0;
     case COPY_COMMIT: case BULK_COMMIT: case WGMMA_COMMIT:
-        commit(machine, fragment, s, mask); return 0;
+        commit(machine, fragment,
+               s->op == BULK_COMMIT ? BULK : s->op == COPY_COMMIT ? COPY_QUEUE : WGMMA_QUEUE, mask);
+        return 0;
     case WGMMA_WAIT:
         if (blocked_by_warpgroup(fragment, FLAG(s, 0), mask)) return 1;
         wait_groups(machine, fragment, s, mask); return 0;
     case COPY_WAIT: case BULK_WAIT: wait_groups(machine, fragment, s, mask); return 0;
-    case COPY_WAIT_ALL: wait_all(machine, fragment, mask); return 0;
+    case COPY_WAIT_ALL: /* commit_group, and wait_group 0 */
+        commit(machine, fragment, COPY_QUEUE, mask);
+        wait_groups(machine, fragment, s, mask);
+        return 0;
     case COPY_ARRIVE: copy_arrive(machine, fragment, s, mask); return 0;
     case BULK_COPY: bulk_copy(machine, fragment, s, mask); return 0;
     case TENSOR_COPY: tensor_copy(machine, fragment, s, mask); return 0;

@@ -25,6 +25,12 @@ struct LaneUses {
 };
 enum { MEET, TAKE_OVER, FENCED, HAND_OVER }; /* events that order lanes */
 
+/* A key of a word is the number of the word, and which CTA's it is in shared memory. */
+static uint64_t memory_key(int space, int32_t cta)
+{
+    return space == GLOBAL ? 0 : 1ull << 63 | (uint64_t)cta << 24;
+}
+static uint64_t memory_of(uint64_t key) { return key >> 63 ? key >> 24 << 24 : 0; }
 static void drop_layers(LaneUses *uses)
 {
     for (int32_t n = 0; n < uses->past_count; n++) free(uses->past[n].table.slots);
@@ -248,10 +254,10 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
         uint32_t lanes = located[n].lanes;
         if (spot.space != SHARED && spot.space != GLOBAL) continue;
         uses->users |= lanes;
-        uint64_t memory = spot.space == GLOBAL ? 0 : 1 + (uint64_t)spot.cta->number;
+        uint64_t memory = memory_key(spot.space, spot.cta ? spot.cta->number : NO_CTA);
         LaneUse *use = NULL; /* of a word */
         for (int64_t at = spot.at; at < spot.at + count; at++) {
-            uint64_t key = memory << 44 ^ (uint64_t)at >> 2;
+            uint64_t key = memory | (uint64_t)at >> 2;
             int byte = (int)(at & 3);
             if (!use || !byte) use = lane_use(&uses->now, key);
             if (which < 0) other = clash_of(use, byte, lanes, access, NULL);
@@ -273,6 +279,68 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
                                  spot.at, spot.at + count);
     int mode = access == LANE_WRITE || access == LANE_STRONG_WRITE ? WRITE : READ;
     RECORD(EV_LANE_CLASH, fragment, located[which].lanes, footprint, mode, other);
+}
+/* As clash_of, for an access that an engine makes for lanes, in no order with them. */
+static int32_t clash_with_engine(const LaneUse *use, int byte, uint32_t lanes, int writes,
+                                 const uint32_t *known)
+{
+    for (int earlier = 0; earlier < LANE_ACCESSES; earlier++) {
+        if (!writes && earlier != LANE_WRITE && earlier != LANE_STRONG_WRITE) continue;
+        for (uint32_t by = use->lanes[byte][earlier]; by; by &= by - 1) {
+            int lane = first_lane(by);
+            if (lanes & ~(known ? known[lane] : 1u << lane)) return use->at[byte][earlier];
+        }
+    }
+    return -1;
+}
+/* The lowest byte in a table that an engine accesses for lanes without order, or -1. */
+static int64_t first_clash(const UseTable *table, const uint32_t *known, uint64_t memory,
+                           const Runs *runs, uint32_t lanes, int writes, int32_t *other)
+{
+    int64_t lowest = -1;
+    for (int64_t n = 0; table->count && n < table->room; n++) {
+        const LaneUse *use = &table->slots[n];
+        if (use->epoch != table->epoch || memory_of(use->key) != memory) continue;
+        for (int byte = 0; byte < 4; byte++) {
+            int64_t at = (int64_t)((use->key - memory) << 2) + byte;
+            if (lowest >= 0 && at >= lowest) break;
+            int inside = 0;
+            for (int64_t r = 0; r < runs->count && !inside; r++)
+                inside = runs->data[r].low <= at && at < runs->data[r].high;
+            int32_t found = inside ? clash_with_engine(use, byte, lanes, writes, known) : -1;
+            if (found < 0) continue;
+            lowest = at;
+            *other = found;
+        }
+    }
+    return lowest;
+}
+/* An engine accesses memory for lanes: records the first clash with what others did. */
+static void order_footprint(Machine *machine, Fragment *fragment, uint32_t lanes,
+                            int32_t footprint, int writes)
+{
+    const LaneUses *uses = fragment->warp->uses;
+    Footprint where = machine->footprints[footprint];
+    if (NUMBERS || machine->maybe || machine->clashed[fragment->pc] || !uses) return;
+    if (where.space != SHARED && where.space != GLOBAL) return;
+    if (!uses->now.count && !uses->past_count) return;
+    uint64_t memory = memory_key(where.space, where.cta);
+    const Runs *runs = runs_of(machine, footprint);
+    int32_t other = -1;
+    int64_t at = first_clash(&uses->now, NULL, memory, runs, lanes, writes, &other);
+    for (int32_t n = 0; n < uses->past_count; n++) {
+        const Layer *layer = &uses->past[n];
+        int32_t found = -1;
+        int64_t here = first_clash(&layer->table, layer->known, memory, runs, lanes, writes,
+                                   &found);
+        if (here < 0 || (at >= 0 && here >= at)) continue;
+        at = here;
+        other = found;
+    }
+    if (at < 0) return;
+    machine->clashed[fragment->pc] = 1;
+    int32_t byte = of_range(machine, where.space, where.cta, at, at + 1);
+    RECORD(EV_LANE_CLASH, fragment, lanes, byte, writes ? WRITE : READ, other);
 }
 static int lane_access(int mode, int64_t semantics)
 {

@@ -116,9 +116,8 @@ static void push_all(Machine *machine, const Words *numbers)
     push(&machine->events, numbers->count);
     for (int64_t n = 0; n < numbers->count; n++) push(&machine->events, numbers->data[n]);
 }
-static void commit(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
+static void commit(Machine *machine, Fragment *fragment, int queue, uint32_t mask)
 {
-    int queue = s->op == BULK_COMMIT ? BULK : s->op == COPY_COMMIT ? COPY_QUEUE : WGMMA_QUEUE;
     Words found = {0};
     for (uint32_t left = of_lanes(queue) ? mask : 1; left; left &= left - 1) {
         Groups *groups = queue_of(fragment->warp, queue, of_lanes(queue) ? first_lane(left) : -1);
@@ -202,8 +201,8 @@ static int blocked_by_warpgroup(Fragment *fragment, int64_t pending, uint32_t ma
 }
 static void wait_groups(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
-    int queue = s->op == BULK_WAIT ? BULK : s->op == COPY_WAIT ? COPY_QUEUE : WGMMA_QUEUE;
-    int64_t pending = FLAG(s, 0);
+    int queue = s->op == BULK_WAIT ? BULK : s->op == WGMMA_WAIT ? WGMMA_QUEUE : COPY_QUEUE;
+    int64_t pending = s->op == COPY_WAIT_ALL ? 0 : FLAG(s, 0);
     int reads = s->op == BULK_WAIT && FLAG(s, 1);
     Words found = {0};
     for (uint32_t left = of_lanes(queue) ? mask : 1; left; left &= left - 1) {
@@ -217,19 +216,6 @@ static void wait_groups(Machine *machine, Fragment *fragment, const titan_step *
         if (!reads) groups->head += covered;
     }
     waited(machine, fragment, mask, queue, pending, reads, &found);
-}
-static void wait_all(Machine *machine, Fragment *fragment, uint32_t mask)
-{
-    Words found = {0};
-    for (uint32_t left = mask; left; left &= left - 1) {
-        int lane = first_lane(left);
-        Groups *groups = queue_of(fragment->warp, COPY_QUEUE, lane);
-        int64_t from = groups->head ? groups->ends.data[groups->head - 1] : 0;
-        see(machine, &found, &groups->closed, from, groups->closed.count, 1u << lane, 0);
-        see(machine, &found, &groups->open, 0, groups->open.count, 1u << lane, 0);
-        groups->open.count = groups->closed.count = groups->ends.count = groups->head = 0;
-    }
-    waited(machine, fragment, mask, COPY_QUEUE, 0, 0, &found);
 }
 static void tensor_wait(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
