@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
 
-from titan.codegen.tile.manifest import Manifest
+from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
 from titan.device import findings
 from titan.device.documents import (
     ImbalancePoint,
@@ -164,7 +164,8 @@ def trips_of(manifest: Manifest, sizes: Mapping[str, int]) -> int:
     work = {name: evaluate(extent, names) for name, extent in program.get("work", {}).items()}
     ends = (dict.fromkeys(work, 0), {name: extent - 1 for name, extent in work.items()})
     text = str(manifest["trip_count"])
-    return max(1, *(evaluate(text, {**sizes, **end}) for end in ends))
+    most = dict.fromkeys(names_in(text), COORDINATE_MOST)  # what lookups may give
+    return max(1, *(evaluate(text, {**most, **sizes, **end}) for end in ends))
 
 
 def trip_names(manifest: Manifest) -> frozenset[str]:

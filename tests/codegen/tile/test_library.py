@@ -12,6 +12,7 @@ from tests.sampling import sampled
 from titan.codegen.tile.dtypes import FORMATS, rounded
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.outputs import SAMPLE_INTEGERS
 from titan.codegen.tile.rates import known_targets
 from titan.codegen.tile.semantics import reference64, run
 from titan.foundation.resources import root
@@ -38,6 +39,36 @@ def scaled_gemm(x: Arrays) -> np.ndarray:
     (m, k), n = x["A"].shape, x["B"].shape[0]
     a = x["A"] * np.repeat(x["A_scale"].T, 128, axis=1)[:m, :k]
     return a @ (x["B"] * np.kron(x["B_scale"], np.ones((128, 128)))[:n, :k]).T
+
+
+def grouped_gemm(x: Arrays) -> np.ndarray:
+    """Each 128 rows with the matrix of their group; zeros where there is no such group."""
+    found = np.zeros((len(x["A"]), x["B"].shape[1]))
+    for block, expert in enumerate(x["expert_of"].astype(int)):
+        rows = slice(128 * block, 128 * block + 128)
+        if 0 <= expert < len(x["B"]):
+            found[rows] = x["A"][rows] @ x["B"][expert].T
+    return found
+
+
+def paged_attention(x: Arrays) -> np.ndarray:
+    """Sequence by sequence, its pages one after the other; one that is not there holds zeros."""
+    pages, kv_heads, page, head = x["K"].shape
+    found = np.zeros(x["Q"].shape)
+    for b, length in enumerate(x["lengths"].astype(int)):
+        names = x["table"][b, : max(1, -(-length // page))].astype(int)
+        for h in range(kv_heads):
+            k, v = (
+                np.concatenate([
+                    x[which][name, h] if 0 <= name < pages else np.zeros((page, head))
+                    for name in names
+                ])
+                for which in "KV"
+            )  # fmt: skip
+            scores = x["Q"][b, h] @ k.T / np.sqrt(head)
+            scores[:, max(0, length) :] = -1e30
+            found[b, h] = softmax(scores) @ v
+    return found
 
 
 def silu(x: np.ndarray) -> np.ndarray:
@@ -152,6 +183,8 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     ),
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
     "gemm_fp8_scaled": scaled_gemm,
+    "gemm_grouped": grouped_gemm,
+    "attention_decode_paged": paged_attention,
     "gemm_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),
@@ -184,7 +217,8 @@ SIZES = [
     {"M": 300, "N": 70, "K": 130, "heads": 2, "queries": 70, "keys": 150, "taps": 3},
     {"M": 150, "N": 200, "K": 300, "heads": 1, "queries": 300, "keys": 90, "taps": 5},
 ]
-SAME = {"times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps"}
+SAME = {"times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps",
+        "experts": "taps", "pages": "taps", "pages_most": "taps"}  # fmt: skip
 
 
 def stem(path: Path) -> str:
@@ -202,6 +236,8 @@ def launch(tile: TileProgram, sizes: dict[str, int]) -> tuple[Arrays, dict[str, 
         if not tensor.output:
             shape = [evaluate(extent, parameters) for extent in tensor.shape]
             inputs[tensor.name] = generator.standard_normal(shape)
+            if tensor.dtype == "i32":
+                inputs[tensor.name] = generator.choice(SAMPLE_INTEGERS, shape)
     return inputs, parameters
 
 
@@ -239,6 +275,6 @@ def test_the_library_is_complete() -> None:
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
     dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}
-    assert dtypes == {"bf16", "f16", "e4m3", "f32"}
+    assert dtypes == {"bf16", "f16", "e4m3", "f32", "i32"}
     assert any(load_tile(path).persistent for path in LIBRARY)
     assert any(load_tile(path).cluster == 2 for path in LIBRARY)

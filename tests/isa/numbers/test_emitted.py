@@ -7,6 +7,7 @@ import pytest
 
 from tests.validate.compare.kernels import SOURCE, Emission, emission
 from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.outputs import SAMPLE_INTEGERS
 from titan.codegen.tile.semantics import run
 from titan.device.emulated import arguments_of, shape_of
 from titan.device.plan import plan
@@ -22,6 +23,8 @@ TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3, "e4m3": 0.1}
 
 def stored(values: np.ndarray, dtype: str) -> np.ndarray:
     """Numbers as the array of their bits."""
+    if dtype == "i32":
+        return values.astype(np.int32)
     if dtype in ("f32", "f16"):
         return values.astype(np.float32 if dtype == "f32" else np.float16)
     form = FORMATS[dtype]
@@ -49,9 +52,10 @@ def furthest(
     for tensor in planned.tensors:
         values = np.full(tensor.shape, np.nan)
         if not tensor.output:
-            values = inputs[tensor.name] = rounded(
-                random.standard_normal(tensor.shape), tensor.dtype
-            )
+            normal = random.standard_normal(tensor.shape)
+            if tensor.dtype == "i32":
+                normal = random.choice(SAMPLE_INTEGERS, tensor.shape)
+            values = inputs[tensor.name] = rounded(normal, tensor.dtype)
         arrays[tensor.name] = device.array(stored(values, tensor.dtype))
     device.launch(text, shape_of(planned), arguments_of(planned, arrays), planned.entry)
     meant = run(made.tile, inputs, sizes)
@@ -68,6 +72,11 @@ CASES = [
     ("gemm", {"M": 130, "N": 72, "K": 136}),
     ("gemm_cluster2", {"M": 256, "N": 128, "K": 64}),
     ("gemm_fp8", {"M": 100, "N": 128, "K": 256}),
+    ("gemm_grouped", {"experts": 3, "M": 700, "N": 136, "K": 200}),
+    (
+        "attention_decode_paged",
+        {"batch": 5, "kv_heads": 2, "ratio": 4, "pages": 4, "pages_most": 3},
+    ),
     ("gemm_fp8_scaled", {"M": 100, "N": 136, "K": 400}),
     ("attention_forward_64", {"heads": 1, "queries": 100, "keys": 136}),
     ("softmax_rows", {"M": 20}),
@@ -86,7 +95,14 @@ CASES = [
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
 ]
 ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
-QUICK = {"gemm_cluster2", "row_sum", "gemm_fp8_scaled", "attention_backward_dq_sm_100a"}
+QUICK = {
+    "gemm_cluster2",
+    "row_sum",
+    "gemm_fp8_scaled",
+    "gemm_grouped",
+    "attention_decode_paged",
+    "attention_backward_dq_sm_100a",
+}
 
 
 @pytest.mark.parametrize(

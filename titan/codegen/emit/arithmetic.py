@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
+from titan.codegen.emit.lookups import with_lookups
 from titan.codegen.emit.manifest import substitute_sizes
 from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
@@ -121,7 +122,8 @@ class RoleArithmetic:
             return self.outer
         iteration = self.iterations[site.number]
         # An iteration is never below 0: the runs of `trace.py` count them from there.
-        return self.outer.plus(loop, beside(scope, iteration), 0)
+        inner = self.outer.plus(loop, beside(scope, iteration), 0)
+        return with_lookups(inner, self.tiles.tile)
 
     # --------------------------------------------------------------------------- registers
 

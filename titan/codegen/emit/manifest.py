@@ -7,7 +7,7 @@ from typing import cast
 from titan.codegen.emit.expressions import product
 from titan.codegen.emit.layout import EmissionLayout, Tile
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled, spelled_scalar
+from titan.codegen.emit.names import DTYPE_BYTES, dtype, identifier, mangled, shown, spelled_scalar
 from titan.codegen.emit.ranges import range_constraints
 from titan.codegen.emit.sites import Tiles
 from titan.codegen.tile.manifest import (
@@ -101,10 +101,17 @@ def _ends(count: Expression, last: str, offset: Expression, extent: Expression) 
 
 def tensor_of(tile: TileProgram, operation: TileOperation) -> Tensor:
     """The tensor that a load or store is of. Raises EmissionRefused."""
+    if operation.view is None:
+        raise EmissionRefused(f"{operation.name} names no tensor")
+    return tensor_named(tile, operation.view.tensor)
+
+
+def tensor_named(tile: TileProgram, name: str) -> Tensor:
+    """The tensor of a name. Raises EmissionRefused."""
     for tensor in tile.tensors:
-        if operation.view is not None and tensor.name == operation.view.tensor:
+        if tensor.name == name:
             return tensor
-    raise EmissionRefused(f"{operation.name} names no tensor")
+    raise EmissionRefused(f"there is no tensor {shown(name)}")
 
 
 def mapped(
@@ -137,7 +144,7 @@ def mapped(
 
 def pointed(tile: TileProgram, tiles: Tiles, layout: EmissionLayout) -> list[Tensor]:
     """Tensors that threads reach by themselves."""
-    names: dict[str, Tensor] = {}
+    names = {lookup.view.tensor: tensor_named(tile, lookup.view.tensor) for lookup in tile.lookups}
     multiplied = {name for one in tiles.direct for name in tiles.operations[one].operands[:2]}
     for operation in tiles.operations.values():
         direct = (

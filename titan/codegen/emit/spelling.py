@@ -328,7 +328,7 @@ class Spelling(RoleArithmetic):
         """What all CTAs of a cluster receive must be the same for all their work items."""
         work = self.tiles.tile.work
         last = work[-1].name if work else ""
-        if any(last in names_of(offset) for offset in view.offsets):
+        if last in self.tiles.tile.names_in(*view.offsets):
             raise EmissionRefused(f"{name} differs between the CTAs that receive it")
 
     def _send(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:

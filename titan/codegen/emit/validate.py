@@ -29,7 +29,8 @@ _EMPTY = frozenset(("storage", "function", "by", "reduction"))  # may say nothin
 _WORDS = ("fence_rule", "barrier_init", "exit_in_flight", "unobserved_phase")
 _KNOWN: tuple[type, ...] = (
     tiles.TileProgram, tiles.Tensor, tiles.View, tiles.Value, tiles.TileOperation, tiles.Carried,
-    tiles.WorkDimension, tiles.ScalarArgument, ir.SyncProgram, ir.Role, ir.Parameter, ir.Barrier,
+    tiles.WorkDimension, tiles.ScalarArgument, tiles.Lookup,
+    ir.SyncProgram, ir.Role, ir.Parameter, ir.Barrier,
     ir.NamedBarrier, ir.Buffer, ir.Queue, ir.Pool, ir.Policies, ir.Reference, ir.Effect,
     ir.Completion, ir.Operation, Constant, Name, Binary, Not,
 )  # fmt: skip
@@ -45,6 +46,7 @@ def validate(tile: tiles.TileProgram, kernel: Kernel, program: ir.SyncProgram) -
     walker.walk(program, "the sync program", 0)
     _declared(program)
     _scalars(tile)
+    _lookups(tile)
     integer(kernel.ctas, "the number of CTAs", 1, 16)
     for role in kernel.roles:
         instance(role.name, "a role")
@@ -79,6 +81,27 @@ def _scalars(tile: tiles.TileProgram) -> None:
         if operation.scalar is not None and operation.scalar not in tile.scalars:
             name = operation.scalar.name
             raise EmissionRefused(f"{operation.name} uses {name}, which is no scalar argument")
+
+
+def _lookups(tile: tiles.TileProgram) -> None:
+    """What memory says steers neither stores nor what there is; the trip count is that of an item,
+    and lookups read no output.
+    """
+    names = {lookup.name for lookup in tile.lookups}
+    counts = [dimension.count for dimension in tile.work]
+    shapes = [extent for tensor in tile.tensors for extent in tensor.shape]
+    if names & tile.names_in(*counts, *shapes):
+        raise EmissionRefused("a number of work items or an extent depends on a lookup")
+    if tile.loop_variable in tile.names_in(tile.trip_count):
+        raise EmissionRefused("the trip count changes with the iteration")
+    outputs = {tensor.name for tensor in tile.tensors if tensor.output}
+    for lookup in tile.lookups:
+        if lookup.view.tensor in outputs:
+            raise EmissionRefused(f"the lookup {lookup.name} reads an output")
+    for operation in tile.operations:
+        offsets = operation.view.offsets if operation.view is not None else ()
+        if operation.kind == "store" and names & tile.names_in(*offsets):
+            raise EmissionRefused(f"{operation.name} stores where a lookup says")
 
 
 class _Walker:

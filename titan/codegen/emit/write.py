@@ -17,6 +17,7 @@ from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
 from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
+from titan.codegen.emit.lookups import lookups_of_item, spelled_lookup
 from titan.codegen.emit.manifest import arguments, manifest, work_counts
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, integer, mangled
@@ -49,7 +50,7 @@ from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression, names_of
+from titan.sync.expression import Constant, Expression
 from titan.target.completion import Vendor
 from titan.target.description import generated_targets, target_of
 
@@ -410,7 +411,7 @@ class _Emission:
         return made
 
     def _varies(self, names: set[str]) -> bool:
-        return bool(names_of(self.tile.trip_count) & names)
+        return bool(self.tile.names_in(self.tile.trip_count) & names)
 
     def _coordinates(self) -> list[str]:
         """Work coordinates of an item, the last one varying fastest, and its trip count."""
@@ -425,6 +426,11 @@ class _Emission:
             else:
                 lines.append(f"{constant} int {name} = titan_item % ({count});")
                 lines.append(f"titan_item /= {count if count.isidentifier() else f'({count})'};")
+        for lookup in lookups_of_item(self.tile):
+            name = mangled("u", lookup.name, "a lookup")
+            lines.append(
+                f"{constant} int {name} = {spelled_lookup(self.outer, self.tile, lookup)};"
+            )
         for parameter in self.program.parameters:
             if parameter.name == TRIPS:
                 least = integer(parameter.minimum, "the least trip count", 0)
@@ -515,7 +521,7 @@ def tile_scope(tile: TileProgram) -> SpellingScope:
     """Sizes, parameters and work coordinates as the kernel has them."""
     scope = SpellingScope({}, {})
 
-    def new(name: str, spelled: str, least: int) -> None:
+    def new(name: str, spelled: str, least: int | None) -> None:
         nonlocal scope
         if name in scope.spelled:
             raise EmissionRefused(f"{spelled} is declared twice")
@@ -531,6 +537,8 @@ def tile_scope(tile: TileProgram) -> SpellingScope:
         new(parameter.name, spelled, integer(parameter.minimum, spelled, 1))
     for dimension in tile.work:
         new(dimension.name, mangled("w", dimension.name, "a work coordinate"), 0)
+    for lookup in lookups_of_item(tile):
+        new(lookup.name, mangled("u", lookup.name, "a lookup"), None)
     identifier(tile.loop_variable, "the loop variable")
     if tile.loop_variable in scope.spelled:
         raise EmissionRefused("the loop variable has the name of something else")

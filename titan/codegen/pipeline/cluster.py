@@ -27,7 +27,6 @@ from titan.codegen.pipeline.loop_body import BodyItem, ItemKind
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.tile.model import TileProgram
-from titan.sync.expression import names_of
 
 CTAS = 2
 WARP = 32
@@ -56,8 +55,7 @@ class Clustered(Hopper):
             load.name
             for ring in self.rings
             for load in ring.loads
-            if load.view is not None
-            and not any(last in names_of(offset) for offset in load.view.offsets)
+            if load.view is not None and last not in tile.names_in(*load.view.offsets)
         }
         if not self.common:
             raise FormRefused(f"all tiles differ with {last}: there is nothing to share in a pair")

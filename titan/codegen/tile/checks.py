@@ -11,7 +11,7 @@ from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
-from titan.sync.expression import Constant, Expression, linear_form
+from titan.sync.expression import Constant, Expression, linear_form, names_of
 
 Spans = Mapping[str, Span]
 
@@ -83,10 +83,24 @@ def _unused(reader: Reader, tile: TileProgram, spans: Spans) -> None:
     for scalar in tile.scalars:
         if scalar.name not in multiplied:
             reader.error("TTN609", f"nothing uses {quoted(scalar.name)}", spans[scalar.name])
+    _unused_lookups(reader, tile, spans)
     read = {op.view.tensor for op in tile.operations if op.view is not None}
+    read |= {lookup.view.tensor for lookup in tile.lookups}
     for tensor in tile.tensors:
         if tensor.name not in read:
             reader.error("TTN609", f"nothing uses {quoted(tensor.name)}", spans[tensor.name])
+
+
+def _unused_lookups(reader: Reader, tile: TileProgram, spans: Spans) -> None:
+    views = [op.view for op in tile.operations if op.view is not None]
+    views += [lookup.view for lookup in tile.lookups]
+    named = {name for view in views for offset in view.offsets for name in names_of(offset)}
+    for operation in tile.operations:
+        if operation.condition is not None:
+            named |= names_of(operation.condition)
+    for lookup in tile.lookups:
+        if lookup.name not in named:
+            reader.error("TTN609", f"nothing uses {quoted(lookup.name)}", spans[lookup.name])
 
 
 def _group_names(reader: Reader, tile: TileProgram, spans: Spans) -> None:
@@ -124,6 +138,12 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
     in one of them; everything else is refused.
     """
     view = operation.tensor_view
+    named = {name for offset in view.offsets for name in names_of(offset)}
+    steered = [lookup.name for lookup in tile.lookups if lookup.name in named]
+    if steered:
+        text = f"the same {quoted(steered[0])} twice writes the same elements of "
+        reader.error("TTN612", text + quoted(view.tensor), spans[operation.name])
+        return
     value = _value(tile, operation.operands[0])
     extents = _extents(value, len(view.offsets))
     counts = {dimension.name: dimension.count for dimension in tile.work}

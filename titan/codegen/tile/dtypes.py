@@ -7,12 +7,14 @@ has), the others go to infinity. `encode` and `decode` are the bit patterns in m
 
 Sources: IEEE 754 (f16, f32), PTX "Alternate floating point data formats", OCP 8-bit floating point
 specification 1.0 (e4m3 without infinities, e5m2). NumPy is imported where it is used.
+
+`i32` is a type of tensors alone: integers that lookups read, held as float64.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,19 +78,26 @@ FORMATS: dict[str, Format] = {
     )
 }
 DTYPES = tuple(FORMATS)
+INDEX_TYPE = "i32"
+TENSOR_TYPES = (*DTYPES, INDEX_TYPE)
 
 
 def bytes_of(dtype: str) -> int:
     """Bytes of one element. Raises KeyError."""
-    return FORMATS[dtype].bytes
+    return 4 if dtype == INDEX_TYPE else FORMATS[dtype].bytes
 
 
 def rounded(values: object, dtype: str) -> Array:
-    """The nearest numbers of the type, ties to even, as float32. NaN stays NaN."""
+    """The nearest numbers of the type, ties to even, as float32. NaN stays NaN.
+
+    Integers are float64, because not all of them are numbers of float32.
+    """
     import numpy as np
 
-    form = FORMATS[dtype]
     exact = np.asarray(values, dtype=np.float64)
+    if dtype == INDEX_TYPE:
+        return cast("Array", np.clip(np.rint(exact), -(2.0**31), 2.0**31 - 1))
+    form = FORMATS[dtype]
     if dtype == "f32":
         with np.errstate(over="ignore"):
             return exact.astype(np.float32)
@@ -115,8 +124,10 @@ def encode(values: object, dtype: str) -> NDArray[np.unsignedinteger]:
     """The bit patterns of numbers of the type (rounded first), as unsigned integers."""
     import numpy as np
 
-    form = FORMATS[dtype]
     numbers = rounded(values, dtype)
+    if dtype == INDEX_TYPE:
+        return numbers.astype(np.int32).view(np.uint32)
+    form = FORMATS[dtype]
     kind = {8: np.uint8, 16: np.uint16, 32: np.uint32}[form.bits]
     if dtype == "f32":
         return numbers.view(np.uint32).copy()

@@ -85,10 +85,10 @@ class CtaExecution:
         self.tile = tile
         self.memory = memory
         self.marks = marks
-        self.items = items
+        self.items = [[semantics.looked_up(tile, memory, one) for one in item] for item in items]
         self.interleaving = interleaving
         self.chooser = Chooser(interleaving, self._queue_of)
-        self.trips = [semantics.trips(tile, item[0]) for item in items]
+        self.trips = [semantics.trips(tile, item[0]) for item in self.items]
         rules = LENIENT if interleaving.lenient else COMPUTING
         self.machine = Interpreter(program, self._sizes(program), rules)
         self.operations = {operation.name: operation for operation in tile.operations}
@@ -291,9 +291,14 @@ class CtaExecution:
             return self.items[tile][cta]
         for item, trips in zip(self.items, self.trips, strict=True):
             if 0 <= tile < trips:
-                return {**item[cta], self.tile.loop_variable: tile}
+                return self._inside(item[cta], tile)
             tile -= trips
         return None
+
+    def _inside(self, environment: dict[str, int], iteration: int) -> dict[str, int]:
+        """The environment of an iteration."""
+        named = {**environment, self.tile.loop_variable: iteration}
+        return semantics.looked_up(self.tile, self.memory, named)
 
     def _copy(self, flight: TileFlight) -> None:
         """A tile (or a part) from global memory, or from registers that it passes through."""
@@ -429,7 +434,7 @@ class CtaExecution:
             return
         operation = self.operations[what]
         if what in self.inside:
-            environment = {**environment, self.tile.loop_variable: index}
+            environment = self._inside(environment, index)
         if operation.kind in VECTORS:
             tensor = self.memory[operation.tensor_view.tensor]
             found = semantics.fetch(operation, tensor, environment)

@@ -9,12 +9,14 @@ not have.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from titan.codegen.tile import checks
-from titan.codegen.tile.dtypes import DTYPES
+from titan.codegen.tile.dtypes import TENSOR_TYPES
 from titan.codegen.tile.model import (
     Carried,
+    Lookup,
     ScalarArgument,
     Tensor,
     TileOperation,
@@ -22,6 +24,7 @@ from titan.codegen.tile.model import (
     Value,
     ValuePlace,
     WorkDimension,
+    names_by_way,
 )
 from titan.codegen.tile.operations import KINDS, Misfit
 from titan.codegen.tile.rates import Rates, known_targets, rates
@@ -48,7 +51,7 @@ from titan.target.load import TargetRefused
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
     "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail",
-    "scalars",
+    "scalars", "lookups",
 )  # fmt: skip
 TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
@@ -124,6 +127,17 @@ def _targets(reader: Reader, node: Node) -> list[str]:
     return reader.list_of(node, one, what="`target`", at_least=1, at_most=16, single=True)
 
 
+@dataclass(frozen=True, slots=True)
+class LoopRead:
+    """The loop of a file, and what names mean outside of it and inside."""
+
+    variable: str | None
+    trips: Expression | None
+    lookups: tuple[Lookup, ...]
+    outside: TileScope
+    inside: TileScope
+
+
 class _Decoder:
     def __init__(self, reader: Reader, target: str | None) -> None:
         self.reader = reader
@@ -150,17 +164,17 @@ class _Decoder:
         self.read_tensors(top, scope)
         work = self.read_work(top, scope)
         inner = scope.with_names(*(dimension.name for dimension in work))
-        variable, trips = self.read_loop(top, inner)
+        loop = self.read_loop(top, inner)
         entries = {section: self.entries(top, section) for section in SECTIONS}
         carried = self.read_carried(top, scope)
-        sections = self.sections(entries, inner, variable, carried)
+        sections = self.sections(entries, loop, carried)
         groups = self.number(top, scope, "groups", self.rates.groups.most)
         cluster = self.number(top, scope, "cluster", self.rates.cluster)
         depth = self.number(top, scope, "depth", DEPTH_MAX, 0)
         persistent = top.has("persistent") and reader.boolean(top["persistent"], "`persistent`")
         tail = reader.choice(top["tail"], TAILS, "`tail`") if top.has("tail") else TAILS[0]
         note = reader.string(top["note"], "the note", 10_000) if top.has("note") else ""
-        if name is None or target is None or variable is None or trips is None:
+        if name is None or target is None or loop.variable is None or loop.trips is None:
             return None
         if not reader.ok:
             return None
@@ -171,8 +185,8 @@ class _Decoder:
             tuple(self.parameters),
             tuple(tensor for tensor in self.tensors.values() if tensor is not None),
             work,
-            variable,
-            trips,
+            loop.variable,
+            loop.trips,
             sections[0],
             sections[1],
             sections[2],
@@ -185,6 +199,7 @@ class _Decoder:
             note=note or "",
             span=top.key_span("tile"),
             scalars=tuple(scope.scalars.values()),
+            lookups=loop.lookups,
         )
         checks.whole(reader, made, self.rates, self.spans)
         return made
@@ -278,7 +293,7 @@ class _Decoder:
             if fields is None or not fields.has("shape") or not fields.has("dtype"):
                 continue
             shape = self.extents(fields["shape"], scope, name)
-            dtype = reader.choice(fields["dtype"], DTYPES, f"the type of {quoted(name)}")
+            dtype = reader.choice(fields["dtype"], TENSOR_TYPES, f"the type of {quoted(name)}")
             output = fields.has("output") and reader.boolean(fields["output"], "`output`")
             aligned = not fields.has("aligned") or reader.boolean(fields["aligned"], "`aligned`")
             if shape is not None and dtype is not None:
@@ -308,15 +323,31 @@ class _Decoder:
             self.reader.error("TTN009", "there is at least one work coordinate", top["work"].span)
         return tuple(made)
 
-    def read_loop(self, top: Fields, scope: TileScope) -> tuple[str | None, Expression | None]:
+    def read_loop(self, top: Fields, scope: TileScope) -> LoopRead:
+        """The loop variable and lookups, then the trip count, which lookups may be part of."""
         found = list(self.declared(top, "loop", "loop variable"))
         if len(found) != 1:
             if top.has("loop") and self.reader.ok:
                 text = f"there is one loop variable, not {len(found)}"
                 self.reader.error("TTN009", text, top["loop"].span)
-            return None, None
+            return LoopRead(None, None, (), scope, scope)
         name, node = found[0]
-        return name, self.terms.expression(node, scope, "the number of iterations")
+        read = self.read_lookups(top, scope.with_names(name))
+        lookups = tuple(one for one in read.values() if one is not None)
+        changing = {one.name for one in lookups if name in names_by_way(lookups, one.view.offsets)}
+        outside = scope.with_names(*(one for one in read if one not in changing))
+        trips = self.terms.expression(node, outside, "the number of iterations")
+        return LoopRead(name, trips, lookups, outside, scope.with_names(name, *read))
+
+    def read_lookups(self, top: Fields, here: TileScope) -> dict[str, Lookup | None]:
+        """Integers of tensors of i32; each may name those above it. None: it was reported."""
+        made: dict[str, Lookup | None] = {}
+        for name, node in self.declared(top, "lookups", "lookup"):
+            decoder = Operations(self.reader, self.tensors, self.rates, "", here, self.values)
+            view = decoder.looked_up(node, name)
+            here = here.with_names(name)
+            made[name] = None if view is None else Lookup(name, view, self.spans[name])
+        return made
 
     def read_carried(self, top: Fields, scope: TileScope) -> list[Carried]:
         made = []
@@ -383,12 +414,10 @@ class _Decoder:
     def sections(
         self,
         entries: dict[str, list[tuple[str, Span, Node]]],
-        scope: TileScope,
-        variable: str | None,
+        loop: LoopRead,
         carried: list[Carried],
     ) -> list[tuple[TileOperation, ...]]:
         """`before`, `body` and `after`, each with the values that it sees."""
-        inside = scope.with_names(variable) if variable is not None else scope
         held = self.values.seen
         self.values.seen = {}
         made = []
@@ -396,7 +425,7 @@ class _Decoder:
             if section == "body":
                 self.values.seen.update(held)
             values = self.values.child() if section == "body" else self.values
-            here = inside if section == "body" else scope
+            here = loop.inside if section == "body" else loop.outside
             decoder = Operations(self.reader, self.tensors, self.rates, section, here, values)
             made.append(decoder.read(entries[section]))
             if section == "body":

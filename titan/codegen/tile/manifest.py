@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-# A work coordinate that bounds the iterations, in estimates: the item with the most is taken.
+# A work coordinate or lookup that bounds the iterations, in estimates: the item with the most.
 COORDINATE_MOST = 1 << 20
 LAUNCH_HEADER = "launch.h"
 

@@ -11,12 +11,13 @@ operations are tables. Data only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from titan.foundation.errors import InternalError
 from titan.foundation.source.span import Span
-from titan.sync.expression import Expression
+from titan.sync.expression import Expression, names_of
 from titan.sync.program import Parameter
 
 
@@ -55,6 +56,19 @@ class View:
 
     tensor: str
     offsets: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An integer that is read from memory: one element of a tensor of `i32`; 0 outside of it.
+
+    Offsets of what is read, conditions of masks, lookups below it and, unless it changes with the
+    iteration, the trip count may name it. All warps of a CTA read the same.
+    """
+
+    name: str
+    view: View
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,7 @@ class TileProgram:
     operands that enter an mma on the left.
 
     `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
-    `scalars` those of f32 that it may bring.
+    `scalars` those of f32 that it may bring. A lookup may name those above it.
     """
 
     name: str
@@ -161,6 +175,11 @@ class TileProgram:
     note: str = ""
     span: Span | None = field(default=None, compare=False)
     scalars: tuple[ScalarArgument, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+
+    def names_in(self, *expressions: Expression) -> frozenset[str]:
+        """The names that the numbers depend on, also by way of lookups."""
+        return names_by_way(self.lookups, expressions)
 
     @property
     def operations(self) -> tuple[TileOperation, ...]:
@@ -173,3 +192,12 @@ class TileProgram:
             if operation.name == name:
                 return operation
         raise KeyError(name)
+
+
+def names_by_way(lookups: Sequence[Lookup], expressions: Iterable[Expression]) -> frozenset[str]:
+    """The names in the expressions and in the lookups that they name; those name others above."""
+    found = {name for expression in expressions for name in names_of(expression)}
+    for lookup in reversed(lookups):
+        if lookup.name in found:
+            found.update(*(names_of(offset) for offset in lookup.view.offsets))
+    return frozenset(found)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from titan.codegen.tile.dtypes import FORMATS
+from titan.codegen.tile.dtypes import FORMATS, INDEX_TYPE
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.semantics import shape_of
 
@@ -48,16 +48,21 @@ class OutputComparison:
         )
 
 
+SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150)  # numbers of tiles, some of none, and lengths
+
+
 def sample_inputs(
     tile: TileProgram, parameters: Mapping[str, int], seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Normal numbers for every input."""
+    """Normal numbers for every input; small integers, some of them outside, for lookups."""
     import numpy as np
 
     random = np.random.default_rng(seed)
     sizes = dict(tile.sizes) | dict(parameters)
     return {
-        tensor.name: random.standard_normal(shape_of(tensor, sizes))
+        tensor.name: random.choice(SAMPLE_INTEGERS, shape_of(tensor, sizes)).astype(np.float64)
+        if tensor.dtype == INDEX_TYPE
+        else random.standard_normal(shape_of(tensor, sizes))
         for tensor in tile.tensors
         if not tensor.output
     }

@@ -17,7 +17,6 @@ from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
-from titan.sync.expression import names_of
 
 FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 PROCESSORS = {"sm_90a": 132, "sm_100a": 148, "gfx942": 304, "gfx950": 256}  # of the largest GPU
@@ -137,5 +136,5 @@ def operand_bytes(tile: TileProgram, product: TileOperation, known: Rates) -> in
 def global_bytes(tile: TileProgram, load: TileOperation) -> float:
     """Bytes that a CTA fetches: its part where the CTAs of its cluster want the same tile."""
     last = tile.work[-1].name if tile.work else ""
-    own = any(last in names_of(offset) for offset in load.tensor_view.offsets)
+    own = last in tile.names_in(*load.tensor_view.offsets)
     return value_bytes(tile, load.name) / (1 if own else tile.cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from titan.codegen.tile.dtypes import DTYPES
+from titan.codegen.tile.dtypes import DTYPES, TENSOR_TYPES
 from titan.codegen.tile.load import RANK_MAX, REQUIRED, SECTIONS, TAILS
 from titan.codegen.tile.operations import FUNCTIONS, KINDS, OperationKind
 from titan.codegen.tile.rates import known_targets
@@ -47,7 +47,7 @@ def json_schema() -> Schema:
     tensor = mapping(
         {
             "shape": items(EXPRESSION, 1, RANK_MAX),
-            "dtype": words(DTYPES),
+            "dtype": words(TENSOR_TYPES),
             "output": about(FLAG, "the program writes it"),
             "aligned": about(FLAG, "false: its address may be any multiple of its elements"),
         },
@@ -74,6 +74,7 @@ def json_schema() -> Schema:
             "sizes": about(named(EXPRESSION), "numbers, computed sizes, and parameters (`any`)"),
             "scalars": about(named(_NUMBER), "numbers of f32 that a launch may bring"),
             "tensors": named(tensor),
+            "lookups": about(named(_VIEW), "integers that are read from tensors of i32"),
             "work": about(named(EXPRESSION), "coordinates of a CTA, each with its count"),
             "loop": {**about(named(EXPRESSION), "the loop variable and its trips"),
                      "minProperties": 1, "maxProperties": 1},

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.dtypes import INDEX_TYPE, rounded
+from titan.codegen.tile.manifest import COORDINATE_MOST
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.foundation.errors import UserError
 from titan.sync.expression import (
@@ -303,6 +304,21 @@ def _window(
     return (inside[0], inside[1]), (within[0], within[1])
 
 
+def looked_up(
+    tile: TileProgram, memory: Mapping[str, Array], environment: Environment
+) -> dict[str, int]:
+    """The environment with the lookups whose names are all in it; outside of a tensor is 0."""
+    made = dict(environment)
+    for lookup in tile.lookups:
+        if not tile.names_in(*lookup.view.offsets) <= made.keys() | dict(tile.sizes).keys():
+            continue
+        numbers = memory[lookup.view.tensor]
+        place = tuple(evaluate(offset, made) for offset in lookup.view.offsets)
+        inside = all(0 <= at < extent for at, extent in zip(place, numbers.shape, strict=True))
+        made[lookup.name] = int(numbers[place]) if inside else 0
+    return made
+
+
 # ----------------------------------------------------------------------------------- programs
 
 
@@ -321,8 +337,9 @@ def trips(tile: TileProgram, environment: Environment) -> int:
 
 def trips_of_items(tile: TileProgram, parameters: Environment) -> list[int]:
     """Iterations of every work item, in the order of `work_items`; one evaluation for all items
-    whose coordinates in the trip count are the same."""
+    whose coordinates in the trip count are the same. Lookups are as large as they get."""
     names = names_of(tile.trip_count)
+    parameters = {**parameters, **{one.name: COORDINATE_MOST for one in tile.lookups}}
     used = [dimension.name for dimension in tile.work if dimension.name in names]
     known: dict[tuple[int, ...], int] = {}
     counts: list[int] = []
@@ -389,8 +406,10 @@ def _execute(
     arrays = check_launch(tile, inputs, parameters)
     dtypes = {tensor.name: tensor.dtype for tensor in tile.tensors}
     memory: dict[str, Array] = {
-        name: rounded(array, dtypes[name]).astype(np.float64 if double else np.float32)
-        for name, array in arrays.items()
+        name: numbers
+        if dtypes[name] == INDEX_TYPE
+        else numbers.astype(np.float64 if double else np.float32)
+        for name, numbers in ((name, rounded(a, dtypes[name])) for name, a in arrays.items())
     }
     outputs = {tensor.name: tensor for tensor in tile.tensors if tensor.output}
     marks = {}
@@ -414,6 +433,7 @@ def _item(
     import numpy as np
 
     values: dict[str, Array] = {}
+    environment = looked_up(tile, memory, environment)
 
     def section(operations: Sequence[TileOperation], scope: Environment) -> None:
         for operation in operations:
@@ -434,7 +454,7 @@ def _item(
         shape = (item.value.rows, item.value.columns)
         values[item.value.name] = np.full(shape, item.initial, kind)
     for index in range(trips(tile, environment)):
-        section(tile.body, {**environment, tile.loop_variable: index})
+        section(tile.body, looked_up(tile, memory, {**environment, tile.loop_variable: index}))
         fresh = {item.value.name: values[item.next] for item in tile.carried}
         values.update(fresh)
     section(tile.after, environment)

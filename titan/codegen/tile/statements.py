@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from titan.codegen.tile.dtypes import DTYPES
+from titan.codegen.tile.dtypes import DTYPES, INDEX_TYPE
 from titan.codegen.tile.model import (
     ScalarArgument,
     Tensor,
@@ -141,6 +141,9 @@ class Operations:
         if tensor.output:
             text = f"{quoted(name)} reads the output {quoted(tensor.name)}"
             return self.reader.error("TTN607", text, fields[kind.name].span)
+        if tensor.dtype == INDEX_TYPE:
+            text = f"{quoted(tensor.name)} holds {INDEX_TYPE}, which lookups read"
+            return self.reader.error("TTN604", text, fields[kind.name].span)
         given = Given(name, (), (), tile[0], tile[1], tensor, rates=self.rates)
         result = self.result(kind, given, fields, [])
         if result is None:
@@ -160,6 +163,21 @@ class Operations:
         if self.tensors[written.name] is None:
             return None
         return View(written.name, written.offsets)
+
+    def looked_up(self, node: Node, name: str) -> View | None:
+        """Where a lookup reads; None after a report where it is no element of a tensor of i32."""
+        view = self.view(node, f"the lookup {quoted(name)}")
+        if view is None:
+            return None
+        tensor = self.tensors[view.tensor]
+        assert tensor is not None
+        if tensor.output:
+            text = f"{quoted(name)} reads the output {quoted(tensor.name)}"
+            return self.reader.error("TTN607", text, node.span)
+        if tensor.dtype != INDEX_TYPE:
+            text = f"a lookup reads {INDEX_TYPE}, but {quoted(tensor.name)} holds {tensor.dtype}"
+            return self.reader.error("TTN604", text, node.span)
+        return view if self.fits(view, tensor, ValuePlace.ROW, node.span, name) else None
 
     def fits(self, view: View, tensor: Tensor, place: ValuePlace, span: Span, name: str) -> bool:
         """One offset for each dimension, and dimensions enough for the tile."""

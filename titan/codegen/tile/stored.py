@@ -11,6 +11,7 @@ from typing import Any
 
 from titan.codegen.tile.model import (
     Carried,
+    Lookup,
     ScalarArgument,
     Tensor,
     TileOperation,
@@ -64,6 +65,7 @@ def as_data(tile: TileProgram) -> Data:
         "depth": tile.depth,
         "tail": tile.tail,
         **({"scalars": {one.name: one.value for one in tile.scalars}} if tile.scalars else {}),
+        **({"lookups": [_lookup(one) for one in tile.lookups]} if tile.lookups else {}),
     }
 
 
@@ -81,6 +83,14 @@ def _number(number: float) -> float | str:
     return number if abs(number) != float("inf") else str(number)
 
 
+def _lookup(lookup: Lookup) -> Data:
+    return {"name": lookup.name, "view": _stored_view(lookup.view)}
+
+
+def _stored_view(view: View) -> Data:
+    return {"tensor": view.tensor, "offsets": [to_text(offset) for offset in view.offsets]}
+
+
 def _operation(operation: TileOperation) -> Data:
     data: Data = {"name": operation.name, "kind": operation.kind}
     if operation.operands:
@@ -88,8 +98,7 @@ def _operation(operation: TileOperation) -> Data:
     if operation.result is not None:
         data["result"] = _value(operation.result)
     if operation.view is not None:
-        offsets = [to_text(offset) for offset in operation.view.offsets]
-        data["view"] = {"tensor": operation.view.tensor, "offsets": offsets}
+        data["view"] = _stored_view(operation.view)
     if operation.transpose:
         data["transpose"] = list(operation.transpose)
     if operation.number:
@@ -115,7 +124,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
-        "tail", "scalars",
+        "tail", "scalars", "lookups",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
@@ -151,6 +160,10 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         depth=int(data["depth"]),
         tail=str(data.get("tail", "boxes")),
         scalars=tuple(scalars.values()),
+        lookups=tuple(
+            Lookup(str(item["name"]), _read_view(item["view"]))
+            for item in data.get("lookups", ())
+        ),
     )  # fmt: skip
 
 
@@ -176,7 +189,7 @@ def _operations(
             str(item["kind"]),
             tuple(str(name) for name in item.get("operands", ())),
             _read_value(item["result"]) if "result" in item else None,
-            _view(item.get("view")),
+            _read_view(item["view"]) if "view" in item else None,
             tuple(bool(flag) for flag in item.get("transpose", ())),
             float(item.get("number", 0.0)),
             str(item.get("function", "")),
@@ -187,7 +200,5 @@ def _operations(
     )
 
 
-def _view(item: Mapping[str, Any] | None) -> View | None:
-    if item is None:
-        return None
+def _read_view(item: Mapping[str, Any]) -> View:
     return View(str(item["tensor"]), tuple(_read(offset) for offset in item["offsets"]))

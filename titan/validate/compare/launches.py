@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from titan.codegen.tile.manifest import Manifest
+from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, parse_expression, substitute
@@ -93,4 +93,5 @@ def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int) -> int:
     values = {**dict(tile.sizes), **sizes}
     for dimension in reversed(tile.work):
         item, values[dimension.name] = divmod(item, max(1, evaluate(dimension.count, values)))
+    values |= {lookup.name: COORDINATE_MOST for lookup in tile.lookups}
     return evaluate(substitute(tile.trip_count, {}), values)

@@ -11,11 +11,13 @@ out. A run that hangs gives the threads as far as they come.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from titan.codegen.tile.manifest import Manifest
+from titan.codegen.tile.dtypes import INDEX_TYPE, bytes_of
+from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import Refusal
 from titan.foundation.source.span import Source
@@ -25,6 +27,7 @@ from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap, Opti
 from titan.isa.simt.layout import resolve
 from titan.isa.simt.outcome import Ending, Outcome, Run
 from titan.isa.simt.run import run
+from titan.sync.expression import evaluate, parse_expression
 from titan.validate.compare.thread_events import (
     CTA_SHIFT,
     NOTED,
@@ -95,12 +98,18 @@ def _first(findings: list[Diagnostic]) -> str:
 def launch_of(
     kernel: EmittedKernel, manifest: Manifest, sizes: Mapping[str, int], grid: int
 ) -> Launch:
-    """A launch with these sizes; maps have the boxes of the manifest, pointers lead anywhere."""
+    """A launch with these sizes; maps have the boxes of the manifest, pointers lead anywhere.
+
+    Integers that kernels look up are COORDINATE_MOST: coordinates are not compared, and trip counts
+    are bounded by the sizes.
+    """
     shape = manifest["launch"]
     cluster = int(shape.get("cluster", 1))
     scalars = {item["name"]: item["value"] for item in manifest.get("scalars", ())}
     parameters: list[LaunchParameter] = []
     maps: dict[bytes, LaunchTensorMap] = {}
+    memory: dict[int, bytes] = {}
+    lookups = _bytes_of_lookups(manifest, sizes)
     for number, item in enumerate(manifest["arguments"]):
         places = kernel.function.parameters
         width = places[number].size_bytes if number < len(places) else 0
@@ -113,6 +122,8 @@ def launch_of(
             data = struct.pack("<f", scalars[item["name"]])
         else:
             data = (number + 1 << _BASE_BITS).to_bytes(width, "little")
+            if item["tensor"] in lookups:
+                memory[number + 1 << _BASE_BITS] = lookups[item["tensor"]]
         parameters.append(LaunchParameter(data))
     return Launch(
         kernel.function.name,
@@ -122,7 +133,19 @@ def launch_of(
         int(shape.get("dynamic_shared_bytes", 0)),
         tuple(parameters),
         maps,
+        memory,
     )
+
+
+def _bytes_of_lookups(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The contents of each tensor of integers."""
+    found = {}
+    one = COORDINATE_MOST.to_bytes(bytes_of(INDEX_TYPE), "little")
+    for item in manifest.get("tensors", ()):  # one written by hand may name none
+        if item["dtype"] == INDEX_TYPE:
+            extents = [evaluate(parse_expression(text), sizes) for text in item["shape"]]
+            found[item["name"]] = one * math.prod(extents)
+    return found
 
 
 def _map(number: int, item: object) -> LaunchTensorMap:
