@@ -51,6 +51,15 @@ def grouped_gemm(x: Arrays) -> np.ndarray:
     return found
 
 
+def scaled_grouped_gemm(x: Arrays) -> np.ndarray:
+    """Each group's rows with the scaled matrix of the group."""
+    found = np.zeros((len(x["A"]), x["B"].shape[1]))
+    for expert, (b, scale) in enumerate(zip(x["B"], x["B_scale"], strict=True)):
+        rows = np.repeat(x["expert_of"] == expert, 128)[: len(x["A"])]
+        found[rows] = scaled_gemm({**x, "B": b, "B_scale": scale})[rows]
+    return found
+
+
 def paged_attention(x: Arrays) -> np.ndarray:
     """Sequence by sequence, its pages one after the other; one that is not there holds zeros."""
     pages, kv_heads, page, head = x["K"].shape
@@ -183,6 +192,8 @@ FORMULAS: dict[str, Callable[[Arrays], np.ndarray | Arrays]] = {
     ),
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
     "gemm_fp8_scaled": scaled_gemm,
+    "gemm_fp8_scaled_grouped": scaled_grouped_gemm,
+    "gemm_tn": lambda x: x["A"].T @ x["B"],
     "gemm_grouped": grouped_gemm,
     "attention_decode_paged": paged_attention,
     "gemm_nn": lambda x: x["A"] @ x["B"],

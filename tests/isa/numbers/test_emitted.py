@@ -77,6 +77,8 @@ CASES = [
         "attention_decode_paged",
         {"batch": 5, "kv_heads": 2, "ratio": 4, "pages": 4, "pages_most": 3},
     ),
+    ("gemm_fp8_scaled_grouped", {"experts": 3, "M": 500, "N": 136, "K": 272}),
+    ("gemm_tn", {"M": 136, "N": 72, "K": 150}),
     ("gemm_fp8_scaled", {"M": 100, "N": 136, "K": 400}),
     ("attention_forward_64", {"heads": 1, "queries": 100, "keys": 136}),
     ("softmax_rows", {"M": 20}),

@@ -18,6 +18,7 @@ from titan.validate.compare.compare import ComparedLaunch
 
 WORK, TRIPS = "work", "tiles"
 SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
+FEW_SIZES = [(1, 8, 136, 264), (1, 16, 144, 272)]  # of many; then for rows of one byte
 TRIPS_MAX = 20
 COUNTS = (1, 2, 3, 5)  # clusters of a persistent kernel that run at a time
 ITEMS_MAX = 3  # of one CTA
@@ -43,12 +44,17 @@ def launches(
 def _sizes(manifest: Manifest) -> Iterator[dict[str, int]]:
     names = [item["name"] for item in manifest["parameters"]]
     conditions = [parse_expression(text) for text in manifest["constraints"]]
-    values = (1, 2, *SIZES) if len(names) <= 3 else (1, 8, 136, 264)
-    combinations = itertools.product(values, repeat=len(names))
-    for combination in itertools.islice(combinations, COMBINATIONS_MAX):
-        sizes = dict(zip(names, combination, strict=True))
-        if all(evaluate(condition, sizes) for condition in conditions):
-            yield sizes
+    values = [(1, 2, *SIZES)] if len(names) <= 3 else FEW_SIZES
+    for few in values:
+        combinations = itertools.product(few, repeat=len(names))
+        allowed = False
+        for combination in itertools.islice(combinations, COMBINATIONS_MAX):
+            sizes = dict(zip(names, combination, strict=True))
+            if all(evaluate(condition, sizes) for condition in conditions):
+                allowed = True
+                yield sizes
+        if allowed:
+            return
 
 
 def _ctas(
