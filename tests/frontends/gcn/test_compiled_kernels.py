@@ -21,7 +21,7 @@ from titan.validate.compare.gcn_compile import CLANG, hip_assembly
 pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
 LAUNCHES = tuple(
-    f"{{grid: 2, block: 128, dynamic_shared: 0, parameters: [pointer, pointer, {trips}]}}"
+    f"{{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, pointer, {trips}]}}"
     for trips in (3, 0)
 )
 # Two waves write one row of LDS in each trip; each adds up what the other one has written.

@@ -92,11 +92,13 @@ class WaveRunner:
     """Runs work-groups of launches of one kernel. `steps_max` counts wave instructions.
 
     `close`: pairs of instructions to look out for, which may have too few wait states in between.
+    `stalls`: whether an operation is issued only when its counter has room.
     """
 
     code: AssemblyCode
     steps_max: int
     close: tuple[ClosePair, ...] = ()
+    stalls: bool = True
 
     @uncollected
     def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
@@ -107,4 +109,5 @@ class WaveRunner:
             raise UserError("AMD assembly is run with NumPy: pip install titan[run]") from None
         assembly, kernel = self.code.assembly, self.code.kernel
         machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
+        machine.group.stalls = self.stalls
         return machine.run(), []

@@ -26,6 +26,7 @@ from titan.frontends.ptx.uses import STRONG
 from titan.isa.simt.events import Event
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
+    CounterFull,
     CounterWait,
     OperationIssued,
     UnknownAddress,
@@ -38,6 +39,7 @@ from titan.sync.expression import Constant
 
 LANES = 64
 BARRIER = "s_barrier"
+REMARKED = {UnknownAddress: "unknown-load", CounterFull: "counter-full"}
 
 
 def record_waves(
@@ -67,9 +69,10 @@ def record_waves(
         members |= agent.members
         roles.append(ir.Role(f"wave {wave}", tuple(body), threads=LANES))
     for event in run.events:
-        if isinstance(event, UnknownAddress):
-            times, first = remarks.get("unknown-load", (0, event.instruction))
-            remarks["unknown-load"] = (times + 1, first)
+        remark = REMARKED.get(type(event))
+        if remark is not None:
+            times, first = remarks.get(remark, (0, event.instruction))
+            remarks[remark] = (times + 1, first)
     program = ir.SyncProgram(
         name,
         target,

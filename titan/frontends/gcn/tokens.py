@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from titan.foundation.diagnostics.wording import counted
 from titan.isa.simt.outcome import Run
-from titan.isa.waves.events import CounterWait, OperationIssued, WaveQueue
+from titan.isa.waves.events import CounterFull, CounterWait, OperationIssued, WaveQueue
 
 COUNTERS = {
     WaveQueue.VECTOR: "vmcnt",
@@ -36,6 +36,8 @@ def stage_texts(run: Run) -> dict[int, str]:
             continue
         if isinstance(event, OperationIssued) and event.queue is WaveQueue.VECTOR:
             issued += 1
+        elif isinstance(event, CounterFull):
+            continue
         elif isinstance(event, CounterWait) and event.queue is WaveQueue.VECTOR and event.pending:
             seen.setdefault(event.instruction, []).append((issued, event.pending))
     return {

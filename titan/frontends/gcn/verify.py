@@ -25,8 +25,10 @@ from titan.frontends.gcn.code import (
     launched,
 )
 from titan.frontends.gcn.faults import missing_argument, wave_faults
+from titan.frontends.gcn.grid import add_group
 from titan.frontends.gcn.record import LANES, record_waves
 from titan.frontends.gcn.tokens import stage_texts
+from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
@@ -36,6 +38,7 @@ from titan.frontends.verify_code import CodeOptions, ctas_of, refused
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import WaitStatesMissing
 from titan.verify.model import Finding, Narrowing
 
@@ -126,17 +129,17 @@ def _verify_kernel(
         return replace(refused(code.source.path, errors, started), kernel=code.kernel.name)
     places = CodePlaces(code.assembly, code.source)
     launches = [("", launch)]
-    runner = WaveRunner(code, options.steps_max, close_pairs_of(code))
+    stalls = options.policies.counter_full == "stalls"
+    runner = WaveRunner(code, options.steps_max, close_pairs_of(code), stalls)
     if options.sweep:
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
     trials: list[Trial] = []
     seen = _Seen()
     for label, one in launches:
-        for cta in ctas_of(one, options):
-            trials.append(_trial(code, runner, (one, cta, label), places, options, seen))
-            if trials[-1].verdict is Verdict.REFUTED:
-                break
+        more, remarks = _trials(runner, one, label, places, options, seen, one is launch)
+        trials += more
+        filled = [*filled, *remarks]
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
     waves = (launch.threads + LANES - 1) // LANES
@@ -153,6 +156,34 @@ def _verify_kernel(
     ]
     early = _not_taken(runner, seen, places)
     return replace(finding, notes=(*notes, *filled, *finding.notes, *tokens, *early))
+
+
+def _trials(
+    runner: WaveRunner, launch: Launch, label: str, places: CodePlaces, options: CodeOptions,
+    seen: _Seen, given: bool,
+) -> tuple[list[Trial], list[str]]:  # fmt: skip
+    """Work-groups of one launch, each by itself and then together, until one goes wrong; notes.
+
+    `given`: the user's launch, and none that a sweep has made.
+    """
+    accesses = GridAccesses(launch, options.policies.equal_writes, exact=False)
+    trials: list[Trial] = []
+    for group in ctas_of(launch, options):
+        run, trial = _trial(runner, (launch, group, label), places, options, seen)
+        trials.append(trial)
+        if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
+            return trials, []
+        if run is not None:
+            add_group(accesses, run, group)
+    if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):
+        return trials, []
+    for group in neighbours(launch) if options.ctas is None else ():
+        if group not in accesses.runs:
+            run, _ = runner.run(launch, group)
+            if run is not None:
+                add_group(accesses, run, group)
+    together, notes = judge_grid(accesses, label, places)
+    return [*trials, *([together] if together is not None else [])], notes
 
 
 @dataclass(slots=True)
@@ -177,15 +208,14 @@ def _not_taken(runner: WaveRunner, seen: _Seen, places: CodePlaces) -> list[str]
 
 
 def _trial(
-    code: AssemblyCode,
     runner: WaveRunner,
     what: tuple[Launch, int, str],
     places: CodePlaces,
     options: CodeOptions,
     seen: _Seen,
-) -> Trial:
+) -> tuple[Run | None, Trial]:
     """One work-group of one launch."""
-    launch, cta, label = what
+    (launch, cta, label), code = what, runner.code
     where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
     try:
         run, errors = runner.run(launch, cta)
@@ -193,10 +223,10 @@ def _trial(
         missing = diagnostic("TTN002", str(error), whole_file(code.source.path))
         run, errors = None, [missing]
     if run is None:
-        return Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
+        return None, Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
     question = missing_argument(run, code, places)
     if question is not None:
-        return Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
+        return None, Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
     for instruction, text in stage_texts(run).items():
         known = seen.stages.get(instruction)
         if known is None or "stage" in text:
@@ -207,4 +237,4 @@ def _trial(
     name, target = code.kernel.name, code.assembly.target
     recording = record_waves(run, name, target, places.span, options.policies)
     faults = wave_faults(run, places, options.policies)
-    return judge_recording(run, recording, where, places, options.policies, faults)
+    return run, judge_recording(run, recording, where, places, options.policies, faults)

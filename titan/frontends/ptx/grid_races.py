@@ -32,6 +32,9 @@ from titan.isa.simt.values import UNKNOWN
 
 RACES_MAX = 4  # that are reported
 UNKNOWN_PLACES = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
+NOT_COMPARED = (
+    "clusters write the same bytes of global memory, and whether they write the same is not known"
+)
 HANDED_OVER = (
     "clusters access the same bytes of global memory, and one reads what the other writes "
     "atomically: whether that orders them is not decided"
@@ -67,29 +70,41 @@ class GridRace:
 class GridAccesses:
     """What clusters of one launch access in global memory. `runs`: by the first CTA of each.
 
-    `equal_writes`: the policy of that name.
+    `equal_writes`: the policy of that name. Without `exact`, what clusters write is not compared,
+    and a plain store may be one that is read strongly: machine code does not distinguish them.
     """
 
     launch: Launch
     equal_writes: str = "shown"
+    exact: bool = True
     runs: dict[int, Run] = field(default_factory=dict)
     _first: dict[GlobalAccess, ev.Event] = field(default_factory=dict)
     _alike: dict[tuple[int, int], bool] = field(default_factory=dict)
 
-    def add(self, run: Run, cta: int) -> None:
-        """Note what the cluster of a CTA accesses in a run; one that did not end is left out."""
+    def begin(self, run: Run, cta: int) -> int | None:
+        """The cluster of a CTA, if its run ended and is the first one of the cluster."""
         cluster = self.launch.cluster_members(cta)[0]
         if run.outcome.ending is not Ending.FINISHED or cluster in self.runs:
-            return
+            return None
         self.runs[cluster] = run
+        return cluster
+
+    def note(self, access: GlobalAccess, event: ev.Event) -> None:
+        """An access of a cluster that has begun."""
+        self._first.setdefault(access, event)
+
+    def add(self, run: Run, cta: int) -> None:
+        """Note what the cluster of a CTA accesses in a run; one that did not end is left out."""
+        cluster = self.begin(run, cta)
+        if cluster is None:
+            return
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
             if isinstance(event, ev.AccessEvent):
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
                 value = event.value
-            made = GlobalAccess(cluster, mode, strong, observes, value, footprint)
-            self._first.setdefault(made, event)
+            self.note(GlobalAccess(cluster, mode, strong, observes, value, footprint), event)
 
     def races(self) -> tuple[list[GridRace], bool]:
         """The races between clusters, one for each pair of instructions, and whether one cluster
@@ -104,7 +119,7 @@ class GridAccesses:
             for write in written.meeting(access.footprint):
                 if write.cluster == access.cluster:
                     continue
-                if write.strong and access.strong:
+                if access.strong and (write.strong or (not self.exact and access.observes)):
                     observed = observed or access.observes
                 elif not self._equal(access, write):
                     writing = self._first[write]
@@ -191,6 +206,8 @@ def judge_grid(
     ctas = [_coordinates(launch, cta) for cta in accesses.runs]
     if races and observed:
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=HANDED_OVER), []
+    if races and not accesses.exact and all(map(_may_be_equal, races)):
+        return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=NOT_COMPARED), []
     if races:
         found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
         first = [_coordinates(launch, item.cta) for item in races[0].events]
@@ -204,6 +221,11 @@ def judge_grid(
             "nothing that the kernel reads distinguishes them"
         )
     return None, notes
+
+
+def _may_be_equal(race: GridRace) -> bool:
+    both_write = race.first.mode is race.second.mode is ev.Mode.WRITE
+    return both_write and race.first.footprint == race.second.footprint
 
 
 def _diagnosed(race: GridRace, launch: Launch, places: CodePlaces) -> Diagnostic:

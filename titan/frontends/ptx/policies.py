@@ -24,6 +24,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "copy_fence": ("required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
+    "counter_full": ("stalls", "refuse"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -51,6 +52,8 @@ class CodePolicies:
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
+    `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
+    memory operations the oldest is done ("stalls").
     """
 
     fence_rule: FenceRule = "writer"
@@ -70,6 +73,7 @@ class CodePolicies:
     copy_fence: str = "required"
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
+    counter_full: str = "stalls"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

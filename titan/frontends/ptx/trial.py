@@ -61,6 +61,7 @@ REMARKS = {
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
+    "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
 

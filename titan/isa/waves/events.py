@@ -28,11 +28,17 @@ class WaveQueue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaveUse:
-    """One access of an operation. `atomic`: it reads and writes in one step."""
+    """One access of an operation. `atomic`: it reads and writes in one step.
+
+    `shared_by_device`: it is coherent for all work-groups of the device (sc1; glc on gfx90a).
+    `returns`: what it reads goes to registers.
+    """
 
     footprint: Footprint
     write: bool
     atomic: bool = False
+    shared_by_device: bool = False
+    returns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,11 @@ class CounterWait(Event):
 
     queue: WaveQueue
     pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterFull(CounterWait):
+    """An operation is issued when its counter has room: the older ones beyond that are done."""
 
 
 @dataclass(frozen=True, slots=True)

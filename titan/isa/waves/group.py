@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.waves.contents import Contents
-from titan.isa.waves.events import OperationIssued, WaveQueue, WaveUse
+from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue, WaveUse
 from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
 
 Addresses = NDArray[np.int64]
@@ -31,6 +31,9 @@ class ConstantBytes:
             return int.from_bytes(self.data[offset : offset + 4], "little")
         at = offset if self.what == "kernarg" else -1
         return OpaqueWord(f"bytes {offset} to {offset + 3} of {self.what}", instruction, at)
+
+
+COUNTED_MAX = {WaveQueue.VECTOR: 63}  # vmcnt has 6 bits
 
 
 class WaveGroup:
@@ -55,6 +58,7 @@ class WaveGroup:
         self.words: NDArray[np.uint32] = np.zeros((lds_bytes + 3) // 4 + 4, np.uint32)
         self.words_known: NDArray[np.bool_] = np.zeros(len(self.words), np.bool_)
         self.any_known = False
+        self.stalls = True  # an operation is issued only when its counter has room
         self.contents = contents
         if contents is not None:
             contents.begin_group(lds_bytes)
@@ -74,6 +78,8 @@ class WaveGroup:
         uses: tuple[WaveUse, ...],
     ) -> None:
         """An operation joins a queue; `registers` are written when it is done."""
+        if self.stalls:
+            self._make_room(wave, instruction, queue)
         number = wave.issued[queue]
         wave.issued[queue] = number + 1
         entry = PendingOperation(instruction, queue, registers, bool(registers))
@@ -82,6 +88,19 @@ class WaveGroup:
             wave.pending[register] = entry
         header = self.header(wave, instruction)
         self.events.append(OperationIssued(*header, queue, number, uses))
+
+    def _make_room(self, wave: Wave, instruction: int, queue: WaveQueue) -> None:
+        """The oldest operation is done where its counter can count no more.
+
+        For vmcnt alone: LLVM leaves out the wait for the oldest of 64 loads, and no such reliance
+        on lgkmcnt is known.
+        """
+        entries, room = wave.in_flight[queue], COUNTED_MAX.get(queue, 0)
+        if not room or len(entries) < room:
+            return
+        self.events.append(CounterFull(*self.header(wave, instruction), queue, room - 1))
+        while len(entries) >= room:
+            wave.landed(entries.popleft())
 
     # ------------------------------------------------------------------------ footprints
 

@@ -179,10 +179,7 @@ class WaveMachine:
                 header = self.group.header(wave, code.number)
                 self.group.events.append(CounterWait(*header, queue, limit))
                 while len(entries) > limit:
-                    entry = entries.popleft()
-                    for register in entry.registers:
-                        if wave.pending.get(register) is entry:
-                            del wave.pending[register]
+                    wave.landed(entries.popleft())
 
     def _check_pending(self, wave: Wave, code: DecodedInstruction) -> None:
         for register in sorted(code.touches & wave.pending.keys()):

@@ -390,6 +390,7 @@ def _vector_access(
     atomic = "_atomic_" in item.base
     write = atomic or "_store_" in item.base
     to_lds = "lds" in item.options or "_load_lds_" in item.base
+    coherent = atomic or "sc1" in item.options or "glc" in item.options
     origin = OpaqueWord(f"memory that {item.opcode} reads", number)
 
     def step(wave: Wave) -> None:
@@ -408,7 +409,8 @@ def _vector_access(
                 active = addresses[wave.active]
                 active = active[active >= 0]
                 if len(active):
-                    uses.append(WaveUse(group.footprint(active, size, GLOBAL), write, atomic))
+                    footprint = group.footprint(active, size, GLOBAL)
+                    uses.append(WaveUse(footprint, write, atomic, coherent, bool(registers)))
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
         _loaded(wave, registers, origin)

@@ -88,6 +88,12 @@ class Wave:
         # Instructions executed last with their wait states, where some may be too few.
         self.recent: deque[tuple[int, int]] = deque(maxlen=STATES_MAX)
 
+    def landed(self, operation: PendingOperation) -> None:
+        """An operation is done: its registers hold what it loaded."""
+        for register in operation.registers:
+            if self.pending.get(register) is operation:
+                del self.pending[register]
+
     # -------------------------------------------------------------------------- scalars
 
     def set_exec(self, mask: int) -> None:
