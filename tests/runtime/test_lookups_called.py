@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,26 @@ def test_integers_of_another_width_are_refused() -> None:
         kernel(a, b, np.zeros(1, np.int64))
     with pytest.raises(CallError, match="expert_of has the extent 2 where"):
         kernel(a, b, np.zeros(2, np.int32))
+
+
+@needs_nvcc
+def test_sequences_one_behind_the_other() -> None:
+    kernel = titan.load(package("attention_forward_causal_packed"))
+    offsets = np.array([0, 70, 70, 205], np.int32)
+    q, k, v = (random_bits(205, heads, 128, seed=heads) for heads in (4, 2, 1))
+    v = random_bits(205, 2, 128, seed=5)
+    given = [part.transpose(1, 0, 2) for part in (q, k, v)]
+    with pytest.raises(CallError, match="the size longest is not given"):
+        kernel(*given, offsets)
+    with pytest.raises(CallError, match=r"longest is 1\.5, and a size is taken"):
+        kernel(*given, offsets, longest=1.5)
+    found = numbers(kernel(*given, offsets, longest=135))
+    for begin, end in itertools.pairwise(offsets):
+        later = np.arange(end - begin)[None, :] > np.arange(end - begin)[:, None]
+        for h in range(4):
+            one, kk, vv = (
+                numbers(part)[begin:end, at] for part, at in ((q, h), (k, h // 2), (v, h // 2))
+            )
+            scores = np.where(later, -np.inf, one @ kk.T / np.sqrt(128))
+            right = softmax(scores) @ vv if end > begin else one
+            assert np.allclose(found[h, begin:end], right, atol=0.02)

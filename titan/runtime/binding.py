@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature
+from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature, sizes_by_name
 from titan.codegen.tile.scalar_values import scalar_fault
 from titan.device.expressions import evaluate
 from titan.device.plan import (
@@ -60,12 +60,13 @@ def named(
 ) -> dict[str, object]:
     """The inputs by name; scalar arguments among the keywords are left out. Raises CallError."""
     names = input_names(manifest)
+    sizes = sizes_by_name(manifest)
     if len(positional) > len(names):
         raise CallError(f"{len(positional)} inputs for {signature(manifest)}")
     found = dict(zip(names, positional, strict=False))
     scalars = scalar_names(manifest)
     for name, value in keywords.items():
-        if name in scalars:
+        if name in scalars or name in sizes:
             continue
         if name not in names:
             raise CallError(f"{manifest['kernel']} has no input {name}: {signature(manifest)}")
@@ -78,10 +79,28 @@ def named(
     return found
 
 
-def sizes_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, int]:
-    """The sizes of the kernel, as the shapes of the arrays give them. Raises CallError."""
+def sizes_given(manifest: Manifest, keywords: Mapping[str, object]) -> dict[str, int]:
+    """The sizes among the keywords of a call. Raises CallError."""
+    found = {}
+    for name in sizes_by_name(manifest):
+        value = keywords.get(name)
+        if value is None:
+            raise CallError(f"the size {name} is not given: {signature(manifest)}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise CallError(f"{name} is {value!r}, and a size is taken")
+        found[name] = value
+    return found
+
+
+def sizes_of(
+    manifest: Manifest,
+    arrays: Mapping[str, ArrayFacts],
+    keywords: Mapping[str, object] | None = None,
+) -> dict[str, int]:
+    """The sizes of the kernel, as the shapes of the arrays give them, or the keywords of the call
+    where no shape names them. Raises CallError."""
     faults: list[str] = []
-    sizes: dict[str, int] = {}
+    sizes = sizes_given(manifest, keywords or {})
     given: dict[str, str] = {}
     parameters = {item["name"] for item in manifest["parameters"]}
     tensors = [item for item in manifest["tensors"] if item["name"] in arrays]
@@ -102,7 +121,7 @@ def sizes_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, 
     for item in tensors:
         facts = arrays[item["name"]]
         for extent, text in zip(facts.shape, item["shape"], strict=False):
-            _quotient(text, extent, sizes, parameters)
+            _solved(text, extent, sizes, parameters)
     unknown = sorted(parameters - set(sizes))
     if not faults and unknown:
         faults.append(f"no array has the size {unknown[0]} as its extent")
@@ -113,8 +132,12 @@ def sizes_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, 
     return sizes
 
 
-def _quotient(text: str, extent: int, sizes: dict[str, int], parameters: set[str]) -> None:
-    """Notes the factor of an extent `known * unknown`; that it divides is checked with extents."""
+def _solved(text: str, extent: int, sizes: dict[str, int], parameters: set[str]) -> None:
+    """Notes the unknown of an extent `unknown + number` or `known * unknown`; that the product
+    divides is checked with the extents."""
+    name, plus, number = text.partition(" + ")
+    if plus and number.isdecimal() and name in parameters - set(sizes):
+        sizes[name] = max(1, extent - int(number))
     names = [name.strip() for name in text.split("*")]
     if len(names) == 2 and set(names) <= parameters:
         known = [sizes[name] for name in names if name in sizes]
@@ -192,6 +215,7 @@ def bound(
     arguments: Mapping[str, object],
     processors: int,
     scalars: Mapping[str, float] | None = None,
+    keywords: Mapping[str, object] | None = None,
 ) -> tuple[dict[str, ArrayFacts], dict[str, int], LaunchPlan]:
     """Facts of the inputs, sizes and launch. Raises CallError."""
     arrays = {name: facts_of(value, name) for name, value in arguments.items()}
@@ -201,7 +225,7 @@ def bound(
             f"{name} on {facts.place.value} {facts.number}" for name, facts in arrays.items()
         )
         raise CallError(f"{manifest['kernel']}: the arrays are on several devices: {words}")
-    sizes = sizes_of(manifest, arrays)
+    sizes = sizes_of(manifest, arrays, keywords)
     try:
         return arrays, sizes, plan(manifest, sizes, processors, scalars)
     except Unlaunchable as reason:

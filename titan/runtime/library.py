@@ -106,7 +106,8 @@ class Library:
         """The estimate. Raises CallError, Unlaunchable and BadExpression."""
         manifest = kernel.manifest
         given = named(manifest, inputs, more)
-        sizes = sizes_of(manifest, {name: facts_of(value, name) for name, value in given.items()})
+        facts = {name: facts_of(value, name) for name, value in given.items()}
+        sizes = sizes_of(manifest, facts, more)
         processors = PROCESSORS.get(str(manifest["target"]), max(PROCESSORS.values()))
         plan(manifest, sizes, processors)  # refuses what cannot be launched
         work = evaluate(manifest["work"], sizes)

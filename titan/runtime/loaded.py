@@ -96,7 +96,7 @@ class LoadedKernel:
         first = facts_of(next(iter(given.values())), next(iter(given)))
         launcher = self._launcher(first.place)
         scalars = scalars_of(self.manifest, keywords)
-        arrays, _, launch = bound(self.manifest, given, launcher.processors, scalars)
+        arrays, _, launch = bound(self.manifest, given, launcher.processors, scalars, keywords)
         like = next(iter(given.values()))
         outputs = self._outputs(launch, out, like)
         for name, array in outputs.items():
@@ -118,7 +118,7 @@ class LoadedKernel:
     ) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and element type of each output for these inputs; nothing is launched."""
         given = named(self.manifest, inputs, keywords)
-        _, _, launch = bound(self.manifest, given, 1)
+        _, _, launch = bound(self.manifest, given, 1, keywords=keywords)
         return {item.name: (item.shape, item.dtype) for item in launch.tensors if item.output}
 
     def _outputs(self, launch: LaunchPlan, out: Foreign, like: object) -> dict[str, Foreign]:

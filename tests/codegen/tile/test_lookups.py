@@ -18,7 +18,7 @@ from titan.codegen.tile.functional import check
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.outputs import sample_inputs
-from titan.codegen.tile.semantics import run, trips_of_items
+from titan.codegen.tile.semantics import StoreConflict, run, trips_of_items
 from titan.codegen.tile.stored import as_data, from_data
 from titan.foundation.resources import root
 from titan.sync.expression import Name
@@ -148,5 +148,72 @@ def test_amd_has_no_form() -> None:
     text = text.replace("  C: {", "  E: {shape: [M], dtype: i32}\n  C: {")
     text = text.replace('"A[m * rows', '"A[e + m * rows')
     built = build(parse_tile(text), text, BuildLimits())
-    with pytest.raises(EmissionRefused, match="lookups have no form in HIP"):
+    with pytest.raises(EmissionRefused, match="lookups and `below` have no form in HIP"):
         emit(built.tile, built.kernel, built.program)
+
+
+PACKED = (FOLDER / "attention_forward_packed.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ('end: "query_offsets[b + 1]"', 'end: "query_offsets[b + 2]"'),
+        ('end: "query_offsets[b + 1]"', 'end: "query_offsets[b]"'),
+        ('end: "query_offsets[b + 1]"', 'end: "key_offsets[b + 1]"'),
+        (', below: end}', ", below: begin}"),
+        (', below: end}', ", below: end + 1}"),
+        (', below: end}', "}"),
+        ('O[h, begin + i * rows, 0]', "O[h, begin - i * rows, 0]"),
+        ('O[h, begin + i * rows, 0]', "O[h, begin + begin + i * rows, 0]"),
+        ('O[h, begin + i * rows, 0]', "O[h, begin + first + i * rows, 0]"),
+        ('O[h, begin + i * rows, 0]', "O[h, begin + i * 64, 0]"),
+        ('O[h, begin + i * rows, 0]', "O[begin, h + i * rows, 0]"),
+    ],
+)  # fmt: skip
+def test_rows_of_a_list_that_are_not_shown_apart_are_refused(edit: tuple[str, str]) -> None:
+    parse_tile(PACKED)
+    old, new = edit
+    assert old in PACKED
+    assert "TTN612" in {code for code, *_ in faults(PACKED.replace(old, new))}
+
+
+PACKED_SIZES = {
+    "batch": 3, "longest": 150, "kv_heads": 1, "ratio": 2, "queries": 210, "keys": 170,
+}  # fmt: skip
+OFFSETS = {"query_offsets": [3, 150, 150, 203], "key_offsets": [0, 1, 130, 170]}
+
+
+def test_rows_from_a_list_on_are_right_in_any_order() -> None:
+    tile = parse_tile(PACKED)
+    inputs = {**sample_inputs(tile, PACKED_SIZES, 1), **OFFSETS}
+    shape = Shape("test", 2, overlapped=False, guarded=True)
+    _, program = decoded(construct(tile, shape, {}, 1))
+    assert check(tile, program, inputs, PACKED_SIZES, interleavings(3)) == []
+    written = ~np.isnan(run(tile, inputs, PACKED_SIZES)["O"]).any(axis=(0, 2))
+    assert (np.flatnonzero(written) == np.arange(3, 203)).all()
+
+
+def test_a_list_that_falls_is_seen_in_the_meaning() -> None:
+    tile = parse_tile(PACKED)
+    inputs = {**sample_inputs(tile, PACKED_SIZES, 1), **OFFSETS}
+    inputs["query_offsets"] = [0, 100, 50, 150]
+    with pytest.raises(StoreConflict, match="stores elements of O twice"):
+        run(tile, inputs, PACKED_SIZES)
+
+
+def test_a_store_that_ends_within_a_tile_is_not_sent_whole() -> None:
+    """By the pipeline of the program that stores whole tiles."""
+    whole = parse_tile(PACKED.replace(", below: end}", "}").replace(
+        "O[h, begin + i * rows, 0]", "O[h, (b * 1024 + i) * rows, 0]").replace(
+        "i: (longest + rows - 1) // rows", "i: 1024").replace("end: ", "end_: ").replace(
+        'begin: "query_offsets[b]", end_: "query_offsets[b + 1]"', 'begin: "query_offsets[b]"'
+    ))  # fmt: skip
+    kernel, program = pipeline(whole)
+    emit(whole, kernel, program)
+    after = tuple(
+        replace(item, below=Name("queries")) if item.kind == "store" else item
+        for item in whole.after
+    )
+    with pytest.raises(EmissionRefused, match="ends within a tile, which is sent whole"):
+        emit(replace(whole, after=after), kernel, program)

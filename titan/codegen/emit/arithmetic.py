@@ -303,7 +303,11 @@ class RoleArithmetic:
                 raise EmissionRefused(f"{operation.name} has no view")
             dimensions = 1 if source.form in ("row", "column") else 2
             target = self.region(operation.view, inner, operation.name, dimensions)
+            if operation.below is not None:
+                target = replace(target, below=inner.text(operation.below))
             return [SpelledDirectStore(source, target)]
+        if operation.below is not None:
+            raise EmissionRefused(f"{operation.name} ends within a tile, which is sent whole")
         access = site.operation
         assert isinstance(access, ir.Access)
         tile = self.layout.tiles[operation.name]

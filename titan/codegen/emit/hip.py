@@ -57,8 +57,8 @@ def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
     targets = {tile.target, kernel.target, program.target}
     if targets != {tile.target} or tile.target not in generated_targets(Vendor.AMD):
         raise EmissionRefused(f"no HIP is emitted for {sorted(map(ascii, targets))[0]}")
-    if tile.lookups:
-        raise EmissionRefused("lookups have no form in HIP")
+    if tile.lookups or any(item.below is not None for item in tile.operations):
+        raise EmissionRefused("lookups and `below` have no form in HIP")
     if tile.cluster != 1 or kernel.ctas != 1:
         raise EmissionRefused("there are no clusters")
     if [parameter.name for parameter in program.parameters] != [TILES]:

@@ -337,6 +337,8 @@ class Spelling(RoleArithmetic):
         store = self.tiles.operations[site.name]
         if len(operation.effects) != 1 or store.view is None:
             raise EmissionRefused(f"{site.name} is not one copy of one region")
+        if store.below is not None:
+            raise EmissionRefused(f"{site.name} ends within a tile, which is sent whole")
         effect = operation.effects[0]
         tile = self.layout.tiles[effect.buffer]
         inner = self.tile_scope(site, scope)

@@ -78,7 +78,10 @@ class TensorOperand:
 
 @dataclass(frozen=True, slots=True)
 class GlobalRegion:
-    """The last dimensions of a tensor from where a view begins; `outer` counts the others."""
+    """The last dimensions of a tensor from where a view begins; `outer` counts the others.
+
+    `below`: the row of the tensor from which on nothing is written, beside its extent.
+    """
 
     pointer: str
     type: str
@@ -86,6 +89,7 @@ class GlobalRegion:
     inside: str
     extents: tuple[str, ...]
     offsets: tuple[str, ...]
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True)

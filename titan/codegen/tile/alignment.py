@@ -2,7 +2,8 @@
 
 A tensor map takes a start and strides that are multiples of 16 bytes. Where a launch brings the row
 length, the tile file says whether it keeps to that (`aligned`); a fixed length is examined. What
-only threads read or write (`vector`, stores of one number a row) has no map and needs none.
+only threads read or write (`vector`, stores of one number a row) has no map and needs none. A store
+that ends at a row of its own (`below`) is by threads, too.
 Source: CUDA driver API, cuTensorMapEncodeTiled.
 """
 
@@ -24,6 +25,8 @@ def unaligned(tile: TileProgram) -> dict[str, str]:
             continue
         tensor = tensors.get(operation.view.tensor)
         reason = why(tile, tensor) if tensor is not None else ""
+        if operation.below is not None:
+            reason = f"{operation.name} ends within a tile of {operation.view.tensor}"
         if tensor is not None and reason:
             found.setdefault(tensor.name, reason)
     return found

@@ -11,7 +11,7 @@ from titan.foundation.diagnostics.model import Annotation
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
-from titan.sync.expression import Constant, Expression, linear_form, names_of
+from titan.sync.expression import Constant, Expression, Name, linear_form, names_of
 
 Spans = Mapping[str, Span]
 
@@ -95,9 +95,10 @@ def _unused_lookups(reader: Reader, tile: TileProgram, spans: Spans) -> None:
     views = [op.view for op in tile.operations if op.view is not None]
     views += [lookup.view for lookup in tile.lookups]
     named = {name for view in views for offset in view.offsets for name in names_of(offset)}
+    named |= names_of(tile.trip_count)
     for operation in tile.operations:
-        if operation.condition is not None:
-            named |= names_of(operation.condition)
+        for expression in (operation.condition, operation.below):
+            named |= names_of(expression) if expression is not None else set()
     for lookup in tile.lookups:
         if lookup.name not in named:
             reader.error("TTN609", f"nothing uses {quoted(lookup.name)}", spans[lookup.name])
@@ -138,7 +139,8 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
     in one of them; everything else is refused.
     """
     view = operation.tensor_view
-    named = {name for offset in view.offsets for name in names_of(offset)}
+    listed = _listed(tile, operation)
+    named = {name for offset in view.offsets for name in names_of(offset)} - set(listed)
     steered = [lookup.name for lookup in tile.lookups if lookup.name in named]
     if steered:
         text = f"the same {quoted(steered[0])} twice writes the same elements of "
@@ -154,12 +156,44 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
         form = linear_form(offset)
         if form is None:
             continue
-        moved |= _distinguished(form[0], counts, extent)
+        found = _distinguished(form[0], counts, extent)
+        moved |= found | {listed[name] for name in form[0] if name in listed}
     left = [name for name in counts if name not in moved and counts[name] != Constant(1)]
     if left:
         text = f"different {quoted(left[0])} may write the same elements of "
         text += quoted(view.tensor)
         reader.error("TTN612", text, spans[operation.name])
+
+
+def _listed(tile: TileProgram, operation: TileOperation) -> dict[str, str]:
+    """The lookup at which the rows of a store begin, and the coordinate that it sets apart.
+
+    Rows from `offsets[b]` on, below `offsets[b + 1]`: a list that ascends gives each b rows of its
+    own. That it ascends is the caller's part, as the documentation says.
+    """
+    lookups = {lookup.name: lookup.view for lookup in tile.lookups}
+    coordinates = {dimension.name for dimension in tile.work}
+    end = operation.below
+    if not isinstance(end, Name) or end.name not in lookups:
+        return {}
+    row = operation.tensor_view.offsets[
+        -1 if _value(tile, operation.operands[0]).place is ValuePlace.ROW else -2
+    ]
+    form, last = linear_form(row), lookups[end.name]
+    behind = linear_form(last.offsets[-1])
+    if form is None or behind is None or form[1] < 0 or min(form[0].values(), default=0) < 1:
+        return {}
+    begins = [name for name in form[0] if name in lookups]
+    if len(begins) != 1 or form[0][begins[0]] != 1:
+        return {}
+    first = lookups[begins[0]]
+    place = linear_form(first.offsets[-1])
+    if place is None or (first.tensor, len(first.offsets)) != (last.tensor, 1):
+        return {}
+    alone = len(place[0]) == 1 and set(place[0]) <= coordinates and set(place[0].values()) == {1}
+    if not alone or behind != (place[0], place[1] + 1):
+        return {}
+    return {begins[0]: next(iter(place[0]))}
 
 
 def _distinguished(

@@ -9,10 +9,12 @@ Nothing else is imported: the runner on a machine with a GPU loads this module.
 
 from __future__ import annotations
 
+import re
 from typing import NotRequired, TypedDict
 
 # A work coordinate or lookup that bounds the iterations, in estimates: the item with the most.
 COORDINATE_MOST = 1 << 20
+INTEGER_MOST = 2**31 - 1
 LAUNCH_HEADER = "launch.h"
 
 
@@ -119,9 +121,21 @@ class Manifest(LaunchManifest):
     program: NotRequired[dict[str, object]]  # the tile program (stored.py), in packages
 
 
+def ascending(count: int) -> list[int]:
+    """Integers for lookups where none are at hand: large ones, far apart."""
+    return [min((place + 1) * COORDINATE_MOST, INTEGER_MOST) for place in range(count)]
+
+
 def name_space(kernel: str, target: str) -> str:
     """The C++ namespace of a package inside `titan`, in its `launch.h`."""
     return f"{kernel}_{target}"
+
+
+def sizes_by_name(manifest: Manifest) -> list[str]:
+    """The sizes that no shape of an input names: a call gives them."""
+    inputs = [item for item in manifest["tensors"] if not item["output"]]
+    shown = {name for item in inputs for text in item["shape"] for name in re.findall(r"\w+", text)}
+    return [item["name"] for item in manifest["parameters"] if item["name"] not in shown]
 
 
 def signature(manifest: Manifest) -> str:
@@ -135,5 +149,6 @@ def signature(manifest: Manifest) -> str:
         )
 
     inputs = [words(False)]
+    inputs += [f"{name}: int" for name in sizes_by_name(manifest)]
     inputs += [f"{item['name']}: f32 = {item['value']:.9g}" for item in manifest.get("scalars", ())]
     return f"{manifest['kernel']}({', '.join(inputs)}) -> {words(True)}"

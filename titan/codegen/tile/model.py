@@ -98,7 +98,8 @@ class TileOperation:
     `scale`, summand of `offset`, fill of `mask`; `scalar`: what multiplies it in the first two,
     in f32. `function`: of an activation. `condition`: of a mask, over `row` and
     `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
-    coordinates and the loop variable; where it does not hold, the fill is taken.
+    coordinates and the loop variable; where it does not hold, the fill is taken. `below`: of a
+    store, the row of the tensor from which on nothing is written.
     """
 
     name: str
@@ -112,6 +113,7 @@ class TileOperation:
     condition: Expression | None = None
     span: Span | None = field(default=None, compare=False)
     scalar: ScalarArgument | None = None
+    below: Expression | None = None
 
     @property
     def tensor_view(self) -> View:

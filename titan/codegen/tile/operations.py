@@ -339,6 +339,7 @@ KINDS: dict[str, OperationKind] = _table(
         "store",
         "a value written to a tensor",
         ("to",),
+        ("below",),
         elements="operand",
         asynchronous=True,
     ),

@@ -54,13 +54,15 @@ SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150)  # numbers of tiles, some of none, a
 def sample_inputs(
     tile: TileProgram, parameters: Mapping[str, int], seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Normal numbers for every input; small integers, some of them outside, for lookups."""
+    """Normal numbers for every input; ascending integers, some of them outside, for lookups."""
     import numpy as np
 
     random = np.random.default_rng(seed)
     sizes = dict(tile.sizes) | dict(parameters)
     return {
-        tensor.name: random.choice(SAMPLE_INTEGERS, shape_of(tensor, sizes)).astype(np.float64)
+        tensor.name: np.sort(random.choice(SAMPLE_INTEGERS, shape_of(tensor, sizes))).astype(
+            np.float64
+        )
         if tensor.dtype == INDEX_TYPE
         else random.standard_normal(shape_of(tensor, sizes))
         for tensor in tile.tensors

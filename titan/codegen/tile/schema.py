@@ -39,6 +39,7 @@ _ATTRIBUTES: dict[str, Schema] = {
     "function": words(FUNCTIONS),
     "where": about(EXPRESSION, "a condition on `row` and `column`"),
     "fill": _NUMBER,
+    "below": about(EXPRESSION, "the row of the tensor from which on nothing is written"),
 }
 
 

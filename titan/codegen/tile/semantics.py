@@ -13,12 +13,13 @@ where it is used.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from titan.codegen.tile.dtypes import INDEX_TYPE, rounded
-from titan.codegen.tile.manifest import COORDINATE_MOST
+from titan.codegen.tile.manifest import ascending
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.foundation.errors import UserError
 from titan.sync.expression import (
@@ -28,7 +29,6 @@ from titan.sync.expression import (
     Name,
     Not,
     evaluate,
-    names_of,
 )
 
 if TYPE_CHECKING:
@@ -255,7 +255,12 @@ def put(
     offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     shape = Value("", rows, columns, "f32", ValuePlace.ROW if columns == 1 else ValuePlace.FRAGMENT)
     offsets[-1 if shape.place is ValuePlace.ROW else -2] += first_row
-    inside, within = _window(shape, offsets, tensor.shape)
+    extents = list(tensor.shape)
+    if operation.below is not None:
+        limit = evaluate(operation.below, environment)
+        axis = -1 if shape.place is ValuePlace.ROW else -2
+        extents[axis] = max(0, min(extents[axis], limit))
+    inside, within = _window(shape, offsets, extents)
     if inside is None:
         return
     if written is not None:
@@ -337,18 +342,30 @@ def trips(tile: TileProgram, environment: Environment) -> int:
 
 def trips_of_items(tile: TileProgram, parameters: Environment) -> list[int]:
     """Iterations of every work item, in the order of `work_items`; one evaluation for all items
-    whose coordinates in the trip count are the same. Lookups are as large as they get."""
-    names = names_of(tile.trip_count)
-    parameters = {**parameters, **{one.name: COORDINATE_MOST for one in tile.lookups}}
+    whose coordinates in the trip count are the same. Lookups are `ascending`."""
+    names = tile.names_in(tile.trip_count)
+    memory = integers_of(tile, parameters)
     used = [dimension.name for dimension in tile.work if dimension.name in names]
     known: dict[tuple[int, ...], int] = {}
     counts: list[int] = []
     for item in work_items(tile, parameters):
         key = tuple(item[name] for name in used)
         if key not in known:
-            known[key] = trips(tile, item)
+            known[key] = trips(tile, looked_up(tile, memory, item))
         counts.append(known[key])
     return counts
+
+
+def integers_of(tile: TileProgram, parameters: Environment) -> dict[str, Array]:
+    """Large, ascending integers in every tensor that lookups read."""
+    import numpy as np
+
+    found: dict[str, Array] = {}
+    for tensor in tile.tensors:
+        if tensor.dtype == INDEX_TYPE:
+            shape = shape_of(tensor, {**dict(tile.sizes), **parameters})
+            found[tensor.name] = np.array(ascending(math.prod(shape)), float).reshape(shape)
+    return found
 
 
 def shape_of(tensor: Tensor, parameters: Environment) -> tuple[int, ...]:

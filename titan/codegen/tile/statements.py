@@ -33,7 +33,7 @@ from titan.sync.expression import Expression
 
 EXTENT_MAX = 4096
 OPERATIONS_MAX = 500
-ATTRIBUTES = ("tile", "add", "by", "function", "to", "where", "fill")
+ATTRIBUTES = ("tile", "add", "by", "function", "to", "where", "fill", "below")
 _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 
 
@@ -239,7 +239,7 @@ class Operations:
         return TileOperation(
             name, kind.name, tuple(value.name for value in operands), result, attributes.view,
             transpose if kind.name == "mma" else (), attributes.number, attributes.function,
-            attributes.condition, span, attributes.scalar,
+            attributes.condition, span, attributes.scalar, attributes.below,
         )  # fmt: skip
 
     def stores(self, name: str, view: View, tensor: Tensor, value: Value, span: Span) -> bool:
@@ -318,6 +318,10 @@ class Operations:
                 found = made.view = self.view(node, what)
             if found is None or found == "":
                 return None
+        if kind.name == "store" and fields.has("below"):
+            what = f"`below` of {quoted(name)}"
+            made.below = self.terms.expression(fields["below"], self.scope, what)
+            return made if made.below is not None else None
         return made
 
     def result(
@@ -347,6 +351,7 @@ class Attributes:
     dtype: str = ""
     condition: Expression | None = None
     view: View | None = None
+    below: Expression | None = None
 
 
 def check_fragment(value: Value, rates: Rates) -> None:

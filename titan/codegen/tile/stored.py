@@ -109,6 +109,8 @@ def _operation(operation: TileOperation) -> Data:
         data["function"] = operation.function
     if operation.condition is not None:
         data["condition"] = to_text(operation.condition)
+    if operation.below is not None:
+        data["below"] = to_text(operation.below)
     return data
 
 
@@ -195,6 +197,7 @@ def _operations(
             str(item.get("function", "")),
             _read(item["condition"]) if "condition" in item else None,
             scalar=scalars[item["scalar"]] if "scalar" in item else None,
+            below=_read(item["below"]) if "below" in item else None,
         )
         for item in items
     )

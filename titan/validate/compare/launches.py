@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
+from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.semantics import integers_of, looked_up
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, parse_expression, substitute
 from titan.validate.compare.compare import ComparedLaunch
@@ -99,5 +100,6 @@ def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int) -> int:
     values = {**dict(tile.sizes), **sizes}
     for dimension in reversed(tile.work):
         item, values[dimension.name] = divmod(item, max(1, evaluate(dimension.count, values)))
-    values |= {lookup.name: COORDINATE_MOST for lookup in tile.lookups}
+    if tile.lookups:
+        values = looked_up(tile, integers_of(tile, sizes), values)
     return evaluate(substitute(tile.trip_count, {}), values)

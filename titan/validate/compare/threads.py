@@ -16,8 +16,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from titan.codegen.tile.dtypes import INDEX_TYPE, bytes_of
-from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
+from titan.codegen.tile.dtypes import INDEX_TYPE
+from titan.codegen.tile.manifest import Manifest, ascending
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import Refusal
 from titan.foundation.source.span import Source
@@ -100,8 +100,8 @@ def launch_of(
 ) -> Launch:
     """A launch with these sizes; maps have the boxes of the manifest, pointers lead anywhere.
 
-    Integers that kernels look up are COORDINATE_MOST: coordinates are not compared, and trip counts
-    are bounded by the sizes.
+    Integers that kernels look up are `ascending`: coordinates are not compared, and trip counts are
+    bounded by the sizes.
     """
     shape = manifest["launch"]
     cluster = int(shape.get("cluster", 1))
@@ -140,11 +140,11 @@ def launch_of(
 def _bytes_of_lookups(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, bytes]:
     """The contents of each tensor of integers."""
     found = {}
-    one = COORDINATE_MOST.to_bytes(bytes_of(INDEX_TYPE), "little")
     for item in manifest.get("tensors", ()):  # one written by hand may name none
         if item["dtype"] == INDEX_TYPE:
             extents = [evaluate(parse_expression(text), sizes) for text in item["shape"]]
-            found[item["name"]] = one * math.prod(extents)
+            integers = ascending(math.prod(extents))
+            found[item["name"]] = struct.pack(f"<{len(integers)}i", *integers)
     return found
 
 
