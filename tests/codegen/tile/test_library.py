@@ -109,6 +109,23 @@ def packed_attention(causal: bool) -> Callable[[Arrays, int], np.ndarray]:
     return direct
 
 
+def rotary(x: Arrays) -> np.ndarray:
+    """Each half with the other one of its head; positions outside of the tables turn to zero."""
+    data, found = x["X"], np.zeros(x["X"].shape)
+    positions = len(x["cosine"])
+    for b, start in enumerate(x["starts"].astype(int)):
+        places = start + np.arange(data.shape[2])
+        there = ((places >= 0) & (places < positions))[:, None]
+        c, s = (x[name][places.clip(0, positions - 1)] * there for name in ("cosine", "sine"))
+        for h in range(data.shape[1]):
+            own, partner = data[b, h], h + 1 - 2 * (h % 2)
+            other = data[b, partner] if partner < data.shape[1] else np.zeros(own.shape)
+            root_ = np.sqrt(((own**2).sum(1) + (other**2).sum(1)) / 128 + 1e-5)[:, None]
+            across = other * x["weight"][1 - h % 2] * s
+            found[b, h] = (own * x["weight"][h % 2] * c + (2 * (h % 2) - 1) * across) / root_
+    return found
+
+
 def silu(x: np.ndarray) -> np.ndarray:
     return x * 0.5 * (1 + np.tanh(x / 2))
 
@@ -222,6 +239,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
     "attention_forward_packed": packed_attention(False),
     "attention_forward_causal_packed": packed_attention(True),
+    "rms_norm_rotary": rotary,
     "gemm_fp8_scaled": scaled_gemm,
     "gemm_fp8_scaled_grouped": scaled_grouped_gemm,
     "gemm_tn": lambda x: x["A"].T @ x["B"],
@@ -263,6 +281,7 @@ SAME = {
     "times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps",
     "experts": "taps", "pages": "taps", "pages_most": "taps", "longest": "queries",
     "tokens": "keys",
+    "halves": "N", "positions": "keys",
 }  # fmt: skip
 
 

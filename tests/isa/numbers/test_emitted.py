@@ -88,6 +88,7 @@ CASES = [
         "attention_forward_causal_packed",
         {"batch": 5, "longest": 90, "kv_heads": 1, "ratio": 2, "tokens": 200},
     ),
+    ("rms_norm_rotary", {"batch": 2, "halves": 4, "tokens": 150, "positions": 200}),
     ("gemm_fp8_scaled_grouped", {"experts": 3, "M": 500, "N": 136, "K": 272}),
     ("gemm_tn", {"M": 136, "N": 72, "K": 150}),
     ("gemm_fp8_scaled", {"M": 100, "N": 136, "K": 400}),
