@@ -99,6 +99,7 @@ CASES = [
     ("gemm_bias_gelu", {"M": 100, "N": 128, "K": 64}),
     ("gemm_persistent", {"M": 300, "N": 136, "K": 72}),
     ("layer_norm", {"M": 20}),
+    ("gemm_grouped_sm_100a", {"experts": 3, "M": 400, "N": 136, "K": 72}),
     ("gemm_sm_100a", {"M": 130, "N": 72, "K": 136}),
     ("gemm_fp8_sm_100a", {"M": 100, "N": 128, "K": 256}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
