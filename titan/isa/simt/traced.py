@@ -46,6 +46,7 @@ CARRYING = ("addc", "subc", "madc")
 _ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
 
 # Every lane's result is made of the operands of all lanes.
+_PLAIN = PURE - {Op.SELP, Op.MOV, Op.SHUFFLE}  # that hand no value on as it is
 _ACROSS = frozenset({Op.VOTE, Op.MATCH, Op.REDUX, Op.COLLECTIVE})
 # The first two operands may change places, bit for bit, in all types, packed ones too.
 _COMMUTING = frozenset(
@@ -271,15 +272,35 @@ class TracingExecution(SimtExecution):
         if isinstance(value, int):
             return value
         items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
+        if now is not None and now.step.op is Op.WGMMA and self._is_followed(now, register):
+            return self._sums(now, register, items, mask)
         if now is not None and isinstance(value, Opaque) and _alike(now):
             index = lanes_of(mask)[0]
             moved = isinstance(value, Traced) and _moves(now, index)
             if moved or self._key(now, register, items[index], index, mask) is not None:
                 return self._number_of(now, register, items[index], index, mask)
-        for index in lanes_of(mask):
-            items[index] = self._number_of(now, register, items[index], index, mask)
+        if now is not None and now.step.op in _PLAIN and self._is_followed(now, register):
+            self._computed(now, register, items, mask)
+        else:
+            for index in lanes_of(mask):
+                items[index] = self._number_of(now, register, items[index], index, mask)
         found = uniform(items, mask)
         return items if found is None else found
+
+    def _computed(self, now: _Executed, register: int, items: list[Scalar], mask: int) -> None:
+        """As `_number_of` for all lanes, of an instruction that computes from registers alone."""
+        result = self.forms[now.pc], now.step.out.index(register)
+        commuting, of, fresh = now.pc in self.commuting, self.numbers.of, self.numbers.fresh
+        node = now.node
+        columns = [v if isinstance(v, list) else [v] * LANES for v in now.operands]
+        for index in lanes_of(mask):
+            item = items[index]
+            if isinstance(item, int):
+                continue
+            lanes = _keys([column[index] for column in columns])
+            if lanes is not None and commuting and lanes[0] > lanes[1]:
+                lanes = (lanes[1], lanes[0], *lanes[2:])
+            items[index] = Traced(item.site, of((result, lanes)) if lanes else fresh(), node)
 
     def _number_of(
         self, now: _Executed | None, register: int, value: Scalar, index: int, mask: int
@@ -300,14 +321,14 @@ class TracingExecution(SimtExecution):
     ) -> object | None:
         """What the value of a lane is made of; None if that is not followed."""
         step = now.step
-        if not now.certain or now.pc in self.carries or self.maybe or register not in step.out:
+        if not self._is_followed(now, register):
             return None
         result = self.forms[now.pc], step.out.index(register)
         if step.op in PURE:
             lanes = _keys([v[index] if isinstance(v, list) else v for v in now.operands])
             if lanes is not None and now.pc in self.commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
-            return None if not lanes else (*result, *lanes)
+            return (result, lanes) if lanes else None
         if step.op is Op.LOAD:
             weak = step.flags[2] == int(ev.AccessSemantics.WEAK)
             if weak and isinstance(value, Traced):
@@ -323,9 +344,13 @@ class TracingExecution(SimtExecution):
         if step.op is Op.LOAD_MATRIX:
             read = self._rows_read(now, mask)
             return None if read is None else (result, index, read)
-        if step.op is Op.WGMMA:
-            return self._product(now, result, index, mask)
         return None
+
+    def _is_followed(self, now: _Executed, register: int) -> bool:
+        """Whether anything may be known of what the instruction writes to a register."""
+        if not now.certain or now.pc in self.carries or self.maybe:
+            return False
+        return register in now.step.out
 
     def _of_all(self, now: _Executed, mask: int) -> int | None:
         """One number for the operands of all lanes."""
@@ -365,14 +390,25 @@ class TracingExecution(SimtExecution):
             now.content[_ROWS] = self.numbers.of(("rows", mask, tuple(found)))
         return now.content[_ROWS]
 
-    def _product(
-        self, now: _Executed, result: tuple[object, int], index: int, mask: int
-    ) -> object | None:
-        """wgmma: of its operands in memory, the registers of all lanes, and the accumulator."""
+    def _sums(self, now: _Executed, register: int, items: list[Scalar], mask: int) -> list[Scalar]:
+        """A register of wgmma's sums: numbers of one lane's registers follow each other."""
+        position = now.step.out.index(register)
+        for index in lanes_of(mask):
+            item = items[index]
+            if isinstance(item, int):
+                continue
+            first = self._product(now, index, mask)
+            number = first + position if first else self.numbers.fresh()
+            items[index] = Traced(item.site, number, now.node)
+        return items
+
+    def _product(self, now: _Executed, index: int, mask: int) -> int:
+        """The number of a lane's first sum: of the operands in memory, the registers of all lanes,
+        and the accumulator; 0 if that is not followed."""
         if _MATRICES not in now.content:
             last = self.events[-1]
             if not isinstance(last, ev.AsynchronousEvent):
-                return None
+                return 0
             if not last.accumulates:
                 now.before = []
             reads = tuple(self.content(effect.footprint) for effect in last.effects)
@@ -381,10 +417,11 @@ class TracingExecution(SimtExecution):
             sums = _keys(lane(value, index) for value in now.before)
             sources = self._of_all(now, mask)
             warp = now.warp.index % WARPGROUP_WARPS
-            key = result[0], index, warp, now.content[_MATRICES], sources, sums
+            form = self.forms[now.pc]
+            key = "sums", form, index, warp, now.content[_MATRICES], sources, sums
             known = sums is not None and sources is not None
-            now.content[index] = self.numbers.of(key) if known else 0
-        return (result[1], now.content[index]) if now.content[index] else None
+            now.content[index] = self.numbers.of(key, len(now.step.out)) if known else 0
+        return now.content[index]
 
     # ----------------------------------------------------------------------------- memory
 

@@ -46,11 +46,11 @@ class ValueNumbers:
             self._next = count(first + numbers)
         return first
 
-    def of(self, key: object) -> int:
-        """The number of the value that is made so, the same each time."""
+    def of(self, key: object, numbers: int = 1) -> int:
+        """The number of the value that is made so, the same each time; the first of several."""
         found = self._of.get(key)
         if found is None:
-            found = self._of[key] = self.fresh()
+            found = self._of[key] = self.fresh(numbers)
         return found
 
     def loaded(self, site: int, content: tuple[int, ...]) -> Traced:
