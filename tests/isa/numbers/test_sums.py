@@ -28,8 +28,10 @@ def exponent_of(bits: int, form: FloatFormat) -> int:
     return max(stored, 1) - form.bias
 
 
-def reference(a: list[int], b: list[int], c: int, form: FloatFormat, rule: SumRule) -> int:
-    """Aligned to the largest exponent, each truncated to zero, added, truncated (f32)."""
+def reference(
+    a: list[int], b: list[int], c: int, form: FloatFormat, rule: SumRule, cut=math.trunc,
+) -> int:  # fmt: skip
+    """Aligned to the largest exponent, each `cut` (truncated to zero), added, truncated (f32)."""
     terms = []
     for x, y in zip(a, b, strict=True):
         product = Fraction(decode(x, form)) * Fraction(decode(y, form))
@@ -38,7 +40,7 @@ def reference(a: list[int], b: list[int], c: int, form: FloatFormat, rule: SumRu
     terms.append((Fraction(decode(c, F32)), exponent_of(c, F32)))
     largest = max(exponent for _, exponent in terms)
     unit = Fraction(2) ** (largest - rule.kept)
-    total = sum(math.trunc(value / unit) for value, _ in terms) * unit
+    total = sum(cut(value / unit) for value, _ in terms) * unit
     short = FloatFormat("sum", 8, rule.result)
     if total == 0:
         return 0
