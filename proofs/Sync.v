@@ -375,12 +375,32 @@ Fixpoint first_of {A} (f : A -> bool) (number : nat) (l : list A) : option nat :
   | x :: l => if f x then Some number else first_of f (S number) l
   end.
 
+Definition commits_again (o : operation) (rest : list operation) : bool :=
+  match o with
+  | QueueArrive _ q r _ =>
+    existsb (fun o => match o with
+                      | QueueArrive _ q' r' _ =>
+                        (q' =? q)%nat && (barrier_cta (fst r', 0) =? barrier_cta (fst r, 0))
+                      | _ => false
+                      end) rest
+  | _ => false
+  end.
+
+(** Where queues execute in order so do commits: of a plain sequence the last ones count. *)
+Fixpoint last_commits (l : list operation) : list operation :=
+  match l with
+  | [] => []
+  | o :: rest => if commits_again o rest then last_commits rest else o :: last_commits rest
+  end.
+
 Definition peer_commit (n : nat) : option nat :=
   let commits o :=
     match o with QueueArrive _ _ r _ => (fst r =? n)%nat | _ => false end in
+  let counting g l :=
+    if po_in_order (pr_policies p) && (ag_blocks g =? 1)%nat then last_commits l else l in
   let far g :=
     negb (ag_cta g =? barrier_cta (n, 0))
-    && existsb (existsb commits) (firstn (ag_blocks g) (skipn (ag_entry g) (pr_blocks p))) in
+    && existsb (fun l => existsb commits (counting g l)) (firstn (ag_blocks g) (skipn (ag_entry g) (pr_blocks p))) in
   if po_exit_allowed (pr_policies p) then None else first_of far 0 (pr_agents p).
 
 Definition unwaited (s : state) (e : key * mbarrier) : bool :=

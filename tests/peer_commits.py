@@ -55,5 +55,6 @@ def peer_commits(random: Random) -> ir.SyncProgram:
         policies=ir.Policies(
             exit_in_flight=random.choice(("refuse", "refuse", "refuse", "allow")),
             unobserved_phase=random.choice(("refuse", "allow")),
+            tensor_pipe=random.choice(("listed", "in_order")),
         ),
     )

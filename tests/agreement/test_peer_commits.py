@@ -1,7 +1,8 @@
 """A CTA ends while a peer's commits may still arrive at its barriers: every engine says the same.
 
 PTX orders a commit (`tcgen05.commit`) behind the operations that it tracks, and no commit behind
-another one. A wait for a later commit says nothing of an earlier one's arrival.
+another one. A wait for a later commit says nothing of an earlier one's arrival, unless the policy
+is that all a thread issues to the tensor cores is executed in order.
 """
 
 from __future__ import annotations
@@ -83,5 +84,8 @@ def test_a_later_commit_says_nothing_of_an_earlier_one(tail: bool, far: bool, al
     for name, engine in engines().items():
         assert engine(program).verdict is expected, name
     assert bool(barriers_of_peers(program)) is far
+    in_order = replace(program, policies=replace(program.policies, tensor_pipe="in_order"))
+    assert reference(in_order).verdict is Verdict.VERIFIED
+    assert {engine(in_order).verdict for engine in engines().values()} == {Verdict.VERIFIED}
     lenient = replace(program, policies=replace(program.policies, exit_in_flight="allow"))
     assert reference(lenient).verdict is Verdict.VERIFIED

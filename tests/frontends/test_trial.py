@@ -106,6 +106,7 @@ def test_conditions_that_fail_leave_it_undecided(outcome, more, reason):
 def test_steering_by_bytes_that_others_may_change_is_undecided():
     story = Story()
     story.access(0, 0, 4, ev.Mode.READ, ev.AccessSemantics.ACQUIRE)
+    story.access(1, 0, 4, ev.Mode.WRITE, ev.AccessSemantics.RELAXED)
     access = story.events[0]
     assert isinstance(access, ev.AccessEvent)
     steering = Steering(0, access.instruction, access.footprint)

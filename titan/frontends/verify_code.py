@@ -20,6 +20,7 @@ from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.names import short_name
@@ -183,6 +184,8 @@ def _verify_entry(
         runner = Runner(code.module, code.source, options.steps_max)
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
+    if description is None or description.cancelled is None:
+        launches += with_more_clusters(code.module, code.function, launch)
     trials: list[Trial] = []
     for label, one in launches:
         made, notes_on_grid = _trials(code, one, label, places, options, given=one is launch)
@@ -212,8 +215,12 @@ def verify_launch(
     """
     started = time.process_time()
     trials, notes = _trials(code, launch, "", places, options)
+    more = with_more_clusters(code.module, code.function, launch)
+    for label, one in more:
+        if all(trial.verdict is Verdict.VERIFIED for trial in trials):
+            trials += _trials(code, one, label, places, options, given=False)[0]
     kernel = _judged(code, launch)
-    finding = combined(kernel, [("", launch)], trials, options.policies, started)
+    finding = combined(kernel, [("", launch), *more], trials, options.policies, started)
     return replace(finding, notes=(*notes, *finding.notes))
 
 
@@ -307,9 +314,14 @@ def _for_any(finding: Finding, found: AnyNumber) -> Finding:
 
 
 def ctas_of(launch: Launch, options: CodeOptions) -> tuple[int, ...]:
-    """The CTAs whose clusters are run: as asked for, or the first, the middle and the last."""
+    """The CTAs whose clusters are run: as asked for, or the first, the middle and the last.
+
+    One that obtains more clusters runs what is theirs, so that the first one is enough.
+    """
     if options.ctas:
         return options.ctas
+    if launch.cancelled:
+        return (0,)
     chosen = (0, launch.ctas // 2, launch.ctas - 1)
     return tuple(dict.fromkeys(launch.cluster_members(cta)[0] for cta in chosen))
 

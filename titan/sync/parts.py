@@ -7,7 +7,7 @@ holds it against the fields of the classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from titan.sync import program as ir
@@ -168,19 +168,45 @@ def renamed(operation: ir.Operation, names: Mapping[str, str]) -> ir.Operation:
 def peer_commits(program: ir.SyncProgram) -> dict[str, tuple[ir.Role, ir.QueueArrive]]:
     """The barriers at which engines of another CTA arrive, each with the first commit that says so.
 
-    `exit_in_flight` "allow" asks for none of them.
+    `exit_in_flight` "allow" asks for none of them. Where a queue executes all in order, so do its
+    commits: who has waited for the last one at a barrier of a CTA needs none before it.
     """
     found: dict[str, tuple[ir.Role, ir.QueueArrive]] = {}
     if program.policies.exit_in_flight == "allow":
         return found
     homes = {barrier.name: barrier.cta for barrier in program.barriers}
     for role in program.roles:
-        for operation in ir.walk(role.body):
-            if isinstance(operation, ir.QueueArrive) and role.agents:
-                name = operation.barrier.name
-                if homes.get(name, role.cta) != role.cta:
-                    found.setdefault(name, (role, operation))
+        if not role.agents:
+            continue
+        commits: Iterable[ir.Operation] = ir.walk(role.body)
+        if program.policies.tensor_pipe == "in_order":
+            commits = _last_commits(role.body, homes)
+        for operation in commits:
+            if not isinstance(operation, ir.QueueArrive):
+                continue
+            name = operation.barrier.name
+            if homes.get(name, role.cta) != role.cta:
+                found.setdefault(name, (role, operation))
     return found
+
+
+def _last_commits(block: ir.Block, homes: Mapping[str, int]) -> Iterator[ir.QueueArrive]:
+    """Those behind which the queue has no further one at a barrier of the same CTA.
+
+    All of them where the block is not a plain sequence.
+    """
+    commits = [item for item in ir.walk(block) if isinstance(item, ir.QueueArrive)]
+    if any(isinstance(item, ir.Loop | ir.Branch) for item in block):
+        yield from commits
+        return
+    later: set[tuple[str, int | None]] = set()
+    last: list[ir.QueueArrive] = []
+    for item in reversed(commits):
+        pair = item.queue, homes.get(item.barrier.name)
+        if pair not in later:
+            last.append(item)
+        later.add(pair)
+    yield from reversed(last)
 
 
 def state_parts(program: ir.SyncProgram) -> int:

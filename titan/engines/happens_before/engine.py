@@ -20,6 +20,7 @@ from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import FirstSuspicion, Suspicion, Weight
+from titan.engines.happens_before.scopes import at_cluster_scope
 from titan.engines.happens_before.steering import (
     Shown,
     earliest,
@@ -48,12 +49,14 @@ class OrderResult(EngineResult):
 
     `shown`: the trace ends in the fault itself on a machine that interleaves. Otherwise `trace`, if
     any, leads to the instant at which the order alone decides (weak synchronisation), and `fault`
-    may be known without a trace.
+    may be known without a trace. `narrow`: VERIFIED rests on releases of CTA scope at barriers of
+    other CTAs for what threads have read.
     """
 
     operations: int = 0
     fault: Fault | None = None
     shown: bool = False
+    narrow: bool = False
 
 
 def analyse(
@@ -62,19 +65,43 @@ def analyse(
     budget: Budget | None = None,
     *,
     show: bool = True,
+    narrow_reads: bool = False,
 ) -> OrderResult:
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size.
 
     Without `show` a fault is not sought where the order leaves one open: what is not verified is
-    UNDECIDED, with the first thing that is suspected.
+    UNDECIDED, with the first thing that is suspected. With `narrow_reads` a release of CTA scope at
+    a barrier of another CTA lets that CTA overwrite what the thread has read before it.
     """
+    if narrow_reads:
+        result = _decided(program, sizes, budget, show, narrow_reads=True)
+        if not result.narrow or _ordered_at_cluster_scope(program, sizes, budget):
+            return result
+    return _decided(program, sizes, budget, show, narrow_reads=False)
+
+
+def _ordered_at_cluster_scope(
+    program: SyncProgram, sizes: Sizes | None, budget: Budget | None
+) -> bool:
+    wide = at_cluster_scope(program)
+    result = _decided(wide, sizes, budget, show=False, narrow_reads=False)
+    return result.verdict is Verdict.VERIFIED
+
+
+def _decided(
+    program: SyncProgram,
+    sizes: Sizes | None,
+    budget: Budget | None,
+    show: bool,
+    narrow_reads: bool,
+) -> OrderResult:
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
     try:
         layout = RunLayout(unfolder)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
-    return _Analysis(layout, show).result()
+    return _Analysis(layout, show, narrow_reads).result()
 
 
 def _undecided(
@@ -86,8 +113,8 @@ def _undecided(
 
 
 class _Analysis:
-    def __init__(self, layout: RunLayout, show: bool) -> None:
-        self._layout, self._show = layout, show
+    def __init__(self, layout: RunLayout, show: bool, narrow_reads: bool) -> None:
+        self._layout, self._show, self._narrow_reads = layout, show, narrow_reads
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
@@ -98,7 +125,7 @@ class _Analysis:
             return self._open(found.fault)
 
     def _decided(self) -> OrderResult:
-        tracker = Tracker(self._layout, first=not self._show)
+        tracker = Tracker(self._layout, not self._show, self._narrow_reads)
         execution = OrderedRun(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))
@@ -131,7 +158,8 @@ class _Analysis:
         weak = findings.of(Weight.WEAK)
         if weak:
             return self._weak(weak[0])
-        return OrderResult(Verdict.VERIFIED, operations=self._operations)
+        narrow = bool(findings.of(Weight.READ))
+        return OrderResult(Verdict.VERIFIED, operations=self._operations, narrow=narrow)
 
     def _other_runs(self) -> Shown | None:
         """Some more interleavings: each agent ahead of all, each behind all, eager engines."""

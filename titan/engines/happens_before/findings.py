@@ -18,13 +18,15 @@ class Weight(IntEnum):
     """DEVIATION: another interleaving may take another course, so one run does not represent all.
 
     FAULT: in the order of this run, some interleaving shows the fault. WEAK: execution is ordered
-    and visibility is not. INEXACT: as DEVIATION, but nothing suggests a fault.
+    and visibility is not; READ: of what a thread has read and another overwrites. INEXACT: as
+    DEVIATION, but nothing suggests a fault.
     """
 
     FAULT = 0
     DEVIATION = 1
     INEXACT = 2
     WEAK = 3
+    READ = 4
 
 
 @dataclass(slots=True)
@@ -65,12 +67,15 @@ class FirstSuspicion(TitanError):
 
 
 class SuspicionCollector:
-    """Collects findings, a limited number of each kind; with `first`, ends at the first one."""
+    """Collects findings, a limited number of each kind; with `first`, ends at the first one.
+
+    `reads_apart`: those of the weight READ do not end it, and do not count as WEAK.
+    """
 
     LIMIT = 8
 
-    def __init__(self, first: bool = False) -> None:
-        self._first = first
+    def __init__(self, first: bool = False, reads_apart: bool = False) -> None:
+        self._first, self._reads_apart = first, reads_apart
         self.items: list[Suspicion] = []
         self._counts: dict[tuple[Weight, str], int] = {}
 
@@ -79,7 +84,9 @@ class SuspicionCollector:
 
         Raises FirstSuspicion where the first one ends the search.
         """
-        if self._first:
+        if weight is Weight.READ and not self._reads_apart:
+            weight = Weight.WEAK
+        if self._first and weight is not Weight.READ:
             raise FirstSuspicion(fault)
         key = (weight, fault.kind.value)
         self._counts[key] = self._counts.get(key, 0) + 1

@@ -178,7 +178,10 @@ class MemoryObserver:
             if not self._ordered(old, at):
                 self._conflict(old, at, instance, touch, flight)
             elif self._clocks.weak and not self._visible(old, at, touch, flight):
-                self._weak(old, at, instance, touch.cell)
+                blind = touch.write and touch.reduction is None
+                own = not old.write and old.flight is None
+                weight = Weight.READ if own and blind else Weight.WEAK
+                self._weak(old, at, instance, touch.cell, weight)
 
     def _ordered(self, old: Past, at: Timestamp, seen: bool = False) -> bool:
         if old.flight is None:
@@ -263,7 +266,10 @@ class MemoryObserver:
         fault = Fault(FaultKind.STALE_READ, message, (), (instance.operation,), touch.cell[0])
         self._findings.add(Weight.INEXACT, fault)
 
-    def _weak(self, old: Past, at: Timestamp, instance: Instance, cell: Cell) -> None:
+    def _weak(
+        self, old: Past, at: Timestamp, instance: Instance, cell: Cell,
+        weight: Weight = Weight.WEAK,
+    ) -> None:  # fmt: skip
         names = self._layout.agents[old.timestamp.agent].name, self._layout.agents[at.agent].name
         fault = Fault(
             FaultKind.WEAK_SYNCHRONISATION,
@@ -273,7 +279,7 @@ class MemoryObserver:
             (old.instance.operation, instance.operation),
             cell[0],
         )
-        self._findings.add(Weight.WEAK, fault, Plan(bounds_of(self._clocks, at), last=at.agent))
+        self._findings.add(weight, fault, Plan(bounds_of(self._clocks, at), last=at.agent))
 
     # -------------------------------------------------------------------------- fences
 

@@ -24,10 +24,10 @@ from titan.sync import program as ir
 class Tracker(Observer):
     """Keeps the clocks of a run and passes each event to the rules it concerns."""
 
-    def __init__(self, layout: RunLayout, first: bool = False) -> None:
+    def __init__(self, layout: RunLayout, first: bool = False, reads_apart: bool = False) -> None:
         self._layout = layout
         self.clocks = Clocks(layout)
-        self.findings = SuspicionCollector(first)
+        self.findings = SuspicionCollector(first, reads_apart)
         self._memory = MemoryObserver(self.clocks, layout, self.findings)
         self._phases = PhaseRules(self.clocks, layout, self.findings)
         self._exits = ExitRules(self.clocks, layout, self.findings)

@@ -136,6 +136,7 @@ def _launch_data(launch: Launch) -> dict[str, Any]:
         "memory": [[at, data.hex()] for at, data in launch.memory.items()],
         "allocations": [[item.start, item.size_bytes] for item in launch.allocations],
         "pointed": [[item.start, item.size_bytes] for item in launch.pointed],
+        "cancelled": launch.cancelled,
     }
 
 
@@ -155,6 +156,7 @@ def _launch(data: dict[str, Any]) -> Launch:
         {_natural(at): known(value) for at, value in data["memory"]},
         _allocations(data["allocations"]),
         pointed=_allocations(data.get("pointed", [])),
+        cancelled=_natural(data.get("cancelled", 0)),
     )
 
 

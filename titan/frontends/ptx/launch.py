@@ -31,7 +31,7 @@ POINTERS_BASE = 0x7000_0000_0000
 POINTERS_APART = 1 << 36
 _KEYS = (
     "launch", "entry", "call", "grid", "block", "cluster", "dynamic_shared", "shared",
-    "parameters", "tensor_maps", "allocations",
+    "parameters", "tensor_maps", "allocations", "cancelled",
 )  # fmt: skip
 _FIELD_BYTES = {f"{kind}{bits}": bits // 8 for kind in "su" for bits in (8, 16, 32, 64)}
 _FIELD_BYTES |= {"f32": 4, "f64": 8}
@@ -69,6 +69,7 @@ class LaunchDescription:
     maps: dict[int, LaunchTensorMap] = field(default_factory=dict)
     allocations: tuple[Allocation, ...] = ()
     origin: str = "written"
+    cancelled: int | None = None
 
 
 def beside(path: str) -> str | None:
@@ -128,6 +129,11 @@ def _written(reader: Reader, root: Node) -> LaunchDescription | None:
         maps=maps,
         allocations=tuple(_allocations(reader, fields.get("allocations"))),
         origin="recorded" if fields.has("call") else "written",
+        cancelled=reader.integer(
+            fields["cancelled"], minimum=0, maximum=GRID_MAX, what="the clusters cancelled"
+        )
+        if fields.has("cancelled")
+        else None,
     )
     if fields.has("parameters"):
         _parameters(reader, fields["parameters"], described)
@@ -416,7 +422,7 @@ def completed(
         return None, reader.errors, notes
     launch = Launch(
         function.name, grid, block, cluster, shared, parameters, maps, {}, described.allocations,
-        pointed=_pointed(described),
+        pointed=_pointed(described), cancelled=described.cancelled or 0,
     )  # fmt: skip
     return launch, [], notes
 

@@ -25,6 +25,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
+    "read_release": ("cta", "cluster"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -53,7 +54,8 @@ class CodePolicies:
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
     `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
-    memory operations the oldest is done ("stalls").
+    memory operations the oldest is done ("stalls"). `read_release`: an arrival with release at a
+    barrier of another CTA lets that CTA overwrite what the thread has read even at scope "cta".
     """
 
     fence_rule: FenceRule = "writer"
@@ -74,6 +76,7 @@ class CodePolicies:
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
     counter_full: str = "stalls"
+    read_release: str = "cta"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

@@ -28,6 +28,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
+from titan.frontends.ptx.settled import settled_form
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
@@ -48,7 +49,7 @@ _ASSUMED = {
     Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
     Policy.OPAQUE_INDEX: "an access whose index is not known stays in the memory of its pointer",
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
-    Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds nothing to cancel",
+    Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
 }
 REMARKS = {
     "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
@@ -61,6 +62,7 @@ REMARKS = {
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
+    "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
@@ -130,8 +132,26 @@ def judge_together(
     What is right where each warp waits for its own part of a wgmma group is right where it waits
     for all of the group. So that is tried first, and only what is not verified so is judged as
     the policy `wgmma_wait` says. Where accesses race, the runs are made again with their values
-    traced, and judged by what is shown of them.
+    traced, and judged by what is shown of them. Strong reads that steer are settled where nothing
+    races even if they are plain ones.
     """
+    forms = [settled_form(run) for run in runs]
+    if any(form is not None for form in forms):
+        settled = [form or run for form, run in zip(forms, runs, strict=True)]
+        judged = _judged_as_they_are(settled, where, name, places, policies, registers_per_thread)
+        if all(trial.verdict is Verdict.VERIFIED for _, trial in judged):
+            return judged
+    return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
+
+
+def _judged_as_they_are(
+    runs: Sequence[Run],
+    where: Sequence[tuple[str, str]],
+    name: str,
+    places: CodePlaces,
+    policies: CodePolicies,
+    registers_per_thread: int | None,
+) -> list[tuple[LaunchRecording, Trial]]:
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     if not any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics):
         if policies.lanes == "ordered":
@@ -205,7 +225,7 @@ def _judged_by_groups(
         )
         last = groups == left
         orders = [
-            _order(run, recording, show=last)
+            _order(run, recording, policies, show=last)
             for run, recording in zip(runs, recordings, strict=True)
         ]
         if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
@@ -216,14 +236,16 @@ def _judged_by_groups(
     ]
 
 
-def _order(run: Run, recording: LaunchRecording, *, show: bool) -> OrderResult | None:
+def _order(
+    run: Run, recording: LaunchRecording, policies: CodePolicies, *, show: bool
+) -> OrderResult | None:
     """What the engine says of the program; None where the recording is not that of a whole run."""
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG) or recording.problems:
         return None
     # What all operations use alike is one region; the whole program is only examined again
     # for the places of a fault.
     (program,), _ = merged_alike([recording.program])
-    return analyse(program, show=show)
+    return analyse(program, show=show, narrow_reads=policies.read_release == "cta")
 
 
 def judge_recording(
@@ -253,9 +275,11 @@ def judge_recording(
     left = left_waits(run)
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
-    result = result or _order(run, recording, show=True)
+    result = result or _order(run, recording, policies, show=True)
     if result is not None:
         order = result.verdict
+        if result.narrow:
+            judged.assumptions["narrow-reads"] = _narrow_releases(run)
         hung = run.outcome.ending is Ending.HUNG
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
             pass  # the program only ends where the run hangs
@@ -284,6 +308,18 @@ def judge_recording(
         order,
         judged.interleaving if verdict is Verdict.REFUTED else None,
     )
+
+
+def _narrow_releases(run: Run) -> tuple[int, int]:
+    """How many arrivals of CTA scope there are at barriers of other CTAs, and the first place."""
+    found = [
+        event.instruction
+        for event in run.events
+        if isinstance(event, ev.ArriveEvent)
+        and event.barrier.cta != event.cta
+        and event.scope <= ev.AccessScope.CTA
+    ]
+    return len(found), found[0] if found else -1
 
 
 def _decide(

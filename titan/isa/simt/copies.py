@@ -403,11 +403,17 @@ def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
     return False
 
 
+ANSWER = ((0, 1), (1, 31), (32, 16), (48, 16), (0, 0))  # lowest bit, bits: cancelled, x, y, z, none
+
+
 def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """clusterlaunchcontrol.try_cancel: an answer of 16 bytes; nothing was cancelled."""
+    """clusterlaunchcontrol.try_cancel: an answer of 16 bytes.
+
+    As this machine writes it: bit 0 is set if a cluster was cancelled; then 31 bits of x, 16 of y
+    and 16 of z of its first CTA. As many as the launch says are, then nothing is.
+    """
     offset, barrier_offset, many = step.flags
     for lanes, (address, barrier) in machine.grouped(fragment, step.args, mask, "an address"):
-        machine.assume(fragment, lanes, Policy.NO_CANCEL)
         found = shared_range(machine, fragment, lanes, address + offset, 16, 16)
         place_ = barrier_place(machine, fragment, MemorySpace.SHARED, barrier + barrier_offset)
         if found is None:
@@ -424,17 +430,29 @@ def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
             for cta in targets
         )
         work = AsynchronousWork(ev.RecordedOperation.TRY_CANCEL, effects, completes)
-        start(machine, fragment, lanes, work).zeros = True
+        start(machine, fragment, lanes, work).answer = _answer(machine, fragment, lanes)
     return False
 
 
+def _answer(machine: SimtMachine, fragment: Fragment, lanes: int) -> int:
+    cluster = fragment.warp.cta.cluster
+    if cluster.cancelled >= machine.launch.cancelled:
+        machine.assume(fragment, lanes, Policy.NO_CANCEL)
+        return 0
+    cluster.cancelled += 1
+    x, y, z = machine.launch.following(cluster.ctas[0].number, cluster.cancelled)
+    return 1 | x << 1 | y << 32 | z << 48
+
+
 def query_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Whether a CTA was cancelled: bit 0 of the answer, as this machine writes it."""
+    """Whether a cluster was cancelled, or one coordinate or all of its first CTA."""
     value = fragment.warp.registers[step.args[0]]
     common = lane(value, lanes_of(mask)[0])
-    for register in step.out:
+    (first,) = step.flags
+    for number, register in enumerate(step.out, first):
         if isinstance(common, Opaque):
             machine.write(fragment.warp, register, common, mask)
         else:
-            machine.write(fragment.warp, register, common & 1 if step.flags[0] else 0, mask)
+            low, bits = ANSWER[number]
+            machine.write(fragment.warp, register, common >> low & (1 << bits) - 1, mask)
     return False

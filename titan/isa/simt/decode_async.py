@@ -341,6 +341,7 @@ def launch_control(context: DecodeContext, instruction: ptx.Instruction) -> Deco
         return DecodedStep(
             Op.TRY_CANCEL, flags=(offset, barrier_offset, many), args=(register, barrier)
         )
-    which = int("is_canceled" in modifiers)
-    return DecodedStep(Op.QUERY_CANCEL, flags=(which,), out=outputs(context, operands[0]),
+    asked = {"is_canceled": 0, "get_first_ctaid::y": 2, "get_first_ctaid::z": 3}
+    first = next((asked[name] for name in modifiers if name in asked), 1)
+    return DecodedStep(Op.QUERY_CANCEL, flags=(first,), out=outputs(context, operands[0]),
                 args=(context.source(operands[1]),))  # fmt: skip

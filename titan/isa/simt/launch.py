@@ -81,6 +81,8 @@ class Launch:
     without any, global memory has no bounds. `pointed`: memory that pointers among the parameters
     lead to, each apart from all other; an unknown index does not leave it. `entry` None:
     the only one of the module. `module` None: its variables have their initial values.
+    `cancelled`: how many clusters clusterlaunchcontrol.try_cancel obtains for each cluster that is
+    run, those that follow it in the grid, before it finds none.
     """
 
     entry: str | None
@@ -94,6 +96,7 @@ class Launch:
     allocations: tuple[Allocation, ...] = ()
     module: ModuleMemory | None = None
     pointed: tuple[Allocation, ...] = ()
+    cancelled: int = 0
 
     @property
     def threads(self) -> int:
@@ -135,6 +138,24 @@ class Launch:
             for y in range(cy)
             for x in range(cx)
         )
+
+    @property
+    def clusters(self) -> int:
+        """Clusters of the whole grid."""
+        return self.ctas // self.cluster_size
+
+    def following(self, cta: int, count: int) -> Dimensions:
+        """%ctaid of the first CTA of the cluster `count` after that of `cta`, round the grid."""
+        across = [n // size for n, size in zip(self.grid, self.cluster, strict=True)]
+        x, y, z = (at // size for at, size in zip(self.coordinates(cta), self.cluster, strict=True))
+        number = (x + across[0] * (y + across[1] * z) + count) % self.clusters
+        found = (
+            number % across[0],
+            number // across[0] % across[1],
+            number // across[0] // across[1],
+        )
+        x, y, z = (at * size for at, size in zip(found, self.cluster, strict=True))
+        return x, y, z
 
     def linear(self, place: Dimensions) -> int:
         """The linear index in the grid of the CTA at (x, y, z), x the fastest."""

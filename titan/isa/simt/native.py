@@ -171,6 +171,7 @@ class Native:
         launch.uninitialised = options.uninitialised
         launch.first_poll_fails = options.first_poll_fails
         launch.highest_columns = options.highest_columns
+        launch.cancelled = self.launch.cancelled
         return launch
 
     # ------------------------------------------------------------------------------- run

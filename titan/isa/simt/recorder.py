@@ -250,9 +250,9 @@ class Recorder:
         self.flight.remove(operation)
         for footprint in operation.writes:
             self.havoc(footprint)
-            if operation.zeros:
+            if operation.answer is not None:
                 for low, high in footprint.ranges():
-                    self.ctas[footprint.cta].shared.write(low, high - low, 0)
+                    self.ctas[footprint.cta].shared.write(low, high - low, operation.answer)
         phases: list[int] = []
         for completion in operation.completes:
             phases.append(self._complete(completion.barrier, -completion.bytes, 0))

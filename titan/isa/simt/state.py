@@ -90,7 +90,7 @@ class InFlight:
     reads_seen: int = 0  # lanes that waited for its reads
     arrived: int = 0  # lanes that arrived for it (cp.async.mbarrier.arrive)
     breached: int = 0  # bit 0: its registers were read too early, bit 1: written
-    zeros: bool = False  # writes zeros instead of something unknown
+    answer: int | None = None  # writes this instead of something unknown
     registers: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     arrives: tuple[BarrierAddress, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive
@@ -197,3 +197,4 @@ class Cluster:
     ctas: list[Cta] = field(default_factory=list)
     arrived: int = 0
     generation: int = 0
+    cancelled: int = 0  # clusters that it has obtained

@@ -47,6 +47,7 @@ typedef struct {
     const int64_t *reaches;                     /* pairs by instruction, 0 for none; or null */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
     uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails, highest_columns;
+    int64_t cancelled; /* clusters that try_cancel obtains for each */
 } titan_launch;
 /* END SHARED WITH PYTHON */
 
@@ -165,8 +166,9 @@ typedef struct {
 } Fragment;
 
 typedef struct {
-    int32_t number, kind, instruction, queue, done, zeros, breached, arrive_count;
+    int32_t number, kind, instruction, queue, done, answers, breached, arrive_count;
     Warp *warp;
+    uint64_t answer; /* what it writes, if it answers */
     uint32_t lanes, seen, reads_seen, arrived;
     int64_t due;
     int32_t writes[20], write_count; /* footprints; at most one for each CTA of a cluster */
@@ -213,7 +215,7 @@ struct Cta {
     CtaNumbers *numbers;
 };
 
-struct Cluster { Cta *ctas; int32_t cta_count; int64_t arrived, generation; int gone; };
+struct Cluster { Cta *ctas; int32_t cta_count; int64_t arrived, generation, cancelled; int gone; };
 
 typedef struct {
     const titan_code *code;

@@ -132,7 +132,7 @@ static void forget_global(Machine *machine, int64_t low, int64_t high)
     }
 }
 /* The bytes hold something unknown from now on (recorder.havoc). */
-static void havoc(Machine *machine, int32_t number, int zeros)
+static void havoc(Machine *machine, int32_t number, const uint64_t *answer)
 {
     Footprint footprint = machine->footprints[number];
     if (footprint.space == SHARED) {
@@ -145,7 +145,7 @@ static void havoc(Machine *machine, int32_t number, int zeros)
 #if NUMBERS
             touch(machine, cta, low, high - low);
 #endif
-            if (zeros) write_bytes(&cta->shared, low, high - low, 0, 0);
+            if (answer) write_bytes(&cta->shared, low, high - low, *answer, 0);
         }
 #if NUMBERS
     } else if (footprint.space == TENSOR) {

@@ -79,11 +79,12 @@ static void finish(Machine *machine, Operation *o)
             machine->flight.count--;
             break;
         }
+    const uint64_t *answer = o->answers ? &o->answer : 0;
 #if NUMBERS
     machine->events.count = 0;
     if (!transfer(machine, o))
 #endif
-    for (int32_t n = 0; n < o->write_count; n++) havoc(machine, o->writes[n], o->zeros);
+    for (int32_t n = 0; n < o->write_count; n++) havoc(machine, o->writes[n], answer);
     int64_t at = machine->events.count;
     word head[] = {EV_FINISH, 0, o->warp->cta->number, o->warp->index, o->lanes, o->instruction,
                    o->number, o->complete_count + o->arrival_count};

@@ -1,0 +1,168 @@
+"""clusterlaunchcontrol: code is run with several numbers of clusters that it obtains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.frontends.test_verify_code import codes, verified
+from tests.isa.simt.running import launch_of, module_of, results
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import CodePolicies
+from titan.isa.simt.launch import Options
+from titan.isa.simt.native import core
+
+PERSISTENT = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k()
+.reqntid 64
+{{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.reg .b128 %q<4>;
+	.shared .align 16 .b8 answer[16];
+	.shared .align 8 .b8 full[8];
+	.shared .align 8 .b8 empty[8];
+	mov.u32 %r0, %tid.x;
+	mov.u32 %r1, %ctaid.x;
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 bra INITIALISED;
+	mbarrier.init.shared.b64 [full], 1;
+	mbarrier.init.shared.b64 [empty], 64;
+	fence.mbarrier_init.release.cluster;
+INITIALISED:
+	bar.sync 0;
+	mov.u32 %r2, 0;
+TILE:
+	setp.eq.u32 %p1, %r0, 0;
+	@!%p1 bra ASKED;
+	xor.b32 %r3, %r2, 1;
+EMPTY:	mbarrier.try_wait.parity.shared.b64 %p2, [empty], {waited};
+	@!%p2 bra EMPTY;
+	mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;
+	fence.proxy.async.shared::cta;
+	clusterlaunchcontrol.try_cancel.async.shared::cta\
+.mbarrier::complete_tx::bytes.b128 [answer], [full];
+ASKED:
+	bar.warp.sync -1;
+FULL:	mbarrier.try_wait.parity.shared.b64 %p2, [full], %r2;
+	@!%p2 bra FULL;
+	ld.shared.b128 %q0, [answer];
+	clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q0;
+	@%p3 clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r1, %q0;
+	fence.proxy.async.shared::cta;
+	{released} mbarrier.arrive.shared.b64 _, [empty];
+	xor.b32 %r2, %r2, 1;
+	@%p3 bra TILE;
+	ret;
+}}
+"""
+RIGHT = PERSISTENT.format(waited="%r3", released="")
+LAPPING = PERSISTENT.format(waited="1", released="").replace("@!%p2 bra EMPTY;", "")
+LAUNCH = "grid: [12]"
+PAIR = PERSISTENT.format(waited="%r3", released="")  # rank 0 asks for both
+for old, new in (
+    ("[empty], 64;", "[empty], 128;"),
+    ("bar.sync 0;", "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"),
+    ("mov.u32 %r2, 0;", "mov.u32 %r2, 0; mov.u32 %r5, %cluster_ctarank;"
+     "mov.u32 %r7, full; mapa.shared::cluster.u32 %r7, %r7, 1;"
+     "mov.u32 %r8, empty; mapa.shared::cluster.u32 %r8, %r8, 0;"),
+    ("setp.eq.u32 %p1, %r0, 0;\n\t@!%p1 bra ASKED", "or.b32 %r6, %r0, %r5;"
+     "setp.eq.u32 %p1, %r6, 0;\n\t@!%p1 bra ASKED"),
+    ("_, [full], 16;", "_, [full], 16;"
+     "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r7], 16;"),
+    ("complete_tx::bytes.b128", "complete_tx::bytes.multicast::cluster::all.b128"),
+    ("EMPTY:	mbarrier.try_wait.parity.shared",
+     "EMPTY: mbarrier.try_wait.parity.acquire.cluster.shared"),
+    ("mbarrier.arrive.shared.b64 _, [empty];",
+     "mbarrier.arrive.release.{scope}.shared::cluster.b64 _, [%r8];"),
+    ("\tret;", "\tbarrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n\tret;"),
+):  # fmt: skip
+    assert PAIR.count(old) == 1, old
+    PAIR = PAIR.replace(old, new)
+
+
+def test_a_persistent_kernel_obtains_none_or_some():
+    finding = verified(RIGHT, LAUNCH)
+    assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
+    assert finding.coverage.launches[2:] == (
+        "1 cancelled: CTA (0, 0, 0)", "2 cancelled: CTA (0, 0, 0)", "5 cancelled: CTA (0, 0, 0)",
+    )  # fmt: skip
+
+
+def test_what_goes_wrong_at_the_second_tile_is_found():
+    finding = verified(LAPPING, LAUNCH)
+    assert finding.verdict is Verdict.REFUTED and codes(finding)[0] in ("TTN201", "TTN202")
+    assert verified(LAPPING, f"{LAUNCH}\ncancelled: 0").verdict is Verdict.VERIFIED
+    assert verified(LAPPING, f"{LAUNCH}\ncancelled: 1").verdict is Verdict.REFUTED
+    assert verified(LAPPING, "grid: [1]").verdict is Verdict.VERIFIED  # there is none to obtain
+
+
+@pytest.mark.parametrize(
+    ("release", "policy", "verdict"),
+    [
+        ("release.cluster", "cluster", Verdict.VERIFIED),
+        ("release.cta", "cta", Verdict.VERIFIED),
+        ("release.cta", "cluster", Verdict.REFUTED),
+        ("relaxed.cluster", "cta", Verdict.REFUTED),
+    ],
+)
+def test_what_a_peer_has_read_is_overwritten_behind_its_release(release, policy, verdict):
+    text = PAIR.replace("release.{scope}", release)
+    policies = CodePolicies(read_release=policy)
+    finding = verified(text, "grid: [12]\ncluster: [2]", policies=policies)
+    assert finding.verdict is verdict, (codes(finding), finding.notes)
+    assert ("TTN305" in codes(finding)) is (verdict is Verdict.REFUTED)
+    told = any("CTA scope at a barrier of a peer" in note for note in finding.notes)
+    assert told is (release == "release.cta" and verdict is Verdict.VERIFIED)
+
+
+ANSWERS = """
+	.shared .align 16 .b8 answer[16];
+	.shared .align 8 .b8 full[8];
+	.reg .b128 %q<4>;
+	mov.u32 %r1, %cluster_ctarank;
+	setp.ne.u32 %p1, %r1, 0;
+	@%p1 ret;
+	ld.param.u64 %d1, [out];
+	mbarrier.init.shared.b64 [full], 1;
+	mov.u32 %r9, 0;
+AGAIN:	mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;
+	clusterlaunchcontrol.try_cancel.async.shared::cta\
+.mbarrier::complete_tx::bytes{many}.b128 [answer], [full];
+FULL:	mbarrier.try_wait.parity.shared.b64 %p2, [full], %r9;
+	@!%p2 bra FULL;
+	ld.shared.b128 %q0, [answer];
+	clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q0;
+	@!%p3 bra NONE;
+	clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {{%r1, %r2, %r3, %r4}}, %q0;
+	clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r5, %q0;
+	clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 %r6, %q0;
+	clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 %r7, %q0;
+	st.global.v2.u32 [%d1], {{%r1, %r2}};
+	st.global.v4.u32 [%d1+8], {{%r3, %r5, %r6, %r7}};
+	add.u64 %d1, %d1, 24;
+	xor.b32 %r9, %r9, 1;
+	bra AGAIN;
+NONE:	ret;
+"""
+
+
+@pytest.mark.skipif(core() is None, reason="the native core is not built")
+@pytest.mark.parametrize("many", [False, True])
+def test_answers_name_the_clusters_that_follow(many):
+    word = ".multicast::cluster::all" if many else ""
+    module = module_of("{" + ANSWERS.format(many=word) + "}")
+    launch = replace(launch_of(block=1), grid=(4, 3, 2), cluster=(1 if many else 2, 1, 1))
+    for number in (1, 7, 11):
+        given = replace(launch, cancelled=number)
+        found = [given.following(0, count) for count in range(1, number + 1)]
+        assert len(set(found)) == number
+        assert all(place[0] % given.cluster[0] == 0 for place in found)
+        words = results(module, given, number * 6, Options(ctas=(0,)))
+        for count, place in enumerate(found):
+            assert tuple(words[6 * count : 6 * count + 3]) == place
+            assert tuple(words[6 * count + 3 : 6 * count + 6]) == place

@@ -1,0 +1,118 @@
+"""Strong reads of shared memory that steer: settled by order, or left undecided."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.frontends.test_verify_code import NOTHING, verified
+from titan.foundation.verdict import Verdict
+
+WARPS, CELLS = 3, 2
+KERNEL = f"""
+.version 8.3
+.target sm_90a
+.address_size 64
+.global .align 16 .b8 g[64];
+.visible .entry k()
+.reqntid {32 * WARPS}
+{{{{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.shared .align 16 .b8 s[64];
+	mov.u32 %r0, %tid.x;
+	and.b32 %r1, %r0, 31;
+	shr.u32 %r2, %r0, 5;
+	{{steps}}
+	ret;
+}}}}
+"""
+
+
+def step(number: int, warp: int, what: str, cell: int) -> str:
+    """One step of one lane of a warp; -1: all meet. A load decides whether two lines are run."""
+    if what == "meet":
+        return "bar.sync 0;"
+    mine = f"setp.eq.u32 %p1, %r2, {warp}; setp.eq.and.u32 %p1, %r1, 0, %p1;"
+    if what == "load":
+        skip = f"setp.eq.u32 %p2, %r3, 77; @%p2 bra S{number}; add.u32 %r4, %r4, 1; S{number}:"
+        return f"{mine} mov.u32 %r3, 77; @%p1 ld.volatile.shared.u32 %r3, [s+{4 * cell}]; {skip}"
+    return f"{mine} @%p1 st.{what}.u32 [s+{4 * cell}], {number};"
+
+
+def story(seed: int) -> list[tuple[int, str, int]]:
+    """Stores and loads of warps between barriers of all."""
+    draw = random.Random(seed)
+    found = [(0, "volatile.shared", 0), (0, "volatile.shared", 1), (-1, "meet", 0)]
+    for _ in range(draw.choice((2, 3))):
+        for _ in range(draw.choice((1, 2))):
+            what = draw.choice(("load", "load", "volatile.shared", "shared"))
+            found.append((draw.randrange(WARPS), what, draw.randrange(CELLS)))
+        found.append((-1, "meet", 0))
+    return found
+
+
+def expected(steps: list[tuple[int, str, int]]) -> Verdict:
+    """By intervals between barriers: what a load of any interval gives depends on their order.
+
+    A plain store that meets another access is a race by itself; a warp that writes and loads a
+    cell strongly is left open.
+    """
+    loaded = {cell for _, what, cell in steps if what == "load"}
+    races, depends, interval = False, False, 0
+    numbered = []
+    for warp, what, cell in steps:
+        interval += what == "meet"
+        if what != "meet":
+            numbered.append((interval, warp, what, cell))
+    for at, (when, warp, what, cell) in enumerate(numbered):
+        for other_when, other, other_what, other_cell in numbered[:at]:
+            if what == other_what == "load" or cell != other_cell:
+                continue
+            if when == other_when and warp != other:
+                races |= "shared" in (what, other_what)
+                depends |= cell in loaded
+            strong = {what, other_what} == {"load", "volatile.shared"}
+            depends |= strong and warp == other
+    loads = {(warp, cell) for _, warp, what, cell in numbered if what == "load"}
+    stores = {(warp, cell) for _, warp, what, cell in numbered if what == "volatile.shared"}
+    depends |= any(warp in {w for w, _ in loads} and cell in loaded for warp, cell in stores)
+    if depends:
+        return Verdict.UNDECIDED
+    return Verdict.REFUTED if races else Verdict.VERIFIED
+
+
+def judged(steps: list[tuple[int, str, int]]) -> Verdict:
+    lines = [step(number, *item) for number, item in enumerate(steps)]
+    return verified(KERNEL.format(steps="\n\t".join(lines)), NOTHING).verdict
+
+
+def test_reads_are_settled_exactly_where_order_settles_them():
+    found = []
+    for seed in range(60):
+        steps = story(seed)
+        verdict = judged(steps)
+        assert verdict is expected(steps), (seed, steps)
+        found.append(verdict)
+    assert found.count(Verdict.VERIFIED) >= 5 and found.count(Verdict.UNDECIDED) >= 20
+
+
+ORDERED = "@%p1 st.volatile.{space}.u32 [{place}], 5; bar.sync 0;"
+READ = "ld.volatile.{space}.u32 %r3, [{place}]; setp.eq.u32 %p2, %r3, 5; @%p2 bra E; E:"
+
+
+@pytest.mark.parametrize(
+    ("space", "place", "change", "verdict"),
+    [
+        ("shared", "s", "", Verdict.VERIFIED),
+        ("shared", "s", "bar.sync 0; @%p3 red.shared.add.u32 [s], 1; bar.sync 0;", None),
+        ("global", "g", "", None),  # another cluster may write it
+    ],
+)
+def test_what_is_left_open(space, place, change, verdict):
+    first = "setp.eq.u32 %p1, %r0, 0; setp.eq.u32 %p3, %r0, 64;"
+    read = "setp.ge.u32 %p4, %r0, 32; @!%p4 bra E; " + READ
+    steps = (first + ORDERED + change + read).format(space=space, place=place)
+    found = verified(KERNEL.format(steps=steps), NOTHING).verdict
+    assert found is (verdict or Verdict.UNDECIDED)
