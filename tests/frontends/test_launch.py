@@ -177,6 +177,48 @@ def test_a_structure_is_given_by_the_offsets_of_its_fields():
     assert second.known == b"\1\1" + bytes(6) + b"\1" * 8 + bytes(8)
 
 
+def test_what_is_known_of_memory_behind_pointers():
+    described, errors = read(
+        """
+        grid: 1
+        block: 32
+        dynamic_shared: 0
+        parameters:
+          - at:
+              0: {pointer: {s32: [3, -1]}}
+              8: pointer
+          - at:
+              0: {pointer: {0: {map: {dimensions: [256], box: [64]}}, 128: {pointer: {u8: 7}}}}
+        """
+    )
+    assert errors == []
+    launch, problems, _ = completed(described, STRUCTURE, whole_file("k.ptx"))
+    assert problems == [] and launch is not None
+    first, second = launch.parameters
+    at = [int.from_bytes(item.data[:8], "little") for item in (first, second)]
+    assert launch.memory[at[0]] == b"\3\0\0\0\xff\xff\xff\xff"
+    assert launch.tensor_maps[launch.memory[at[1]]].box == (64,)
+    inner = int.from_bytes(launch.memory[at[1] + 128], "little")
+    assert launch.memory[inner] == b"\7"
+    assert len({*at, inner, int.from_bytes(first.data[8:16], "little")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{pointer: 5}", "a field must be a mapping"),
+        ("{pointer: {s32: [1, x]}}", "the value does not fit s32"),
+        ("{pointer: {0: {u32: 1}, 2: {u8: 1}}}", "fields overlap at offset 2"),
+        ("{pointer: {-4: {u32: 1}}}", "an offset is a number of bytes"),
+        ("{pointer: {f16: 1}}", "a field has no key `f16`"),
+    ],
+)
+def test_faults_of_what_pointers_lead_to(text, said):
+    described, errors = read(f"{{parameters: [{text}]}}")
+    assert described is None
+    assert any(error.startswith(said) for error in errors), errors
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

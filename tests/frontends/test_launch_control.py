@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.frontends.test_verify_code import codes, verified
-from tests.isa.simt.running import launch_of, module_of, results
+from tests.isa.simt.running import OUT, launch_of, module_of, results
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt.launch import Options
@@ -166,3 +166,37 @@ def test_answers_name_the_clusters_that_follow(many):
         for count, place in enumerate(found):
             assert tuple(words[6 * count : 6 * count + 3]) == place
             assert tuple(words[6 * count + 3 : 6 * count + 6]) == place
+
+
+RAISED = """
+	ld.param.u64 %d1, [out];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r5, %cluster_ctarank;
+	or.b32 %r1, %r1, %r5;
+	setp.ne.u32 %p1, %r1, 0;
+	@%p1 ret;
+	atom.global.add.u32 %r2, [%d1], 3;
+	atom.global.add.u32 %r3, [%d1], 3;
+	red.global.add.u32 [%d1], 1;
+	atom.global.add.u32 %r4, [%d1+4], -1;
+	st.global.v4.u32 [%d1+8], {%r2, %r3, %r4, %r1};
+	ret;
+"""
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("cta", [0, 6, 11])
+def test_counters_that_clusters_raise_in_turn(cluster, cta):
+    memory = {OUT: (100).to_bytes(4, "little") + (50).to_bytes(4, "little")}
+    launch = replace(
+        launch_of(memory=memory), grid=(4, 3, 1), cluster=(cluster, 1, 1), in_turn=True
+    )
+    number, count = launch.cluster_number(cta), 12 // cluster
+    first = launch.cluster_members(cta)[0]
+    assert number == cta // 4 * (4 // cluster) + cta % 4 // cluster
+    words = results(module_of(RAISED), launch, 6, Options(ctas=(first,)))
+    assert words[2] == 100 + 3 * number and words[3] == words[2] + 3 * count
+    assert words[0] == words[3] + 3 * count + 1
+    assert words[4] == 50 - number and words[1] == words[4] - count & 0xFFFFFFFF
+    plain = results(module_of(RAISED), replace(launch, in_turn=False), 6, Options(ctas=(first,)))
+    assert plain[2:5] == [100, 103, 50]

@@ -116,3 +116,93 @@ def test_what_is_left_open(space, place, change, verdict):
     steps = (first + ORDERED + change + read).format(space=space, place=place)
     found = verified(KERNEL.format(steps=steps), NOTHING).verdict
     assert found is (verdict or Verdict.UNDECIDED)
+
+
+def test_a_race_elsewhere_does_not_leave_them_open():
+    first = "setp.eq.u32 %p1, %r0, 0;"
+    read = "setp.ge.u32 %p4, %r0, 32; @!%p4 bra E; " + READ
+    steps = (first + ORDERED + read).format(space="shared", place="s")
+    race = " st.shared.u32 [s+32], %r2;"
+    assert verified(KERNEL.format(steps=steps + race), NOTHING).verdict is Verdict.REFUTED
+
+
+COUNTING = """
+.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 counter, .param .u64 out)
+.reqntid 64
+{{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.reg .b64 %d<8>;
+	.shared .align 16 .b8 s[64];
+	mov.u32 %r0, %tid.x;
+	ld.param.u64 %d0, [counter];
+	ld.param.u64 %d1, [out];
+TILE:
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 bra TAKEN;
+	{take}
+	st.shared.u32 [s], %r1;
+TAKEN:
+	bar.sync 0;
+	ld.shared.u32 %r2, [s];
+	setp.ge.u32 %p2, %r2, 6;
+	@%p2 ret;
+	mad.lo.u32 %r3, %r2, 64, %r0;
+	mul.wide.u32 %d2, %r3, 4;
+	add.u64 %d2, %d2, %d1;
+	st.global.u32 [%d2], %r0;
+	{before}
+	bra TILE;
+}}
+"""
+TAKE = "atom.global.add.u32 %r1, [%d0], 1;"
+ZERO = "grid: [3]\nparameters: [{pointer: {u32: 0}}, pointer]"
+
+
+@pytest.mark.parametrize(
+    ("take", "before", "verdict"),
+    [
+        (TAKE, "bar.sync 0;", Verdict.VERIFIED),
+        (TAKE, "", Verdict.REFUTED),  # the next tile is taken before all have read this one
+        # Another one looks at the counter, which is then more than a counter.
+        (TAKE, "ld.relaxed.gpu.global.u32 %r5, [%d0]; bar.sync 0;", Verdict.UNDECIDED),
+        # The value is not that of an addition.
+        ("atom.global.exch.b32 %r1, [%d0], 7;", "bar.sync 0;", Verdict.UNDECIDED),
+    ],
+)
+def test_tiles_that_a_counter_of_the_grid_gives(take, before, verdict):
+    finding = verified(COUNTING.format(take=take, before=before), ZERO)
+    assert finding.verdict is verdict, (finding.notes, finding.diagnostics)
+    if verdict is Verdict.VERIFIED:
+        assert finding.coverage.launches[-1] == "counters raised by it alone: CTA (0, 0, 0)"
+        assert any("raise a counter that steers in turn" in note for note in finding.notes)
+
+
+LAST = """
+	.reg .b32 %q<4>;
+	ld.param.u64 %d0, [counter];
+	ld.param.u64 %d1, [out];
+	mov.u32 %r0, %tid.x;
+	mov.u32 %r1, %ctaid.x;
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 ret;
+	mul.wide.u32 %d2, %r1, 4;
+	add.u64 %d2, %d2, %d1;
+	st.global.u32 [%d2], %r1;
+	fence.acq_rel.gpu;
+	atom.global.add.u32 %r2, [%d0], 1;
+	setp.ne.u32 %p2, %r2, 2;
+	@%p2 ret;
+	fence.acq_rel.gpu;
+	ld.global.u32 %r3, [%d1];
+	ret;
+"""
+
+
+def test_what_blocks_hand_over_by_a_counter_stays_open():
+    head, tail = COUNTING.split("	mov.u32 %r0, %tid.x;", maxsplit=1)[0], "}"
+    finding = verified(head.replace("{{", "{") + LAST + tail, ZERO)
+    assert finding.verdict is Verdict.UNDECIDED, finding.diagnostics

@@ -27,7 +27,7 @@ from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.sweep import sweep
-from titan.frontends.ptx.trial import Trial, judge_run
+from titan.frontends.ptx.trial import COUNTERS, Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
@@ -179,13 +179,14 @@ def _verify_entry(
         finding = refused(code.source.path, errors, started)
         return replace(finding, kernel=code.function.name)
     places = CodePlaces(code.module, code.source)
+    launch = replace(launch, in_turn=True)
     launches = [("", launch)]
     if options.sweep:
         runner = Runner(code.module, code.source, options.steps_max)
         launches, remarks = sweep(runner, code.function, launch)
         filled = [*filled, *remarks]
-    if description is None or description.cancelled is None:
-        launches += with_more_clusters(code.module, code.function, launch)
+    given = None if description is None else description.cancelled
+    launches += with_more_clusters(code.module, code.function, launch, given)
     trials: list[Trial] = []
     for label, one in launches:
         made, notes_on_grid = _trials(code, one, label, places, options, given=one is launch)
@@ -193,6 +194,10 @@ def _verify_entry(
         filled += [text for text in notes_on_grid if text not in filled]
         if made[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
+    else:
+        alone = _alone(code, launch, trials, places, options)
+        launches += [(trial.label, launch) for trial in alone]
+        trials += alone
     found = None
     if options.require == "any" and all(item.verdict is Verdict.VERIFIED for item in trials):
         found = _any_number(code, launch, places, options)
@@ -214,7 +219,10 @@ def verify_launch(
     `places` are those of the code; they know the places of the diagnostics afterwards.
     """
     started = time.process_time()
+    launch = replace(launch, in_turn=True)
     trials, notes = _trials(code, launch, "", places, options)
+    if all(trial.verdict is Verdict.VERIFIED for trial in trials):
+        trials += _alone(code, launch, trials, places, options)
     more = with_more_clusters(code.module, code.function, launch)
     for label, one in more:
         if all(trial.verdict is Verdict.VERIFIED for trial in trials):
@@ -252,6 +260,17 @@ def _trials(
                 accesses.add(run, cta)
     together, notes = judge_grid(accesses, label, places)
     return [*trials, *([together] if together is not None else [])], notes
+
+
+def _alone(
+    code: CodeKernel, launch: Launch, trials: list[Trial], places: CodePlaces, options: CodeOptions
+) -> list[Trial]:
+    """The first cluster as the only one that raises counters of the grid, where there are any."""
+    if not any(text == COUNTERS for trial in trials for text, _, _ in trial.assumptions):
+        return []
+    alone = replace(launch, in_turn=False)
+    ctas = replace(options, ctas=options.ctas or (0,))
+    return _trials(code, alone, "counters raised by it alone", places, ctas, given=False)[0]
 
 
 def _judged(code: CodeKernel, launch: Launch) -> JudgedKernel:

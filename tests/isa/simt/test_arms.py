@@ -61,8 +61,12 @@ TENSOR_ARM = (
 )
 
 
-def test_tensor_memory_in_an_arm_that_a_warp_takes_together():
-    run = run_of(DATA + ALLOCATED + VOTED + f"@%p2 bra DONE; {TENSOR_ARM} DONE:")
+MOVED = VOTED.replace("vote", "mov.b32 %r9, -1; vote").replace("%p1, -1", "%p1, %r9")
+
+
+@pytest.mark.parametrize("voted", [VOTED, MOVED])
+def test_tensor_memory_in_an_arm_that_a_warp_takes_together(voted):
+    run = run_of(DATA + ALLOCATED + voted + f"@%p2 bra DONE; {TENSOR_ARM} DONE:")
     assert run.outcome.ending is Ending.FINISHED
     kinds = [event.kind for event in of(run, ev.AsynchronousEvent)]
     operation = ev.RecordedOperation
@@ -70,6 +74,15 @@ def test_tensor_memory_in_an_arm_that_a_warp_takes_together():
 
 
 REFUSED = {
+    "a vote of lanes in a mask that was moved": (
+        ALLOCATED + MOVED.replace("%r9, -1", "%r9, 0xFFFF") + f"@%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "",
+    ),
+    "a vote of all lanes in a mask that changes": (
+        ALLOCATED + MOVED.replace("vote", "@%p1 mov.b32 %r9, 0xFFFF; vote")
+        + f"@%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "",
+    ),
     "lanes go different ways": (
         ALLOCATED + f"setp.lt.s32 %p2, %r1, 5; @%p2 bra DONE; {TENSOR_ARM} DONE:",
         "in its arms synchronises",

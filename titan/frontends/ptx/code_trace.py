@@ -137,6 +137,7 @@ def _launch_data(launch: Launch) -> dict[str, Any]:
         "allocations": [[item.start, item.size_bytes] for item in launch.allocations],
         "pointed": [[item.start, item.size_bytes] for item in launch.pointed],
         "cancelled": launch.cancelled,
+        "in_turn": launch.in_turn,
     }
 
 
@@ -157,6 +158,7 @@ def _launch(data: dict[str, Any]) -> Launch:
         _allocations(data["allocations"]),
         pointed=_allocations(data.get("pointed", [])),
         cancelled=_natural(data.get("cancelled", 0)),
+        in_turn=bool(data.get("in_turn", False)),
     )
 
 

@@ -8,7 +8,9 @@ otherwise: the machine asks for it when control or an address depends on it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -16,6 +18,7 @@ from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_integer
 from titan.foundation.source.yaml import parse_file, parse_text
+from titan.frontends.ptx.launch_fields import FieldReader
 from titan.frontends.ptx.tensor_maps import encoded, read_map
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt.launch import Allocation, Dimensions, Launch, LaunchParameter, LaunchTensorMap
@@ -33,8 +36,6 @@ _KEYS = (
     "launch", "entry", "call", "grid", "block", "cluster", "dynamic_shared", "shared",
     "parameters", "tensor_maps", "allocations", "cancelled",
 )  # fmt: skip
-_FIELD_BYTES = {f"{kind}{bits}": bits // 8 for kind in "su" for bits in (8, 16, 32, 64)}
-_FIELD_BYTES |= {"f32": 4, "f64": 8}
 _TRITON_MARKS = ("num_warps", "shared", "name")
 
 
@@ -70,6 +71,8 @@ class LaunchDescription:
     allocations: tuple[Allocation, ...] = ()
     origin: str = "written"
     cancelled: int | None = None
+    memory: dict[int, bytes] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: count(PARAMETERS_MAX))
 
 
 def beside(path: str) -> str | None:
@@ -206,12 +209,18 @@ def _given(
     if isinstance(node, Scalar):
         return _scalar(reader, node, number)
     fields = reader.mapping(
-        node, optional=("size", "bytes", "tensor_map", "map", "maps", "at"), what="a parameter"
+        node,
+        optional=("size", "bytes", "tensor_map", "map", "maps", "at", "pointer"),
+        what="a parameter",
     )
     if fields is None:
         return None
+    if fields.has("pointer"):
+        address = _address(number, False)
+        _fields(reader, described).fill(fields["pointer"], address)
+        return GivenValue("pointer", fields.span, number=address)
     if fields.has("at"):
-        return _structure(reader, fields["at"], described, number)
+        return _structure(reader, fields["at"], described)
     if fields.has("map") or fields.has("tensor_map"):
         chosen = _map_number(reader, fields.get("map") or fields["tensor_map"], described)
         return None if chosen is None else GivenValue("map", fields.span, map_number=chosen)
@@ -241,14 +250,12 @@ def _given(
     return GivenValue("bytes", fields.span, data, maps=tuple(places))
 
 
-def _structure(
-    reader: Reader, node: Node, described: LaunchDescription, number: int
-) -> GivenValue | None:
+def _structure(reader: Reader, node: Node, described: LaunchDescription) -> GivenValue | None:
     """What is known of a structure, by offset; all other bytes of it are unknown."""
     if not isinstance(node, Mapping):
         return reader.error("TTN008", "`at` gives values by their offsets", node.span)
     places, parts = [], []
-    for serial, entry in enumerate(node):
+    for entry in node:
         offset = as_integer(entry.key)
         if offset is None or not 0 <= offset < PARAMETERS_BYTES_MAX:
             reader.error("TTN009", "an offset is a number of bytes", entry.key.span)
@@ -258,33 +265,20 @@ def _structure(
             if chosen is not None:
                 places.append((offset, chosen))
             continue
-        data = _field(reader, entry.value, _address(number * PARAMETERS_MAX + serial, False))
+        data = _fields(reader, described).field(entry.value)
         if data is not None:
             parts.append((offset, data))
     return GivenValue("fields", node.span, maps=tuple(places), fields=tuple(parts))
 
 
-def _field(reader: Reader, node: Node, pointer: int) -> bytes | None:
-    """The bytes of a field: `{s32: 512}`, `{f32: 0.5}`, `pointer`, `{bytes: 00ff}`."""
-    if isinstance(node, Scalar) and node.text == "pointer":
-        return pointer.to_bytes(8, "little")
-    fields = reader.mapping(node, optional=(*_FIELD_BYTES, "bytes"), what="a field")
-    if fields is None:
-        return None
-    given = [name for name in (*_FIELD_BYTES, "bytes") if fields.has(name)]
-    if len(given) != 1:
-        return reader.error("TTN008", "a field has one type and its value", node.span)
-    value = fields[given[0]]
-    text = value.text if isinstance(value, Scalar) else ""
-    try:
-        if given[0] == "bytes":
-            return bytes.fromhex(text)
-        size = _FIELD_BYTES[given[0]]
-        if given[0].startswith("f"):
-            return struct.pack("<f" if size == 4 else "<d", float(text))
-        return int(text, 0).to_bytes(size, "little", signed=given[0].startswith("s"))
-    except (ValueError, OverflowError, struct.error):
-        return reader.error("TTN009", f"the value does not fit {given[0]}", value.span)
+def _fields(reader: Reader, described: LaunchDescription) -> FieldReader:
+    def map_number(node: Node) -> int | None:
+        return _map_number(reader, node, described)
+
+    def next_address() -> int:
+        return _address(next(described.numbers), False)
+
+    return FieldReader(reader, map_number, next_address, described.memory)
 
 
 def _scalar(reader: Reader, node: Scalar, number: int) -> GivenValue | None:
@@ -421,8 +415,9 @@ def completed(
     if not reader.ok:
         return None, reader.errors, notes
     launch = Launch(
-        function.name, grid, block, cluster, shared, parameters, maps, {}, described.allocations,
-        pointed=_pointed(described), cancelled=described.cancelled or 0,
+        function.name, grid, block, cluster, shared, parameters, maps, described.memory,
+        described.allocations,
+        pointed=_pointed(described),
     )  # fmt: skip
     return launch, [], notes
 

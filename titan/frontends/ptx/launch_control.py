@@ -26,12 +26,16 @@ def asks_for_clusters(module: Module, function: Function) -> bool:
 
 
 def with_more_clusters(
-    module: Module, function: Function, launch: Launch
+    module: Module, function: Function, launch: Launch, given: int | None = None
 ) -> list[tuple[str, Launch]]:
-    """The launches in which each cluster that is run obtains some more, each with its label."""
-    if launch.cancelled or not asks_for_clusters(module, function):
+    """The launches in which each cluster that is run obtains some more, each with its label.
+
+    `given`: how many the launch file says.
+    """
+    if not asks_for_clusters(module, function):
         return []
-    numbers = dict.fromkeys(min(number, launch.clusters - 1) for number in CANCELLED)
+    wanted = CANCELLED if given is None else (given,)
+    numbers = dict.fromkeys(min(number, launch.clusters - 1) for number in wanted)
     return [
         (f"{number} cancelled", replace(launch, cancelled=number)) for number in numbers if number
     ]

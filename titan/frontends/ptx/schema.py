@@ -42,7 +42,9 @@ def json_schema() -> Schema:
     chosen = {"anyOf": [integer(), described]}
     given = mapping(
         {"bytes": _BYTES, "size": integer(1), "map": chosen, "tensor_map": chosen,
-         "maps": {"type": "object", "additionalProperties": chosen}}
+         "maps": {"type": "object", "additionalProperties": chosen},
+         "at": about({"type": "object"}, "what is known of a structure, by offset in bytes"),
+         "pointer": about({"type": "object"}, "what is known of the memory that it leads to")}
     )  # fmt: skip
     forms = [{"type": "number"}, {"enum": ["pointer", "unknown"]}, given]
     parameter: Schema = {"$ref": "#/$defs/parameter"}
@@ -58,6 +60,7 @@ def json_schema() -> Schema:
             "cluster": {**_counted(16, extents), "description": "CTAs of a cluster along x, y, z"},
             "shared": about(integer(0, SHARED_MAX), "dynamic shared memory in bytes"),
             "dynamic_shared": about(integer(0, SHARED_MAX), "dynamic shared memory in bytes"),
+            "cancelled": about(integer(0, GRID_MAX), "clusters that each cluster obtains"),
             "parameters": {
                 "description": "by position, or by position or name",
                 "anyOf": [

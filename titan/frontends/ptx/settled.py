@@ -7,9 +7,13 @@ strong accesses to such bytes taken as plain ones: if nothing races in it, each 
 ordered against every write of its bytes, those writes against each other, and the value is the same
 in every interleaving (condition (b) of titan/isa/simt/outcome.py).
 
-Left as they are, so undecided: bytes of global memory (other clusters may write them), those that
-atomics or reductions change, and those that a warp both writes strongly and reads: its lanes are
-one agent of the sync program, so that no race between them would show.
+A counter of the grid in global memory that one lane alone raises in its cluster (`own_counters`)
+gives a value that other clusters decide, not the interleaving inside; values are tried instead
+(`Launch.in_turn`).
+
+Left as they are, so undecided: other bytes of global memory, as other clusters may write them;
+those that atomics or reductions change; and those that a warp both writes strongly and reads: its
+lanes are one agent of the sync program, so that no race between them would show.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from typing import TypeGuard
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
+from titan.isa.simt.outcome import Confluence, Run
 
 _Bytes = set[tuple[int, int]]  # owner and offset, of shared memory
 
@@ -29,6 +34,9 @@ def settled_form(run: Run) -> Run | None:
     """The run as above; None where no strong read steers, or one that this does not settle."""
     events = run.events
     strong = [s for s in run.confluence.steering if _is_strong(events[s.sequence])]
+    if strong:
+        counters = own_counters(run)
+        strong = [s for s in strong if s.sequence not in counters]
     if not strong:
         return None
     read: _Bytes = set()
@@ -54,14 +62,86 @@ def settled_form(run: Run) -> Run | None:
             if event.mode is ev.Mode.ATOMIC or (event.cta, event.warp) in readers:
                 return None
             changed[event.sequence] = _plain(event)
+    others = tuple(item for item in run.confluence.steering if item not in strong)
     return replace(
         run,
         events=tuple(changed.get(event.sequence, event) for event in events),
-        confluence=replace(
-            run.confluence,
-            steering=tuple(s for s in run.confluence.steering if s not in strong),
-        ),
+        confluence=replace(run.confluence, steering=others),
     )
+
+
+def steering_alone(run: Run, form: Run) -> Run:
+    """The settled form with no accesses but those of the bytes that steer strongly.
+
+    Where nothing races in it they are settled, whatever is wrong with other memory.
+    """
+    kept = set(form.confluence.steering)
+    strong = [item for item in run.confluence.steering if item not in kept]
+    read = _bytes(item.footprint for item in strong)
+    events: list[ev.Event] = []
+    for event in form.events:
+        if isinstance(event, ev.AccessEvent) and not _bytes((event.footprint,)) & read:
+            continue
+        if isinstance(event, ev.AsynchronousEvent):
+            near = tuple(item for item in event.effects if _bytes((item.footprint,)) & read)
+            events.append(replace(event, effects=near))
+        else:
+            events.append(event)
+    return replace(form, events=tuple(events), confluence=Confluence())
+
+
+def own_counters(run: Run) -> set[int]:
+    """The additions, by sequence number, to counters in global memory that one lane alone uses.
+
+    None where other atomics, too, give old values: which of them steers is not kept.
+    """
+    found: dict[Footprint, list[ev.AccessEvent]] = {}
+    others: list[ev.Event] = []
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    for event in run.events:
+        if isinstance(event, ev.AccessEvent) and event.footprint.space is MemorySpace.GLOBAL:
+            if event.mode is ev.Mode.ATOMIC and event.returns:
+                found.setdefault(event.footprint, []).append(event)
+            else:
+                others.append(event)
+        elif isinstance(event, ev.AccessEvent) and event.returns:
+            return set()
+        elif isinstance(event, ev.AsynchronousEvent | ev.Skipped):
+            others.append(event)
+    counters: set[int] = set()
+    touched = [_global_bounds(event) for event in others] if found else []
+    for footprint, events in found.items():
+        low, high = footprint.bounds
+        lanes = {(event.cta, event.warp, event.lanes) for event in events}
+        alone = len(lanes) == 1 and _is_one(events[0].lanes)
+        apart = all(low >= end or high <= start for pairs in touched for start, end in pairs)
+        same = sum(other.bounds[0] < high and low < other.bounds[1] for other in found) == 1
+        adds = all(
+            event.instruction < len(steps) and _adds(steps[event.instruction]) for event in events
+        )
+        if not (alone and apart and same and adds):
+            return set()
+        counters |= {event.sequence for event in events}
+    return counters
+
+
+def _adds(step: DecodedStep) -> bool:
+    return step.op is Op.ATOMIC and ATOMICS[step.flags[6]] == "add"
+
+
+def _is_one(lanes: int) -> bool:
+    return lanes & (lanes - 1) == 0
+
+
+def _global_bounds(event: ev.Event) -> list[tuple[int, int]]:
+    footprints: Iterable[Footprint] = ()
+    if isinstance(event, ev.AccessEvent):
+        footprints = (event.footprint,)
+    elif isinstance(event, ev.AsynchronousEvent):
+        footprints = [effect.footprint for effect in event.effects]
+    elif isinstance(event, ev.Skipped):
+        footprints = event.writes
+    return [item.bounds for item in footprints if item.space is MemorySpace.GLOBAL]
 
 
 def _is_strong(event: ev.Event) -> TypeGuard[ev.AccessEvent]:

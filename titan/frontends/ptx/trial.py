@@ -26,9 +26,9 @@ from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
-from titan.frontends.ptx.record import LaunchRecording, record_together
+from titan.frontends.ptx.record import LaunchRecording, Member, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
-from titan.frontends.ptx.settled import settled_form
+from titan.frontends.ptx.settled import own_counters, settled_form, steering_alone
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
@@ -38,6 +38,10 @@ from titan.isa.simt.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
 LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
+LOAD_HELP = (
+    "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
+    "loaded register as the wait"
+)
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
@@ -51,6 +55,7 @@ _ASSUMED = {
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
     Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
 }
+COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {
     "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
     "partial-group": "a commit or wait of some lanes only is left out",
@@ -63,6 +68,7 @@ REMARKS = {
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
+    "counters": COUNTERS,
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
@@ -75,7 +81,8 @@ class Trial:
     `instructions` counts warp instructions, `operations` those of the sync program. `reason` says
     why it is undecided. `assumptions` are what it rests on: text, times used, first place. `order`
     is the engine's answer on the sync program alone. `interleaving` leads to the fault that the
-    engine found. `made`: the launch, the CTA and the seed of the run.
+    engine found. `made`: the launch, the CTA and the seed of the run. `in_tensor_memory`: the
+    fault is about tensor memory alone.
     """
 
     label: str
@@ -89,6 +96,7 @@ class Trial:
     order: Verdict | None = None
     interleaving: MachineInterleaving | None = None
     made: tuple[Launch, int, int] | None = None
+    in_tensor_memory: bool = False
 
 
 @dataclass(slots=True)
@@ -97,6 +105,7 @@ class _Judged:
     reasons: list[str] = field(default_factory=list)
     assumptions: dict[str, tuple[int, int]] = field(default_factory=dict)
     interleaving: MachineInterleaving | None = None
+    in_tensor_memory: bool = False
 
 
 def judge_run(
@@ -136,11 +145,19 @@ def judge_together(
     races even if they are plain ones.
     """
     forms = [settled_form(run) for run in runs]
-    if any(form is not None for form in forms):
-        settled = [form or run for form, run in zip(forms, runs, strict=True)]
-        judged = _judged_as_they_are(settled, where, name, places, policies, registers_per_thread)
-        if all(trial.verdict is Verdict.VERIFIED for _, trial in judged):
-            return judged
+    if all(form is None for form in forms):
+        return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
+    settled = [form or run for form, run in zip(forms, runs, strict=True)]
+    judged = _judged_as_they_are(settled, where, name, places, policies, registers_per_thread)
+    if all(trial.verdict is Verdict.VERIFIED for _, trial in judged):
+        return judged
+    alone = [
+        run if form is None else steering_alone(run, form)
+        for form, run in zip(forms, runs, strict=True)
+    ]
+    found = _judged_by_groups(alone, where, name, places, policies, registers_per_thread)
+    if all(trial.order is Verdict.VERIFIED for _, trial in found):
+        return judged
     return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
 
 
@@ -172,7 +189,7 @@ def _judged_as_they_are(
 def _of_long(run: Run, trial: Trial) -> Trial:
     """The trial; undecided where warps repeat each other's accesses in a run too long to trace."""
     long = run.traced is None and run.instructions > INSTRUCTIONS_MAX and worth_tracing(run)
-    if not long or trial.verdict is not Verdict.REFUTED:
+    if not long or trial.verdict is not Verdict.REFUTED or trial.in_tensor_memory:
         return trial
     if any(item.code not in UNORDERED for item in trial.diagnostics):
         return trial
@@ -284,7 +301,7 @@ def judge_recording(
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
             pass  # the program only ends where the run hangs
         else:
-            refuted = _decide(result, run, recording, places, judged) or refuted
+            refuted = _decide(result, run, recording, places, policies, judged) or refuted
         # A run that hangs has happened, whatever other runs may do.
         deadlock = result.fault is not None and result.fault.kind is FaultKind.DEADLOCK
         happened = happened or (hung and refuted and deadlock and not left)
@@ -307,6 +324,7 @@ def judge_recording(
         _listed(judged, places),
         order,
         judged.interleaving if verdict is Verdict.REFUTED else None,
+        in_tensor_memory=judged.in_tensor_memory,
     )
 
 
@@ -327,6 +345,7 @@ def _decide(
     run: Run,
     recording: LaunchRecording,
     places: CodePlaces,
+    policies: CodePolicies,
     judged: _Judged,
 ) -> bool:
     """Whether the engine refutes the program; adds the diagnostic or the reason."""
@@ -341,6 +360,13 @@ def _decide(
         judged.reasons.append(f"the interleaving does not replay: {error}")
         return False
     item = rendered.diagnostic
+    involved = _involved(rendered)
+    judged.in_tensor_memory = bool(involved) and all(
+        effect.buffer.startswith("tensor") for _, effects in involved for effect in effects
+    )
+    loads = [event for event, _ in involved if _loads_tensor_memory(event)]
+    if loads and policies.load_ready != "use":
+        item = replace(item, helps=(*item.helps, LOAD_HELP))
     if rendered.replay is not None:
         judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
@@ -361,13 +387,30 @@ def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
     if rendered.replay is None or rendered.diagnostic.code not in UNORDERED:
         return None
     unknown = run.unknown_addresses()
-    fault = rendered.replay.fault
-    for operation in fault.operations if unknown else ():
-        for event, effects in rendered.members.get(id(operation), ()):
-            here = any(effect.buffer == fault.object_name for effect in effects)
-            if event.instruction in unknown and (here or not fault.object_name):
-                return event.instruction
+    name = rendered.replay.fault.object_name
+    for event, effects in _involved(rendered) if unknown else ():
+        if event.instruction in unknown and (
+            not name or any(effect.buffer == name for effect in effects)
+        ):
+            return event.instruction
     return None
+
+
+def _involved(rendered: RenderedFault) -> list[Member]:
+    """The events of the operations that a replayed fault is about, with their effects."""
+    if rendered.replay is None:
+        return []
+    return [
+        member
+        for operation in rendered.replay.fault.operations
+        for member in rendered.members.get(id(operation), ())
+    ]
+
+
+def _loads_tensor_memory(event: ev.Event) -> bool:
+    return (
+        isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.TENSOR_LOAD
+    )
 
 
 def _conditions(
@@ -395,10 +438,15 @@ def _conditions(
         reasons.append(
             f"the result of a try_wait or test_wait decides more than whether to wait ({place})"
         )
-    for instruction in run.confluence.atomics[:1]:
+    counters = own_counters(run) if run.confluence.atomics else set()
+    if counters:
+        judged.assumptions["counters"] = (len(counters), run.confluence.atomics[0])
+    for instruction in () if counters else run.confluence.atomics[:1]:
         reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
     for steering in run.confluence.steering:
         access = run.events[steering.sequence]
+        if steering.sequence in counters:
+            continue
         if isinstance(access, ev.AccessEvent) and access.semantics is not ev.AccessSemantics.WEAK:
             place = at(steering.instruction)
             reasons.append(

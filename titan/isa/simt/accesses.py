@@ -461,14 +461,35 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
             old = read_value(machine, warp, index, part, size, pc)
             olds[place_][index] = opaque_at(pc) if machine.maybe else old
             operands = step.args[1 + place_ :] if count > 1 else step.args[1:]
-            new = _combined(step, operation, old, [lane(warp.registers[r], index)
-                                                   for r in operands], pc)  # fmt: skip
+            values = [lane(warp.registers[r], index) for r in operands]
+            if machine.launch.in_turn and returns and count == 1 and part[0] == MemorySpace.GLOBAL:
+                old, new = _in_turn(machine, warp, step, old, values, part[2], pc)
+                olds[place_][index] = opaque_at(pc) if machine.maybe else old
+            else:
+                new = _combined(step, operation, old, values, pc)
             write_value(machine, fragment, index, part, size, new)
     for place_, register in enumerate(step.out):
         old_values = olds[place_]
         known = any(isinstance(old_values[index], int) for index in lanes_of(mask))
         machine.write(warp, register, list(old_values), mask, ATOMIC if known else 0)
     return False
+
+
+def _in_turn(
+    machine: SimtMachine, warp: Warp, step: DecodedStep, old: Scalar, operands: list[Scalar],
+    at: int, pc: int,
+) -> tuple[Scalar, Scalar]:  # fmt: skip
+    """The old and the new value of a counter that all clusters raise in turn."""
+    operation = step.flags[6]
+    new = _combined(step, operation, old, operands, pc)
+    if ATOMICS[operation] != "add" or isinstance(old, Opaque) or isinstance(new, Opaque):
+        return old, new
+    mask, launch = (1 << step.bits) - 1, machine.launch
+    raised = new - old
+    if at not in machine.counters:
+        machine.counters.add(at)
+        old = old + raised * launch.cluster_number(warp.cta.cluster.ctas[0].number) & mask
+    return old, old + raised * launch.clusters & mask
 
 
 def _combined(

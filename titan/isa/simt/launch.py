@@ -82,7 +82,8 @@ class Launch:
     lead to, each apart from all other; an unknown index does not leave it. `entry` None:
     the only one of the module. `module` None: its variables have their initial values.
     `cancelled`: how many clusters clusterlaunchcontrol.try_cancel obtains for each cluster that is
-    run, those that follow it in the grid, before it finds none.
+    run, those that follow it in the grid, before it finds none. `in_turn`: additions to global
+    memory whose old value is used act as if each cluster of the grid made one in turn.
     """
 
     entry: str | None
@@ -97,6 +98,7 @@ class Launch:
     module: ModuleMemory | None = None
     pointed: tuple[Allocation, ...] = ()
     cancelled: int = 0
+    in_turn: bool = False
 
     @property
     def threads(self) -> int:
@@ -144,11 +146,19 @@ class Launch:
         """Clusters of the whole grid."""
         return self.ctas // self.cluster_size
 
+    def cluster_number(self, cta: int) -> int:
+        """The linear index of the cluster of a CTA, x the fastest."""
+        places = zip(self.coordinates(cta), self.grid, self.cluster, strict=True)
+        number, factor = 0, 1
+        for at, extent, size in places:
+            number += at // size * factor
+            factor *= extent // size
+        return number
+
     def following(self, cta: int, count: int) -> Dimensions:
         """%ctaid of the first CTA of the cluster `count` after that of `cta`, round the grid."""
         across = [n // size for n, size in zip(self.grid, self.cluster, strict=True)]
-        x, y, z = (at // size for at, size in zip(self.coordinates(cta), self.cluster, strict=True))
-        number = (x + across[0] * (y + across[1] * z) + count) % self.clusters
+        number = (self.cluster_number(cta) + count) % self.clusters
         found = (
             number % across[0],
             number // across[0] % across[1],

@@ -171,7 +171,7 @@ class Native:
         launch.uninitialised = options.uninitialised
         launch.first_poll_fails = options.first_poll_fails
         launch.highest_columns = options.highest_columns
-        launch.cancelled = self.launch.cancelled
+        launch.cancelled, launch.in_turn = self.launch.cancelled, self.launch.in_turn
         return launch
 
     # ------------------------------------------------------------------------------- run

@@ -59,6 +59,7 @@ class Recorder:
         self.footprints: dict[tuple[object, ...], Footprint] = {}
         self.tensor_accesses: dict[tuple[object, ...], TensorAccess] = {}
         self.steering: list[Steering] = []
+        self.counters: set[int] = set()  # addresses of counters that clusters raise in turn
         self.polls: list[int] = []
         self.origin = -1
         self.map_offset = -1

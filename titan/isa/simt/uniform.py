@@ -43,9 +43,27 @@ def _alike(
         if step.guard >= 0:
             return False
         if step.op in _ALIKE:
-            return constants.get(step.args[-1]) == ALL
+            return _constant(steps, first, index, step.args[-1], constants) == ALL
         made = step.op in PURE and step.op is not Op.OPAQUE
         return made and all(
             _alike(steps, first, index, source, constants) for source in step.args if source >= 0
         )
     return register in constants
+
+
+def _constant(
+    steps: Sequence[DecodedStep],
+    first: int,
+    before: int,
+    register: int,
+    constants: Mapping[int, int],
+) -> int | None:
+    """What a register holds before a step of the block, where the text says it; else None."""
+    for index in reversed(range(first, before)):
+        step = steps[index]
+        if register in step.out:
+            if step.op is not Op.MOV or step.guard >= 0:
+                return None
+            value = _constant(steps, first, index, step.args[0], constants)
+            return None if value is None else value & (1 << step.bits) - 1
+    return constants.get(register)

@@ -326,6 +326,34 @@ static int combined(const titan_step *s, int operation, uint64_t old, int old_kn
     }
     return 1;
 }
+/* The linear index of the cluster of a warp (launch.py). */
+static int64_t cluster_number(const Machine *machine, const Warp *warp)
+{
+    const titan_launch *l = machine->launch;
+    int64_t x = l->grid[0], y = l->grid[1], cta = warp->cta->cluster->ctas[0].number;
+    int64_t at[3] = {cta % x, cta / x % y, cta / (x * y)}, number = 0, factor = 1;
+    for (int axis = 0; axis < 3; axis++) {
+        number += at[axis] / l->cluster[axis] * factor;
+        factor *= l->grid[axis] / l->cluster[axis];
+    }
+    return number;
+}
+/* The old and the new value of a counter that all clusters raise in turn (accesses.py). */
+static void raise_in_turn(Machine *machine, const Warp *warp, int64_t at, uint64_t mask,
+                          uint64_t *old, uint64_t *value)
+{
+    const titan_launch *l = machine->launch;
+    uint64_t raised = *value - *old, clusters = 1;
+    int seen = 0;
+    for (int64_t n = 0; n < machine->counters.count; n++) seen |= machine->counters.data[n] == at;
+    for (int axis = 0; axis < 3; axis++)
+        clusters *= (uint64_t)(l->grid[axis] / l->cluster[axis]);
+    if (!seen) {
+        push(&machine->counters, at);
+        *old = (*old + raised * (uint64_t)cluster_number(machine, warp)) & mask;
+    }
+    *value = (*old + raised * clusters) & mask;
+}
 static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -379,6 +407,11 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
                 }
 #endif
                 known = combined(s, operation, old, known, v, opaque, given, &result);
+                if (known && returns && count == 1 && operation == A_ADD && part.space == GLOBAL &&
+                    s->kind != KIND_FLOAT && s->kind != KIND_BFLOAT && machine->launch->in_turn) {
+                    raise_in_turn(machine, warp, part.at, mask_of(s->bits), &old, &result);
+                    if (!machine->maybe) olds[i].v[lane] = old;
+                }
                 write_value(machine, fragment, lane, part, size, result, !known);
             }
         }

@@ -9,11 +9,8 @@ static uint64_t answer_of(Machine *machine, Fragment *fragment, uint32_t lanes)
         assume(machine, fragment, lanes, POLICY_NO_CANCEL);
         return 0;
     }
-    int64_t x = l->grid[0], y = l->grid[1], number = cluster->ctas[0].number;
-    int64_t at[3] = {number % x, number / x % y, number / (x * y)}, across[3];
+    int64_t across[3], found = cluster_number(machine, fragment->warp) + ++cluster->cancelled;
     for (int axis = 0; axis < 3; axis++) across[axis] = l->grid[axis] / l->cluster[axis];
-    for (int axis = 0; axis < 3; axis++) at[axis] /= l->cluster[axis];
-    int64_t found = at[0] + across[0] * (at[1] + across[1] * at[2]) + ++cluster->cancelled;
     found %= across[0] * across[1] * across[2];
     uint64_t first[3] = {(uint64_t)(found % across[0] * l->cluster[0]),
                          (uint64_t)(found / across[0] % across[1] * l->cluster[1]),

@@ -48,6 +48,7 @@ typedef struct {
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
     uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails, highest_columns;
     int64_t cancelled; /* clusters that try_cancel obtains for each */
+    int32_t in_turn;   /* counters are raised by each cluster in turn */
 } titan_launch;
 /* END SHARED WITH PYTHON */
 
@@ -221,7 +222,7 @@ typedef struct {
     const titan_code *code;
     const titan_launch *launch;
     int32_t warps_each;
-    Words events, steering, polls, atomics;
+    Words events, steering, polls, atomics, counters;
     int64_t event_count;
     Footprint *footprints; int64_t footprint_count, footprint_room;
     Box *boxes; int64_t box_count, box_room;

@@ -317,7 +317,7 @@ void titan_simt_free(Machine *machine)
         free(machine->pages[n].bytes.state);
     }
     Words *all[] = {&machine->events, &machine->steering, &machine->polls, &machine->atomics,
-                    &machine->waiters, &machine->flight};
+                    &machine->waiters, &machine->flight, &machine->counters};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) free(all[n]->data);
     free(machine->pages);
     free(machine->operations);
