@@ -96,7 +96,7 @@ _PATTERNS: dict[tuple[OpcodeKind, int], str] = {
         s_buffer_load_{dword,dwordx2,dwordx4,dwordx8,dwordx16} s_memtime s_memrealtime
         s_scratch_load_{dword,dwordx2,dwordx4}""",
     (OpcodeKind.SCALAR_MEMORY, 0): "s_dcache_{inv,wb,inv_vol,wb_vol}",
-    (OpcodeKind.CACHE, 0): "buffer_inv buffer_wbl2",
+    (OpcodeKind.CACHE, 0): "buffer_inv buffer_wbl2 buffer_wbinvl1{,_vol} buffer_invl2",
     (OpcodeKind.VECTOR, 0): "v_nop v_clrexcp",
     (OpcodeKind.VECTOR, 1): f"""
         v_cmp_{_COMPARISONS}_{{i16,u16,i32,u32,i64,u64}} v_cmp_{_REAL_COMPARISONS}_{{f16,f32,f64}}

@@ -33,6 +33,8 @@ _SIZES = {
     "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "dwordx8": 32, "dwordx16": 64,
 }  # fmt: skip
 _DMA_LANE_BYTES = {1: 4, 2: 4, 4: 4, 12: 16, 16: 16}  # CDNA4, 9.1.9
+# Bits of the words of a resource that change what an offset means (CDNA3, 9.1.8).
+_SWIZZLED, _LANE_ADDED = 1 << 31, 1 << 23
 _LANES = np.arange(LANES, dtype=np.int64)
 
 
@@ -43,7 +45,8 @@ def memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
 
 def size_of(item: AssemblyInstruction) -> int:
     """The bytes that a lane accesses at one place."""
-    words = item.base.split("_")
+    # What follows `tr` is the width of what lanes exchange: `ds_read_b64_tr_b16` reads 8 bytes.
+    words = item.base.partition("_tr_")[0].split("_")
     if "atomic" in words:
         wide = "x2" in words or words[-1] == "f64"
         return 8 if wide else 4
@@ -108,7 +111,13 @@ def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
 
 
 def _counted_only(code: DecodedInstruction, group: WaveGroup) -> Step:
-    """Clocks, and writing back or invalidating caches: counted, and nothing else is recorded."""
+    """Clocks and writing back caches: counted, and nothing else is recorded.
+
+    Invalidating is not counted: no text of AMD says that vmcnt counts it, and LLVM does not
+    (SIInsertWaitcnts). If the hardware does, a wait ends more than is recorded here, never less.
+    """
+    if "inv" in code.item.base and code.opcode.kind is OpcodeKind.CACHE:
+        return lambda wave: None
     registers = _writes(code)
     scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
     queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR
@@ -361,12 +370,14 @@ def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
     vector = vector_source(first, number) if offsets else None
 
     def address_of(wave: Wave) -> Addresses | None:
-        low, high, records, _ = (word(wave) for word in words)
+        low, high, records, form = (word(wave) for word in words)
         more = 0 if step_of is None else step_of(wave)
         if indexed or any(isinstance(one, OpaqueWord) for one in (low, high, records, more)):
             return None
         assert isinstance(low, int) and isinstance(high, int)
         assert isinstance(records, int) and isinstance(more, int)
+        if high & _SWIZZLED or (isinstance(form, int) and form & _LANE_ADDED):
+            return None
         within = np.full(LANES, inst, np.int64)
         if vector is not None:
             values, known, _ = vector(wave)
