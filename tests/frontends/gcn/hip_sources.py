@@ -1,0 +1,135 @@
+"""HIP kernels for the tests, right and wrong, around one array in LDS; clang compiles them."""
+
+from __future__ import annotations
+
+HEAD = """
+#pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wunused-variable"
+#pragma clang diagnostic ignored "-Wunused-parameter"
+#define DEVICE static __attribute__((device)) inline
+#define BAR asm volatile("s_barrier" ::: "memory")
+#define WAIT(text) asm volatile("s_waitcnt " text ::: "memory")
+#define READ(at) asm volatile("ds_read_b32 v40, %0" :: "v"((at) * 4), "v"(row) : "v40", "memory")
+typedef __attribute__((address_space(3))) void* lds_pointer;
+typedef __attribute__((address_space(1))) void* global_pointer;
+typedef __attribute__((address_space(3))) int* lds_counter;
+DEVICE int tid() { return __builtin_amdgcn_workitem_id_x(); }
+DEVICE int wave() { return __builtin_amdgcn_readfirstlane(tid() >> 6); }
+DEVICE void release() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); }
+DEVICE void meet() {
+  release();
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE void copy(float* from, float* to) {
+  __builtin_amdgcn_global_load_lds((global_pointer)from, (lds_pointer)to, 4, 0, 0);
+}
+DEVICE void count(float* at) {
+  __scoped_atomic_fetch_add((lds_counter)at, 1, __ATOMIC_RELAXED, __MEMORY_SCOPE_WRKGRP);
+}
+"""
+KERNEL = """
+extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS)))
+void k(float* p, int trips) {
+  static __attribute__((shared)) float row[1024];
+  int t = tid();
+"""
+RIGHT = {
+    "exchange": "row[t] = p[t]; meet(); p[t] = row[t ^ 64];",
+    "within a wave": "row[t] = p[t]; p[t] = row[t ^ 1];",
+    "loop": "for (int i = 0; i < trips; ++i) "
+    "{ row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; meet(); }",
+    "two buffers, a barrier": "for (int i = 0; i < trips; ++i) "
+    "{ float* r = row + (i & 1) * 128; r[t] = p[i * 128 + t]; meet(); p[t + 1024] += r[t ^ 64]; }",
+    "a wave ends": 'if (wave() == 1) { row[t] = 1; WAIT("lgkmcnt(0)"); return; } '
+    "BAR; p[t] = row[t + 64];",
+    "a half is one barrier ahead": "if (wave() == 0) BAR; row[t] = p[t]; meet(); meet(); "
+    "p[t] = row[t ^ 64]; if (wave() == 1) BAR;",
+    "counters": "count(row); meet(); p[t] = row[0];",
+    "counters only": "count(row + (t & 7));",
+    "copy": 'copy(p + t, row + wave() * 64); WAIT("vmcnt(0)"); BAR; p[t + 1024] = row[t ^ 64];',
+    "own copy": 'copy(p + t, row + wave() * 64); BAR; WAIT("vmcnt(0)"); READ(t); '
+    'WAIT("lgkmcnt(0)");',
+    "through memory": 'p[t + 64] = 1; WAIT("vmcnt(0)"); BAR; p[t + 1024] = p[(t ^ 64) + 64];',
+    "tree": "row[t] = p[t]; for (int s = 64; s > 0; s >>= 1) "
+    "{ meet(); if (t < s) row[t] += row[t + s]; } meet(); p[t] = row[0];",
+    "other arms": "if (wave() == 0) { row[t] = 1; meet(); } else meet(); p[t] = row[t & 63];",
+}
+WRONG = {
+    "no barrier": "row[t] = p[t]; release(); p[t] = row[t ^ 64];",
+    "no wait": "row[t] = 1; BAR; p[t] = row[t ^ 64];",
+    "loop without its second barrier": "for (int i = 0; i < trips; ++i) "
+    "{ row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; }",
+    "a wave stores and ends": "if (wave() == 1) { BAR; row[t] = 1; return; } "
+    "BAR; p[t] = row[t + 64];",
+    "a half is ahead by too much": "row[t] = p[t]; meet(); if (wave() == 0) meet(); "
+    "p[t + 1024] = row[t ^ 64]; if (wave() == 1) meet(); row[t] = 2;",
+    "counters read at once": "count(row); p[t] = row[0];",
+    "copy without a wait": 'copy(p + t, row + wave() * 64); BAR; READ(t ^ 64); WAIT("lgkmcnt(0)");',
+    "copy waited for too late": 'copy(p + t, row + wave() * 64); BAR; WAIT("vmcnt(0)"); '
+    'READ(t ^ 64); WAIT("lgkmcnt(0)");',
+    "through memory without a wait": "p[t + 64] = 1; BAR; p[t + 1024] = p[(t ^ 64) + 64];",
+    "through memory without a barrier": "p[t + 64] = t; p[t + 1024] = p[(t ^ 64) + 64];",
+    "waves store to one row": "if ((t & 63) < 8) row[t & 63] = t; p[t] = row[t & 63];",
+    "tree without barriers": "row[t] = p[t]; meet(); for (int s = 64; s > 0; s >>= 1) "
+    "{ if (t < s) row[t] += row[t + s]; if (t >= 64) row[t - 64] = 0; } meet(); p[t] = row[0];",
+    "beyond LDS": "row[t + 1000] = p[t]; release(); p[t] = row[(t ^ 1) + 1000];",
+}
+
+# Two groups of four waves alternate: while one multiplies, the other one loads its fragments. The
+# second group is one barrier behind. The stages are two; each wave copies 512 bytes to one.
+PING_PONG = """
+typedef float f4 __attribute__((ext_vector_type(4)));
+typedef _Float16 h4 __attribute__((ext_vector_type(4)));
+extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(512, 512)))
+void k(float* p, int trips) {
+  static __attribute__((shared)) float stage[2][1024];
+  int t = tid(), w = wave(), lane = t & 63;
+  f4 sum = {0, 0, 0, 0};
+  copy(p + t, &stage[0][w * 64]);
+  copy(p + 512 + t, &stage[0][512 + w * 64]);
+  WAIT("vmcnt(0)");
+  BAR;
+  if (w >= 4) BAR; /* behind */
+#pragma clang loop unroll(disable)
+  for (int trip = 0; trip < trips; ++trip) {
+    const float* now = stage[trip & 1];
+    float* next = stage[(trip + 1) & 1];
+    float* from = p + (trip + 1) * 1024;
+    h4 a = *(const h4*)&now[(lane * 2 + w * 128) & 1023];
+    h4 b = *(const h4*)&now[(lane * 2 + (w ^ 4) * 128) & 1023];
+    WAIT("lgkmcnt(0)"); /* fragments */
+    BAR;                /* fragments are loaded */
+    __builtin_amdgcn_s_setprio(1);
+    sum = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sum, 0, 0, 0);
+    __builtin_amdgcn_s_setprio(0);
+    BAR; /* in turn */
+    copy(from + t, next + w * 64);
+    copy(from + 512 + t, next + 512 + w * 64);
+    WAIT("vmcnt(0)"); /* copies */
+    BAR;              /* copies are done */
+    BAR;              /* of both groups */
+  }
+  if (w < 4) BAR; /* ahead */
+  for (int i = 0; i < 4; ++i) p[1 << 20 | t * 4 + i] = sum[i];
+}
+"""
+PING_PONG_FAULTS = {
+    "copies are not waited for": ('    WAIT("vmcnt(0)"); /* copies */\n', ""),
+    "one operation is left": ('WAIT("vmcnt(0)"); /* copies */', 'WAIT("vmcnt(1)");'),
+    "one barrier less behind the copies": ("    BAR;              /* of both groups */\n", ""),
+    "barriers of copies": (
+        "    BAR;              /* copies are done */\n    BAR;              /* of both groups */\n",
+        "",
+    ),
+}
+# No faults: where both groups go in step the barriers are more than enough, and so are two stages.
+PING_PONG_SPARE = {
+    "in step": ("  if (w >= 4) BAR; /* behind */\n", ""),
+    "copies to the stage that has been read": ("stage[(trip + 1) & 1]", "stage[trip & 1]"),
+}
+
+
+def kernel_of(body: str, threads: int = 128) -> str:
+    """The source of a kernel with this body."""
+    return f"#define THREADS {threads}\n{HEAD}{KERNEL}{body}\n}}\n"
