@@ -2,12 +2,13 @@
 
     python -m benchmarks.amd_code FOLDER [--mutants] [--wait-states] [--only TEXT]
 
-FOLDER holds assembly with its launch beside it (`gemm.s`, `gemm.launch.yaml`), and packages of
-`titan build` for AMD GPUs, which clang-22 compiles, with the launch of their manifest. One row
-of Markdown a kernel. With `--mutants` each `s_waitcnt` and `s_barrier` is deleted or weakened, and
-the first work-group of the launch is judged. What survives that is judged with other trip counts,
-0 among them, and other work-groups; then it is *equivalent* if in each of these runs it orders all
-conflicting accesses as the original does (`titan/frontends/gcn/phase_order.py`), or listed.
+FOLDER holds assembly with its launch beside it (`gemm.s`, `gemm.launch.yaml`), HIP in the same
+way (`benchmarks/amd`), and packages of `titan build` for AMD GPUs with the launch of their
+manifest; clang-22 compiles both, HIP for gfx942 and gfx950. One row of Markdown a kernel. With
+`--mutants` each `s_waitcnt` and `s_barrier` is deleted or weakened, and the first work-group of the
+launch is judged. What survives that is judged with other trip counts, 0 among them, and other
+work-groups; then it is *equivalent* if in each of these runs it orders all conflicting accesses as
+the original does (`titan/frontends/gcn/phase_order.py`), or listed.
 With `--wait-states` each `s_nop` is made one wait state shorter, and judged in the same way.
 """
 
@@ -34,10 +35,11 @@ from titan.frontends.ptx.launch import LaunchDescription, read_launch, read_laun
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.verify_code import CodeOptions, ctas_of
 from titan.isa.gcn.assembly import parse_assembly
-from titan.validate.compare.gcn_compile import CLANG, FLAGS
+from titan.validate.compare.gcn_compile import CLANG, FLAGS, hip_assembly
 from titan.verify.model import Finding
 
 SIZE, HEADS = 384, 2  # of packages
+HIP_TARGETS = ("gfx942", "gfx950")
 
 
 def kernels(folder: Path, only: str) -> Iterator[tuple[str, str, LaunchDescription]]:
@@ -50,6 +52,12 @@ def kernels(folder: Path, only: str) -> Iterator[tuple[str, str, LaunchDescripti
                 place.read_text(encoding="utf-8"),
                 _described(*read_launch(str(launch))),
             )
+    for place in sorted(folder.rglob("*.hip")):
+        launch = place.with_suffix(".launch.yaml")
+        if only in place.stem and launch.is_file():
+            for target in HIP_TARGETS:
+                described = _described(*read_launch(str(launch)))
+                yield f"{place.stem}, {target}", hip_assembly(place, target), described
     for place in sorted(folder.rglob("manifest.json")):
         manifest = json.loads(place.read_text(encoding="utf-8"))
         if only in place.parent.name and str(manifest["target"]).startswith("gfx"):

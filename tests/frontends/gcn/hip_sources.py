@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 HEAD = """
 #pragma clang diagnostic ignored "-Wunused-function"
 #pragma clang diagnostic ignored "-Wunused-variable"
@@ -76,44 +78,9 @@ WRONG = {
     "beyond LDS": "row[t + 1000] = p[t]; release(); p[t] = row[(t ^ 1) + 1000];",
 }
 
-# Two groups of four waves alternate: while one multiplies, the other one loads its fragments. The
-# second group is one barrier behind. The stages are two; each wave copies 512 bytes to one.
-PING_PONG = """
-typedef float f4 __attribute__((ext_vector_type(4)));
-typedef _Float16 h4 __attribute__((ext_vector_type(4)));
-extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(512, 512)))
-void k(float* p, int trips) {
-  static __attribute__((shared)) float stage[2][1024];
-  int t = tid(), w = wave(), lane = t & 63;
-  f4 sum = {0, 0, 0, 0};
-  copy(p + t, &stage[0][w * 64]);
-  copy(p + 512 + t, &stage[0][512 + w * 64]);
-  WAIT("vmcnt(0)");
-  BAR;
-  if (w >= 4) BAR; /* behind */
-#pragma clang loop unroll(disable)
-  for (int trip = 0; trip < trips; ++trip) {
-    const float* now = stage[trip & 1];
-    float* next = stage[(trip + 1) & 1];
-    float* from = p + (trip + 1) * 1024;
-    h4 a = *(const h4*)&now[(lane * 2 + w * 128) & 1023];
-    h4 b = *(const h4*)&now[(lane * 2 + (w ^ 4) * 128) & 1023];
-    WAIT("lgkmcnt(0)"); /* fragments */
-    BAR;                /* fragments are loaded */
-    __builtin_amdgcn_s_setprio(1);
-    sum = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sum, 0, 0, 0);
-    __builtin_amdgcn_s_setprio(0);
-    BAR; /* in turn */
-    copy(from + t, next + w * 64);
-    copy(from + 512 + t, next + 512 + w * 64);
-    WAIT("vmcnt(0)"); /* copies */
-    BAR;              /* copies are done */
-    BAR;              /* of both groups */
-  }
-  if (w < 4) BAR; /* ahead */
-  for (int i = 0; i < 4; ++i) p[1 << 20 | t * 4 + i] = sum[i];
-}
-"""
+# Two groups of four waves alternate; the source says how.
+_PING_PONG = Path(__file__).parents[3] / "benchmarks/amd/ping_pong.hip"
+PING_PONG = _PING_PONG.read_text(encoding="utf-8")
 PING_PONG_FAULTS = {
     "copies are not waited for": ('    WAIT("vmcnt(0)"); /* copies */\n', ""),
     "one operation is left": ('WAIT("vmcnt(0)"); /* copies */', 'WAIT("vmcnt(1)");'),
