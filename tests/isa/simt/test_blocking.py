@@ -25,6 +25,7 @@ DONE:
 ret;
 """
 TRY = "mbarrier.try_wait.parity.shared::cta.b64 %p2, [bars], 0;"
+OTHER = TRY.replace("%p2, [bars]", "%p4, [bars+8]")
 COUNT = "add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 4;"
 WAITS = {
     "branch back": f"A: {TRY} @!%p2 bra A;",
@@ -35,6 +36,8 @@ WAITS = {
     "two attempts a round": f"A: {TRY} @%p2 bra DONE; {TRY} @!%p2 bra A;",
     "a peek, then a loop": f"{TRY} @%p2 bra DONE; A: {TRY} @!%p2 bra A;",
     "counts its rounds": f"A: {TRY} {COUNT} @!%p2 bra A;",
+    "two barriers in a loop": f"A: {OTHER} {TRY} and.pred %p2, %p2, %p4; @!%p2 bra A;",
+    "one after the other in a loop": f"A: {OTHER} @!%p4 bra A; {TRY} @!%p2 bra A;",
     "a trap after some rounds": f"A: {TRY} @%p2 bra DONE; {COUNT} @%p3 bra A; trap;",
 }
 GOES_ON = {
@@ -68,3 +71,30 @@ def test_code_waits_where_it_does_not_end_without(idiom, waits):
     code = made.prepared.code
     places = [at for at, step in enumerate(code.steps) if step.op is Op.BARRIER_WAIT]
     assert waits_until_passed(code, places[0 if "bars+8" in idiom else -1]) is waits
+
+
+@pytest.mark.parametrize(
+    ("idiom", "waits"),
+    [
+        ("A: {OTHER} {TRY} and.pred %p2, %p2, %p4; @!%p2 bra A;", True),
+        ("A: {TRY} @!%p2 bra A; {OTHER} @!%p4 bra A;", True),
+        (
+            "A: {TRY} {OTHER} not.pred %p2, %p2; not.pred %p4, %p4; or.pred %p2, %p2, %p4; "
+            "@%p2 bra A;",
+            True,
+        ),
+        ("A: {OTHER} {TRY} or.pred %p2, %p2, %p4; @!%p2 bra A;", False),
+        ("A: {TRY} @!%p2 bra A; B: {OTHER} @!%p4 bra B;", True),
+        (
+            "A: {TRY} st.shared.u32 [bars+16], 1; {OTHER} and.pred %p2, %p2, %p4; @!%p2 bra A;",
+            False,
+        ),
+    ],
+)
+def test_several_barriers_in_one_loop(idiom, waits):
+    body = BODY.replace("{idiom}", idiom.replace("{OTHER}", OTHER).replace("{TRY}", TRY))
+    made, findings = run(module_of(body), launch_of(), Options(steps_max=500))
+    assert made is not None and made.prepared is not None, findings
+    code = made.prepared.code
+    places = [at for at, step in enumerate(code.steps) if step.op is Op.BARRIER_WAIT]
+    assert all(waits_until_passed(code, place) for place in places) is waits

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.isa.simt.running import launch_of, module_of
+from tests.isa.simt.running import launch_of, module_of, of, ran
+from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Options
 from titan.isa.simt.native import core
 from titan.isa.simt.outcome import Ending
@@ -34,3 +35,24 @@ def test_lanes_that_poll_several_barriers_come_through(native, fails):
     made, findings = run(module_of(BODY), launch_of(), options, native=native)
     assert made is not None, findings
     assert made.outcome.ending is Ending.FINISHED, made.outcome
+
+
+@pytest.mark.parametrize("barriers", [2, 3, 7])
+def test_a_loop_that_tests_several_barriers_ends(barriers):
+    """Each test is false once on purpose; those of one loop do not make each other false again."""
+    tests = "".join(
+        f"mbarrier.try_wait.parity.shared::cta.b64 %p{n + 2}, [bars+{8 * n}], 0; "
+        for n in range(barriers)
+    )
+    both = "".join(f"and.pred %p2, %p2, %p{n + 2}; " for n in range(1, barriers))
+    start = "".join(f"mbarrier.init.shared::cta.b64 [bars+{8 * n}], 32; " for n in range(barriers))
+    arrive = "".join(f"mbarrier.arrive.shared.b64 _, [bars+{8 * n}]; " for n in range(barriers))
+    body = f"""
+        .shared .align 8 .b8 bars[64];
+        mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+        {start} READY: bar.warp.sync -1; {arrive}
+        A: {tests} {both} @!%p2 bra A;
+        ret;"""
+    found = ran(module_of("{" + body + "}"), launch_of(), Options(steps_max=2000))
+    assert found.outcome.ending is Ending.FINISHED
+    assert len(of(found, ev.WaitEvent)) >= barriers

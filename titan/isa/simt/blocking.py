@@ -22,8 +22,9 @@ Known = dict[int, int]  # registers whose values follow from the result that is 
 def waits_until_passed(code: DecodedCode, wait: int) -> bool:
     """Whether every way on from a failed attempt at instruction `wait` tries again.
 
-    Attempts at the same barrier elsewhere on the way fail, too. False where more than STATES_MAX
-    states would have to be followed.
+    Attempts at the same barrier elsewhere on the way fail, too; those at others may do either: a
+    loop around several attempts ends when all have passed, in whatever order they do, as nothing
+    that others see lies between. False where more than STATES_MAX states would have to be followed.
     """
     steps = code.steps
     constants = {
@@ -50,8 +51,10 @@ def waits_until_passed(code: DecodedCode, wait: int) -> bool:
             if guard:
                 ways = step.flags[:1] if step.op is Op.BRANCH else ()
             work += [(way, known) for way in ways]
-        elif step.op is Op.BARRIER_WAIT and _same_barrier(step, steps[wait]):
+        elif step.op is Op.BARRIER_WAIT and step.guard < 0:
             work.append((at + 1, _failed(step, known)))
+            if not _same_barrier(step, steps[wait]):
+                work.append((at + 1, _passed(step, known)))
         elif step.op in PURE:
             work.append((at + 1, _computed(step, known, constants, certain=guard is True)))
         else:
@@ -64,8 +67,13 @@ def _failed(wait: DecodedStep, known: Known) -> Known:
     return {**known, **dict.fromkeys((r for r in wait.out if r >= 0), 0)}
 
 
+def _passed(wait: DecodedStep, known: Known) -> Known:
+    """What is known after an attempt that passed."""
+    return {**known, **dict.fromkeys((r for r in wait.out if r >= 0), 1)}
+
+
 def _same_barrier(step: DecodedStep, wait: DecodedStep) -> bool:
-    return step.guard < 0 and (step.flags[:2], step.args) == (wait.flags[:2], wait.args)
+    return (step.flags[:2], step.args) == (wait.flags[:2], wait.args)
 
 
 def _holds(step: DecodedStep, known: Known, constants: Known) -> bool | None:
@@ -96,6 +104,8 @@ def _value(step: DecodedStep, values: list[int | None]) -> int | None:
         return values[0]
     if step.op is Op.AND and 0 in values:
         return 0
+    if step.op is Op.OR and (1 << step.bits) - 1 in values:
+        return (1 << step.bits) - 1
     if step.op is Op.SELP and values[2] is not None:
         return values[0] if values[2] & 1 else values[1]
     whole = [value for value in values if value is not None]

@@ -122,6 +122,7 @@ def invalidate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
 def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute mbarrier.arrive in all forms; the token holds the phase arrived for."""
     semantics, scope, expects, drop, no_complete, remote = step.flags[2:]
+    fragment.peeked = fragment.peeked[-1:]  # a loop that polls several barriers does not arrive
     state: list[int] = [0] * 32
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
         barrier = find(machine, fragment, lanes, place)
@@ -153,6 +154,7 @@ def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
 def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute expect_tx (sign 1) or complete_tx (sign -1), bytes of each lane."""
     scope, _, sign = step.flags[2:]
+    fragment.peeked = fragment.peeked[-1:]
     for lanes, place, (value,) in places(machine, fragment, step, step.args, mask):
         barrier = find(machine, fragment, lanes, place)
         if barrier is None:
@@ -192,7 +194,7 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             true = barrier.phase > phase
         first = fragment.polled is None or fragment.polled[:2] != (pc, place)
         peek = (pc, place, barrier.phase)
-        early = first and fails_first and fragment.peeked != peek
+        early = first and fails_first and peek not in fragment.peeked
         if not true or early:
             if first:
                 asked = phase if true else barrier.phase
@@ -201,7 +203,7 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     _as_written(value) if by_parity else None, asked,
                 )  # fmt: skip
             if true:
-                fragment.peeked = peek
+                fragment.peeked = (*fragment.peeked[1 - PEEKS :], peek)
                 fragment.polled = (pc, place, barrier.phase)
                 early_lanes |= lanes
             else:
@@ -230,6 +232,9 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     machine.write(warp, step.out[0] if step.out else -1, found, mask, POLL)
     fragment.pc += 1
     return True
+
+
+PEEKS = 8  # polls of several barriers in one loop
 
 
 def _as_written(value: int) -> int:

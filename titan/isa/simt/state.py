@@ -62,7 +62,7 @@ class Fragment:
         None  # (pc, barrier, its phase) of a false result
     )
     polls: int = 0
-    peeked: tuple[int, BarrierAddress, int] | None = None  # the last one that was false on purpose
+    peeked: tuple[tuple[int, BarrierAddress, int], ...] = ()  # the last that were false on purpose
     dead: bool = False
 
 

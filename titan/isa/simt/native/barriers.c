@@ -155,9 +155,18 @@ static void barrier_invalidate(Machine *machine, Fragment *fragment, const titan
         fill(&cta->shared, place.offset, 8, OPAQUE_BYTE);
     }
 }
+/* A loop that polls several barriers neither arrives nor expects bytes: behind that, old polls that
+ * were false on purpose may be so again, but for the last. */
+static void keep_last_peek(Fragment *fragment)
+{
+    if (fragment->peeks < 2) return;
+    fragment->peeked[0] = fragment->peeked[(fragment->peeks - 1) % PEEKS];
+    fragment->peeks = 1;
+}
 static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_step *s,
                            uint32_t mask)
 {
+    keep_last_peek(fragment);
     Group groups[32];
     Value state = {.uniform = 0, .opaque = 0};
     int total = barrier_groups(machine, fragment, s, mask, groups);
@@ -191,6 +200,7 @@ static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_ste
 static void barrier_expect(Machine *machine, Fragment *fragment, const titan_step *s,
                            uint32_t mask)
 {
+    keep_last_peek(fragment);
     Group groups[32];
     int total = barrier_groups(machine, fragment, s, mask, groups);
     for (int i = 0; i < total; i++) {
@@ -215,6 +225,16 @@ static int polls_at(const Fragment *fragment, Place place)
     return fragment->polled && fragment->polled_pc == fragment->pc &&
            fragment->polled_place.cta == place.cta &&
            fragment->polled_place.offset == place.offset;
+}
+/* Whether this poll was false on purpose, for the same phase, among the last ones. */
+static int has_peeked(const Fragment *fragment, Peek peek)
+{
+    for (int n = 0; n < fragment->peeks && n < PEEKS; n++)
+        if (fragment->peeked[n].pc == peek.pc && fragment->peeked[n].place.cta == peek.place.cta &&
+            fragment->peeked[n].place.offset == peek.place.offset &&
+            fragment->peeked[n].phase == peek.phase)
+            return 1;
+    return 0;
 }
 static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
@@ -249,20 +269,19 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
         word written = (int64_t)value;
         if (value >> 31) written -= 1ll << 32;
         int first = !polls_at(fragment, place);
-        int again = fragment->peeked && fragment->peeked_pc == fragment->pc &&
-                    fragment->peeked_place.cta == place.cta &&
-                    fragment->peeked_place.offset == place.offset &&
-                    fragment->peeked_phase == barrier->phase;
-        int denied = first && total == 1 && machine->launch->first_poll_fails && !again;
+        Peek peek = {fragment->pc, place, barrier->phase};
+        int denied = first && total == 1 && machine->launch->first_poll_fails &&
+                     !has_peeked(fragment, peek);
         if (!holds || denied) {
             if (first)
                 RECORD(EV_POLL, fragment, lanes, place.cta, place.offset, by_parity,
                        by_parity ? written : 0, holds ? phase : barrier->phase);
             if (holds) {
-                fragment->peeked = fragment->polled = 1;
-                fragment->peeked_pc = fragment->polled_pc = fragment->pc;
-                fragment->peeked_place = fragment->polled_place = place;
-                fragment->peeked_phase = fragment->polled_phase = barrier->phase;
+                fragment->peeked[fragment->peeks++ % PEEKS] = peek;
+                fragment->polled = 1;
+                fragment->polled_pc = fragment->pc;
+                fragment->polled_place = place;
+                fragment->polled_phase = barrier->phase;
             } else {
                 failing = 1;
                 failed = place;

@@ -151,6 +151,8 @@ typedef struct Cluster Cluster;
 
 struct Join { int32_t pc, depth; uint32_t expected, arrived; Join *parent; int active; };
 
+enum { PEEKS = 8 };
+typedef struct { int32_t pc; Place place; int64_t phase; } Peek;
 typedef struct {
     Warp *warp;
     uint32_t mask;
@@ -161,8 +163,8 @@ typedef struct {
     int32_t number, threads, aligned, required_by; /* of what it waits for */
     int64_t generation, object;
     Place place;
-    int polled, peeked; int32_t polled_pc, peeked_pc;
-    Place polled_place, peeked_place; int64_t polled_phase, peeked_phase;
+    int polled; int32_t polled_pc; Place polled_place; int64_t polled_phase;
+    Peek peeked[PEEKS]; int peeks; /* the last ones that were false on purpose, in a ring */
     uint32_t required;
 } Fragment;
 
