@@ -69,13 +69,13 @@ static void begin(search_t *s, const word *w)
     const titan_program *p = s->program;
     size_t agents = (size_t)p->agents, barriers = (size_t)p->barriers, named = (size_t)p->named;
     c->stamp += 1;
-    c->generic = c->touches = c->operations = 0;
+    c->generic = c->touches = c->operations = c->renewals = 0;
     c->asked = -1;
     memset(c->passed, 0,
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));
     memset(c->threads, 0, sizeof(word) * named);
     memset(c->given, 0, sizeof(word) * (size_t)p->pools);
-    memset(c->waited, 0, 2 * (barriers + named) + 3 * agents + (size_t)p->pools);
+    memset(c->waited, 0, 3 * barriers + 2 * named + 3 * agents + (size_t)p->pools);
     for (int n = 0; n < p->named; n++) {
         const word *held = named_at(s, w, n);
         c->wanted[n] = held[D_EXPECTED] ? held[D_EXPECTED] : ENDLESS;
@@ -218,6 +218,9 @@ static int engine_commutes(search_t *s, const word *w)
 {
     const struct closure *c = s->closure;
     const word *value = c->flight + F_VALUES + 2 * c->node->effects;
+    for (int i = 0; i < c->node->completions; i++)
+        if (c->renewed[value[2 * i]])
+            return STAYS;
     if (c->step.actor == STEP_READS)
         return DONE;
     for (int i = 0; i < c->node->completions; i++) {
@@ -257,6 +260,10 @@ static int agent_commutes(search_t *s, word *w)
     const node_t *node = c->node;
     word index = 0, first = 0, second = 0;
     int result = DONE, agent = c->step.agent;
+    /* What it completes is usable now, and may not be after U. */
+    int completes = node->kind == N_QUEUE_ARRIVE || (node->kind == N_ISSUE && node->completions);
+    if (c->renewals && completes)
+        return STAYS;
     if (waits_to_know(s, node) && something_lands(s, w, agent, node->x))
         return STAYS;
     if (node->kind == N_NAMED_WAIT && s->program->follows)
@@ -277,6 +284,8 @@ static int agent_commutes(search_t *s, word *w)
     if (index < 0 || index >= node->y)
         return STAYS;
     word number = node->x + index;
+    if (node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE && c->renewed[number])
+        return STAYS;
     /* An arrival before the first wait of a phase is a fault, and behind it is none. */
     if ((node->kind == N_WAIT || node->kind == N_TOKEN_WAIT)
         && !barrier_at(s, w, number)[B_OBSERVED] && (c->arrivals[number] || c->strange[number]))

@@ -129,6 +129,13 @@ static int widened_barrier(search_t *s, word *w, int agent, const node_t *node)
     return result;
 }
 
+static int widened_lifecycle(search_t *s, word *w, int agent, const node_t *node)
+{
+    word first, end;
+    int result = spread(s, w, agent, node->a, node->y, &first, &end);
+    return result == DONE ? renew(s, node->x + first, node->x + end) : result;
+}
+
 static int widened_queue_wait(const search_t *s, int agent, const node_t *node)
 {
     const struct closure *c = s->closure;
@@ -170,6 +177,8 @@ static int widened_operation(search_t *s, word *w, int agent, const node_t *node
     case N_NAMED_ARRIVE:
     case N_NAMED_WAIT: return widened_named(s, w, agent, node);
     case N_FENCE: return others_fence(s, w, agent, node);
+    case N_INIT:
+    case N_INVALIDATE: return widened_lifecycle(s, w, agent, node);
     case N_TAKE: c->taken[node->x] = 1; return DONE;
     case N_GIVE: c->given[node->x] = ENDLESS; return DONE;
     default: return STAYS;

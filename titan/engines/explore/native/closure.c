@@ -7,8 +7,8 @@
  * can get. U is an over-approximation by optimism: a wait passes as soon as the arrivals and bytes
  * in U could have completed the phase that it waits for, ignoring their order; what one agent does
  * only ever adds to that. A closure runs to its fixpoint; where it gets too long, or would have to
- * know a size that is open, it continues without numbers (beyond.c); one that reaches an operation
- * that is not understood here (initialisation, invalidation) fails and t is not taken.
+ * know a size that is open, it continues without numbers (beyond.c). Behind an initialisation or an
+ * invalidation in U nothing is known of that barrier: every wait on it passes.
  *
  * Independent of u in U means: t stays possible after u; u after t leads where t after u leads; and
  * if u is faulty where t is possible, it is faulty after t. Per kind of t:
@@ -20,6 +20,12 @@
  *    passed in its phase. A token wait: the latter.
  *  - arrival or completed bytes: with all of U the phase ends at most once, at the very end, so the
  *    order does not matter, and no wait in U passes on this barrier if it ends.
+ *  - initialisation and invalidation are never t. In U they change one barrier, and their faults
+ *    depend on it, on who stands at a wait on it, and on who is to complete it. So they are
+ *    independent of every t that neither waits on it, arrives at it nor completes it; an issue with
+ *    completions is not t while U has any. Where t leads its agent to a wait on the barrier, an
+ *    invalidation after t may be faulty that was not: that is a fault of the program, and found.
+ *    Not where it is followed who knows of which accesses.
  *  - named barriers: with all of U the generation is not exceeded. Pools: no other take.
  *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
@@ -75,7 +81,9 @@ struct closure {
     uint8_t *taken;                     /* per pool */
     word *given;
     word *commits;                      /* agents x queues: groups closed in U */
-    uint8_t *ends;                      /* per widened agent: it may  come to its end */
+    uint8_t *renewed;                   /* per barrier: initialised or invalidated in U */
+    int renewals;                       /* whether any is */
+    uint8_t *ends;                      /* per widened agent: it may come to its end */
     uint8_t *widened, *loose;           /* per agent: LOST; WIDENED. Per named barrier (beyond.c) */
     uint32_t widenings, *reached;           /* nodes that the agent widened now has come to */
     word *stack;
@@ -116,7 +124,7 @@ static struct closure *closure_new(const search_t *s)
     size_t words = agents * (1 + (size_t)p->variables + barriers + named + queues) + 4 * barriers
                    + 2 * named + pools + 1;
     c->position = calloc(words, sizeof(word));
-    c->waited = calloc(2 * (barriers + named) + 3 * agents + pools + 1, 1);
+    c->waited = calloc(3 * barriers + 2 * named + 3 * agents + pools + 1, 1);
     if (!c->reads || !c->position || !c->waited || !c->stack) {
         closure_free(c);
         return NULL;
@@ -142,6 +150,7 @@ static struct closure *closure_new(const search_t *s)
     c->widened = c->taken + pools;
     c->ends = c->widened + agents;
     c->loose = c->ends + agents;
+    c->renewed = c->loose + named;
     return c;
 }
 

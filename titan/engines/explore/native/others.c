@@ -279,6 +279,8 @@ static int others_wait(search_t *s, word *w, int agent, const node_t *node)
     if (index < 0 || index >= node->y)
         return BLOCKED; /* a fault, whatever t does */
     word number = node->x + index, phase = barrier_at(s, w, number)[B_PHASE];
+    if (c->renewed[number])
+        return DONE; /* in whichever phase */
     word *seen = c->passed + agent * s->program->barriers + number;
     word most = completions(s, w, number), first = *seen;
     if (((phase + first) & 1) == (parity & 1))
@@ -388,6 +390,29 @@ static int others_fence(search_t *s, word *w, int agent, const node_t *node)
     return node->x == FENCE_ASYNC && !s->program->path_rule && !c->flight ? DONE : STAYS;
 }
 
+/* Initialised or invalidated in U: its phases begin again, and totals mean nothing. */
+static int renew(search_t *s, word first, word end)
+{
+    struct closure *c = s->closure;
+    if (s->program->follows)
+        return STAYS;
+    for (word number = first; number < end; number++)
+        c->renewed[number] = c->strange[number] = c->waited[number] = 1;
+    c->renewals = 1;
+    return DONE;
+}
+
+static int others_lifecycle(search_t *s, word *w, int agent, const node_t *node)
+{
+    word index;
+    int result = value_of(s, w, agent, node->a, &index);
+    if (result != DONE)
+        return result;
+    if (index < 0 || index >= node->y)
+        return BLOCKED; /* a fault, whatever t does */
+    return renew(s, node->x + index, node->x + index + 1);
+}
+
 static void others_commit(search_t *s, int agent, const node_t *node)
 {
     struct closure *c = s->closure;
@@ -416,6 +441,8 @@ static int others_operation(search_t *s, word *w, int agent, const node_t *node)
     case N_NAMED_ARRIVE:
     case N_NAMED_WAIT: return others_named(s, w, agent, node);
     case N_FENCE: return others_fence(s, w, agent, node);
+    case N_INIT:
+    case N_INVALIDATE: return others_lifecycle(s, w, agent, node);
     case N_TAKE:
     case N_GIVE:
         result = value_of(s, w, agent, node->a, &amount);
