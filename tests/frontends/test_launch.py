@@ -249,3 +249,15 @@ def test_fields_that_do_not_fit_their_structure(text, said):
     launch, problems, _ = completed(described, STRUCTURE, whole_file("k.ptx"))
     assert launch is None
     assert any(item.headline.startswith(said) for item in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "stride"),
+    [("16u4_align8b", 13, 128), ("16u4_align16b", 14, 128), ("16u6_align16b", 15, 192)],
+)
+def test_maps_of_packed_types_are_dense_where_no_strides_are_given(name, number, stride):
+    text = f"parameters:\n  - map: {{data_type: {name}, dimensions: [256, 64], box: [128, 8]}}\n"
+    described, errors = read_launch_text(text, "launch.yaml")
+    assert described is not None and errors == []
+    (map_,) = described.maps.values()
+    assert (map_.data_type, map_.stride_bytes) == (number, (stride,))

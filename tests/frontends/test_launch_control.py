@@ -104,15 +104,16 @@ def test_what_goes_wrong_at_the_second_tile_is_found():
 @pytest.mark.parametrize(
     ("release", "policy", "verdict"),
     [
-        ("release.cluster", "cluster", Verdict.VERIFIED),
-        ("release.cta", "cta", Verdict.VERIFIED),
-        ("release.cta", "cluster", Verdict.REFUTED),
-        ("relaxed.cluster", "cta", Verdict.REFUTED),
+        ("release.cluster", "none", Verdict.VERIFIED),
+        ("release.cta", "reads", Verdict.VERIFIED),
+        ("release.cta", "none", Verdict.REFUTED),
+        ("relaxed.cluster", "reads", Verdict.REFUTED),
+        ("relaxed.cluster", "all", Verdict.REFUTED),
     ],
 )
 def test_what_a_peer_has_read_is_overwritten_behind_its_release(release, policy, verdict):
     text = PAIR.replace("release.{scope}", release)
-    policies = CodePolicies(read_release=policy)
+    policies = CodePolicies(cta_release=policy)
     finding = verified(text, "grid: [12]\ncluster: [2]", policies=policies)
     assert finding.verdict is verdict, (codes(finding), finding.notes)
     assert ("TTN305" in codes(finding)) is (verdict is Verdict.REFUTED)

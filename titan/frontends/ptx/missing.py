@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.source.span import Span
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.isa.ptx.module import Address, Function, Instruction, Symbol
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
 
 
@@ -48,3 +52,39 @@ def _missing_map(at: int, function: Function, place: Span) -> Diagnostic:
             offset = at - variable.offset
             headline += f": parameter {number} ({short_name(variable.name)}), offset {offset}: box?"
     return diagnostic("TTN018", headline, place, "this copy needs it")
+
+
+def refusal(run: Run, places: CodePlaces) -> str:
+    """Why the machine gave up, with the line that made the value that is not known, and the bytes
+    of a parameter's memory that it was loaded from, which the launch may give.
+    """
+    outcome = run.outcome
+    if outcome.origin < 0:
+        return outcome.reason
+    line = f"line {places.span(outcome.origin).start_line}"
+    loaded = [
+        event.footprint.bounds
+        for event in run.events
+        if isinstance(event, ev.AccessEvent)
+        and event.instruction == outcome.origin
+        and (event.cta, event.warp) == (outcome.cta, outcome.warp)
+        and event.footprint.space is MemorySpace.GLOBAL
+    ]
+    prepared = run.prepared
+    made = f"made at {line}"
+    if loaded and prepared is not None:
+        low, _ = loaded[-1]
+        starts = {item.start: item.size_bytes for item in prepared.launch.pointed}
+        for number, parameter in enumerate(prepared.launch.parameters):
+            value = int.from_bytes(parameter.data, "little")
+            if value <= low < value + starts.get(value, 0):
+                made = (
+                    f"loaded at {line} from byte {low - value:,} of the memory of parameter "
+                    f"{number}: the launch may give its values"
+                )
+    reason = re.sub(r"made at instruction \d+", made, outcome.reason)
+    return re.sub(
+        r"instruction (\d+) in its arms",
+        lambda found: f"line {places.span(int(found[1])).start_line} in its arms",
+        reason,
+    )

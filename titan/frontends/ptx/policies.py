@@ -25,7 +25,8 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
-    "read_release": ("cta", "cluster"),
+    "cta_release": ("reads", "none", "all"),
+    "pair_lanes": ("own", "refuse"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -54,8 +55,10 @@ class CodePolicies:
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
     `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
-    memory operations the oldest is done ("stalls"). `read_release`: an arrival with release at a
-    barrier of another CTA lets that CTA overwrite what the thread has read even at scope "cta".
+    memory operations the oldest is done ("stalls"). `cta_release`: what a release of CTA scope at a
+    barrier of another CTA orders for that CTA: "reads" before it (what was read may be
+    overwritten), nothing ("none"), or "all" before it. `pair_lanes`: lanes of tensor memory from
+    128 on are, in the second CTA of a pair, rows of the pair, so its lanes from 0 on ("own").
     """
 
     fence_rule: FenceRule = "writer"
@@ -76,7 +79,8 @@ class CodePolicies:
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
     counter_full: str = "stalls"
-    read_release: str = "cta"
+    cta_release: str = "reads"
+    pair_lanes: str = "own"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

@@ -18,6 +18,7 @@ lanes are one agent of the sync program, so that no race between them would show
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeGuard
@@ -27,7 +28,7 @@ from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Run
 
-_Bytes = set[tuple[int, int]]  # owner and offset, of shared memory
+_Bytes = dict[int, list[int]]  # sorted offsets of bytes of shared memory, by its owner
 
 
 def settled_form(run: Run) -> Run | None:
@@ -39,7 +40,7 @@ def settled_form(run: Run) -> Run | None:
         strong = [s for s in strong if s.sequence not in counters]
     if not strong:
         return None
-    read: _Bytes = set()
+    footprints: list[Footprint] = []
     readers: set[tuple[int, int]] = set()
     changed: dict[int, ev.Event] = {}
     for steering in strong:
@@ -48,16 +49,16 @@ def settled_form(run: Run) -> Run | None:
             return None
         if event.footprint.space is not MemorySpace.SHARED:
             return None
-        read |= _bytes((event.footprint,))
+        footprints.append(event.footprint)
         readers.add((event.cta, event.warp))
         changed[event.sequence] = _plain(event)
+    read = _bytes(footprints)
     for event in events:
         if isinstance(event, ev.AsynchronousEvent):
-            reduced = (e.footprint for e in event.effects if e.mode is ev.Mode.ATOMIC)
-            if _bytes(reduced) & read:
+            if any(e.mode is ev.Mode.ATOMIC and _touches(e.footprint, read) for e in event.effects):
                 return None
         elif _is_strong(event) and event.mode is not ev.Mode.READ:
-            if not _bytes((event.footprint,)) & read:
+            if not _touches(event.footprint, read):
                 continue
             if event.mode is ev.Mode.ATOMIC or (event.cta, event.warp) in readers:
                 return None
@@ -80,10 +81,10 @@ def steering_alone(run: Run, form: Run) -> Run:
     read = _bytes(item.footprint for item in strong)
     events: list[ev.Event] = []
     for event in form.events:
-        if isinstance(event, ev.AccessEvent) and not _bytes((event.footprint,)) & read:
+        if isinstance(event, ev.AccessEvent) and not _touches(event.footprint, read):
             continue
         if isinstance(event, ev.AsynchronousEvent):
-            near = tuple(item for item in event.effects if _bytes((item.footprint,)) & read)
+            near = tuple(item for item in event.effects if _touches(item.footprint, read))
             events.append(replace(event, effects=near))
         else:
             events.append(event)
@@ -153,10 +154,24 @@ def _plain(event: ev.AccessEvent) -> ev.AccessEvent:
 
 
 def _bytes(footprints: Iterable[Footprint]) -> _Bytes:
-    return {
-        (footprint.cta, at)
-        for footprint in footprints
-        if footprint.space is MemorySpace.SHARED
-        for low, high in footprint.ranges()
-        for at in range(low, high)
-    }
+    found: dict[int, set[int]] = {}
+    for footprint in footprints:
+        if footprint.space is MemorySpace.SHARED:
+            for low, high in footprint.ranges():
+                found.setdefault(footprint.cta, set()).update(range(low, high))
+    return {cta: sorted(offsets) for cta, offsets in found.items()}
+
+
+def _touches(footprint: Footprint, read: _Bytes) -> bool:
+    offsets = read.get(footprint.cta)
+    if footprint.space is not MemorySpace.SHARED or not offsets:
+        return False
+    low, high = footprint.bounds
+    if not _any_within(offsets, low, high):
+        return False
+    return any(_any_within(offsets, low, high) for low, high in footprint.ranges())
+
+
+def _any_within(offsets: list[int], low: int, high: int) -> bool:
+    place = bisect_left(offsets, low)
+    return place < len(offsets) and offsets[place] < high

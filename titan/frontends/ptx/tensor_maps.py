@@ -21,8 +21,16 @@ ELEMENT_BYTES = {  # CUtensorMapDataType
     "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2), "f32_ftz": (10, 4),
     "tf32": (11, 4), "tf32_ftz": (12, 4),
 }  # fmt: skip
-SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
-SWIZZLE_MAX = 6  # forms of 128B with other atoms follow (CUDA 12.8)
+SWIZZLES = {
+    "none": 0, "32B": 1, "64B": 2, "128B": 3,
+    "128B_atom_32B": 4, "128B_atom_32B_flip_8B": 5, "128B_atom_64B": 6,  # CUDA 12.8
+}  # fmt: skip
+SWIZZLE_MAX = 6
+PACKED_NUMBERS = {
+    "16u4_align8b": 13,
+    "16u4_align16b": 14,
+    "16u6_align16b": 15,
+}  # as in kernel files
 _BYTES_OF_NUMBER = {number: size for number, size in ELEMENT_BYTES.values()}
 _PACKED = {13: 4, 14: 4, 15: 6}  # bits of an element in memory
 
@@ -94,7 +102,7 @@ def read_map(
     )
 
 
-_TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()}
+_TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()} | PACKED_NUMBERS
 INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 
 
@@ -104,11 +112,11 @@ def _strides(
     if node is not None:
         # A recorded map of one dimension has no strides.
         return _numbers(reader, node, "the strides", 0, 2**40, at_least=0)
-    size = _BYTES_OF_NUMBER.get(data_type, 1)
+    size_bits = element_bits(data_type)
     strides = []
     for extent in dimensions[:-1]:
-        size *= extent
-        strides.append(size)
+        size_bits *= extent
+        strides.append(size_bits // 8)
     return tuple(strides)
 
 

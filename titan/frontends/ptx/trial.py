@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.engines.happens_before.engine import OrderResult, analyse
+from titan.engines.happens_before.scopes import at_cluster_scope
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
@@ -21,6 +22,7 @@ from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
 from titan.frontends.ptx.loops_on_data import data_loops
+from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.own_barriers import foreign_barriers
 from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
@@ -42,12 +44,21 @@ LOAD_HELP = (
     "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
     "loaded register as the wait"
 )
+RELEASE_HELP = (
+    "`--policy cta_release=all` takes a release of CTA scope at a barrier of a peer as ordering "
+    "all before it, as some kernels that ship do; the memory model does not"
+)
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
+WEAK_KIND = FaultKind.WEAK_SYNCHRONISATION
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
     Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
     Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
+    Policy.PAIR_LANES: (
+        "pair_lanes",
+        "lanes of tensor memory from 128 on are the rows of a pair that its second CTA holds",
+    ),
 }
 _ASSUMED = {
     Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
@@ -67,6 +78,7 @@ REMARKS = {
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
+    "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "counters": COUNTERS,
     "counter-full": "an operation is issued only when its counter has room",
@@ -144,7 +156,8 @@ def judge_together(
     traced, and judged by what is shown of them. Strong reads that steer are settled where nothing
     races even if they are plain ones.
     """
-    forms = [settled_form(run) for run in runs]
+    whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
+    forms = [settled_form(run) if whole else None for run in runs]
     if all(form is None for form in forms):
         return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
     settled = [form or run for form, run in zip(forms, runs, strict=True)]
@@ -247,10 +260,28 @@ def _judged_by_groups(
         ]
         if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
             break
+    if policies.cta_release == "all":
+        for n, order in enumerate(orders):
+            weak = order is not None and order.fault is not None and order.fault.kind is WEAK_KIND
+            if weak and _narrow_releases(runs[n])[0]:
+                recordings[n] = _at_cluster_scope(runs[n], recordings[n])
+                orders[n] = _order(runs[n], recordings[n], policies, show=True)
     return [
         (recording, judge_recording(run, recording, label, places, policies, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
     ]
+
+
+def _at_cluster_scope(run: Run, recording: LaunchRecording) -> LaunchRecording:
+    """The recording with each release and acquire at cluster scope; a remark says so."""
+    remarks = recording.remarks | {"narrow-releases": _narrow_releases(run)}
+    program = at_cluster_scope(recording.program)
+    members = dict(recording.members)
+    for old, new in zip(recording.program.roles, program.roles, strict=True):
+        for before, after in zip(old.body, new.body, strict=True):
+            if before is not after and id(before) in members:
+                members[id(after)] = members[id(before)]
+    return replace(recording, program=program, members=members, remarks=remarks)
 
 
 def _order(
@@ -262,7 +293,7 @@ def _order(
     # What all operations use alike is one region; the whole program is only examined again
     # for the places of a fault.
     (program,), _ = merged_alike([recording.program])
-    return analyse(program, show=show, narrow_reads=policies.read_release == "cta")
+    return analyse(program, show=show, narrow_reads=policies.cta_release != "none")
 
 
 def judge_recording(
@@ -367,6 +398,9 @@ def _decide(
     loads = [event for event, _ in involved if _loads_tensor_memory(event)]
     if loads and policies.load_ready != "use":
         item = replace(item, helps=(*item.helps, LOAD_HELP))
+    narrow = item.code == WEAK_KIND.value and _narrow_releases(run)[0]
+    if narrow and policies.cta_release != "all":
+        item = replace(item, helps=(*item.helps, RELEASE_HELP))
     if rendered.replay is not None:
         judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
@@ -428,7 +462,7 @@ def _conditions(
 
     outcome = run.outcome
     if outcome.ending in (Ending.REFUSED, Ending.FAULT):
-        reasons.append(f"{outcome.reason} ({at(outcome.site)})")
+        reasons.append(f"{refusal(run, places)} ({at(outcome.site)})")
     elif outcome.ending is Ending.BUDGET:
         reasons.append(f"the run has not ended after {run.instructions} warp instructions")
     for text, instruction in recording.problems:

@@ -156,7 +156,9 @@ class NamedBarrierState:
 
 @dataclass(eq=False, slots=True)
 class Cta:
-    """`registers`: allocated tensor-memory columns as (first, count) are in `columns`."""
+    """`columns`: allocated columns of tensor memory, first to count; `in_pair`: the last allocation
+    was by both CTAs of a pair.
+    """
 
     number: int
     rank: int
@@ -166,6 +168,7 @@ class Cta:
     barriers: dict[int, MBarrier] = field(default_factory=dict)
     named: dict[int, NamedBarrierState] = field(default_factory=dict)
     columns: dict[int, int] = field(default_factory=dict)
+    in_pair: bool = False
 
     @property
     def live_threads(self) -> int:

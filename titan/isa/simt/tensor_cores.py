@@ -14,7 +14,7 @@ from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES
 from titan.isa.simt.operations import DecodedStep, Op
-from titan.isa.simt.outcome import Waiter
+from titan.isa.simt.outcome import Policy, Waiter
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import TENSOR_COLUMNS, Blocked, Cta, Fragment, InFlight
@@ -174,6 +174,7 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
             return True
 
         return machine.block(fragment, Blocked(ready, lambda: None, waiter))
+    cta.in_pair = group == 2
     machine.record(ev.TensorAllocate, fragment, mask, column, columns, group)
     where = accesses.place(machine, fragment.warp, space, address + offset)
     accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE)
@@ -234,6 +235,9 @@ def access(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
     lanes, columns, half, offset = step.flags
     warp = fragment.warp
     address = machine.known(fragment, step.args[0], mask, "an address of tensor memory") + offset
+    if warp.cta.in_pair and warp.cta.rank & 1 and address >> 23 == 1:
+        machine.assume(fragment, mask, Policy.PAIR_LANES)
+        address -= TENSOR_LANES << 16
     lane, column = address >> 16, address & 0xFFFF
     reads = step.op is Op.TENSOR_LOAD
     mode = READ if reads else WRITE

@@ -118,7 +118,7 @@ static void store_async_numbers(Machine *machine, Fragment *fragment, const tita
                                 uint32_t lanes, Operation *o);
 static void forget_tensor(Cta *cta, int64_t low, int64_t high);
 static int tensor_access_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
-                                 uint32_t mask);
+                                 uint32_t mask, uint64_t address);
 static void multiply_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
                              const uint64_t *v, Operation *o);
 static void memory_copy_numbers(Machine *machine, Fragment *fragment, const titan_step *s,

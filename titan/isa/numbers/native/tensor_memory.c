@@ -31,14 +31,12 @@ static void place_of_cell(const titan_form *m, int64_t half, int thread, int num
     }
 }
 static int tensor_access_numbers(Machine *machine, Fragment *fragment, const titan_step *s,
-                                 uint32_t mask)
+                                 uint32_t mask, uint64_t address)
 {
     Warp *warp = fragment->warp;
     const titan_form *m = form_at(machine, fragment->pc);
     int reads = s->op == TENSOR_LOAD, values = s->arg_count - 1;
     if (m->function != FORM_TENSOR_ACCESS) return 0;
-    uint64_t address = known_value(machine, fragment, ARG(s, 0), mask,
-                                   "an address of tensor memory") + (uint64_t)FLAG(s, 3);
     for (int i = 0; reads && i < s->out_count; i++)
         if (OUT(s, i) >= 0 && warp->owned[OUT(s, i)])
             finish(machine, machine->operations[warp->owned[OUT(s, i)] - 1]);

@@ -107,7 +107,8 @@ enum {
 enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
     POLICY_ELECTED_LANE, POLICY_WHOLE_WARP_BULK, POLICY_PARITY_REDUCED, POLICY_OPAQUE_GUARD,
-    POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICY_OPAQUE_INDEX, POLICIES
+    POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICY_OPAQUE_INDEX, POLICY_PAIR_LANES,
+    POLICIES
 };
 enum {
     MISUSE_NOT_INITIALISED, MISUSE_COUNT_UNDERFLOW, MISUSE_BYTES_RANGE, MISUSE_COUNT_RANGE,
@@ -215,6 +216,7 @@ struct Cta {
     MBarrier *barriers; int32_t barrier_count, barrier_room;
     Named named[16]; int32_t named_order[16], named_count;
     int32_t columns[512]; /* allocated at this column: how many */
+    int in_pair; /* the last allocation was by both CTAs of a pair */
     CtaNumbers *numbers;
 };
 

@@ -179,6 +179,7 @@ static void allocate(Machine *machine, Fragment *fragment, const titan_step *s, 
         return;
     }
     cta->columns[column] = (int32_t)columns;
+    cta->in_pair = FLAG(s, 0) == 2;
     RECORD(EV_TENSOR_ALLOCATE, fragment, mask, column, (word)columns, FLAG(s, 0));
     Spot spot = spot_of(fragment->warp, (int)FLAG(s, 1), address + (uint64_t)FLAG(s, 2));
     Located located = {mask, spot};
@@ -228,6 +229,15 @@ static int32_t tensor_range(Machine *machine, Fragment *fragment, uint32_t mask,
         RECORD(EV_MEMORY_FAULT, fragment, mask, FAULT_OUTSIDE, footprint, 0);
     return footprint;
 }
+/* Lanes 128 to 255 do not exist; in the second CTA of a pair, code takes them for the rows of the
+ * pair that this CTA holds. */
+static uint64_t own_lanes(Machine *machine, Fragment *fragment, uint32_t mask, uint64_t address)
+{
+    const Cta *cta = fragment->warp->cta;
+    if (!cta->in_pair || !(cta->rank & 1) || address >> 23 != 1) return address;
+    assume(machine, fragment, mask, POLICY_PAIR_LANES);
+    return address - (128ull << 16);
+}
 static void tensor_access(Machine *machine, Fragment *fragment, const titan_step *s,
                           uint32_t mask)
 {
@@ -235,12 +245,13 @@ static void tensor_access(Machine *machine, Fragment *fragment, const titan_step
     int64_t lanes = FLAG(s, 0), columns = FLAG(s, 1), half = FLAG(s, 2);
     uint64_t address = known_value(machine, fragment, ARG(s, 0), mask,
                                    "an address of tensor memory") + (uint64_t)FLAG(s, 3);
+    address = own_lanes(machine, fragment, mask, address);
+#if NUMBERS
+    if (tensor_access_numbers(machine, fragment, s, mask, address)) return;
+#endif
     int64_t lane = (int64_t)(address >> 16), column = (int64_t)(address & 0xFFFF);
     int reads = s->op == TENSOR_LOAD, mode = reads ? READ : WRITE;
     Effects effects = {.count = 0};
-#if NUMBERS
-    if (tensor_access_numbers(machine, fragment, s, mask)) return;
-#endif
     add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane, lanes, column,
                                       columns), mode, P_TENSOR);
     if (half >= 0)

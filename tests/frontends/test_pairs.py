@@ -1,0 +1,148 @@
+"""Pairs of CTAs: releases of CTA scope to a peer, lanes of tensor memory by rows of the pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.test_verify_code import codes, verified
+from tests.isa.simt.running import launch_of, module_of, of, ran
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import CodePolicies
+from titan.isa.simt import events as ev
+from titan.isa.simt.outcome import Policy
+
+HEAD = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k()
+.reqntid 32
+{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.shared .align 16 .b8 data[128];
+	.shared .align 8 .b8 full[8];
+	.shared .align 4 .b32 place;
+"""
+# The second CTA writes its data and arrives at the first; that reads them there.
+HANDED = (
+    HEAD
+    + """
+	mov.u32 %r0, %tid.x;
+	mov.u32 %r1, %cluster_ctarank;
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 bra INITIALISED;
+	mbarrier.init.shared.b64 [full], 32;
+	fence.mbarrier_init.release.cluster;
+INITIALISED:
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	shl.b32 %r3, %r0, 2;
+	mov.u32 %r4, data;
+	add.u32 %r4, %r4, %r3;
+	setp.eq.u32 %p2, %r1, 0;
+	@%p2 bra FIRST;
+	mov.u32 %r7, full;
+	mapa.shared::cluster.u32 %r7, %r7, 0;
+	st.shared.u32 [%r4], %r0;
+	mbarrier.arrive.{release}.shared::cluster.b64 _, [%r7];
+	bra.uni END;
+FIRST:
+	mapa.shared::cluster.u32 %r5, %r4, 1;
+WAIT:	mbarrier.try_wait.parity.{acquire}.shared.b64 %p3, [full], 0;
+	@!%p3 bra WAIT;
+	{read}
+END:
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	ret;
+}
+""".replace("{read}", "ld.shared::cluster.u32 %r6, [%r5];")
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "acquire", "policy", "verdict"),
+    [
+        ("release.cluster", "acquire.cluster", "none", Verdict.VERIFIED),
+        ("release.cta", "acquire.cta", "reads", Verdict.REFUTED),
+        ("release.cta", "acquire.cluster", "reads", Verdict.REFUTED),
+        ("release.cta", "acquire.cta", "none", Verdict.REFUTED),
+        ("release.cta", "acquire.cta", "all", Verdict.VERIFIED),
+        ("relaxed.cluster", "acquire.cluster", "all", Verdict.REFUTED),
+        ("release.cta", "relaxed.cluster", "all", Verdict.REFUTED),
+    ],
+)
+def test_what_a_peer_wrote_is_read_behind_its_release(release, acquire, policy, verdict):
+    text = HANDED.replace("{release}", release).replace("{acquire}", acquire)
+    policies = CodePolicies(cta_release=policy)
+    finding = verified(text, "grid: [2]\ncluster: [2]", policies=policies)
+    assert finding.verdict is verdict, (codes(finding), finding.notes)
+    noted = any("of a peer orders all before it" in note for note in finding.notes)
+    assert noted is (policy == "all" and release == "release.cta")
+    if verdict is Verdict.REFUTED:
+        assert codes(finding) == ["TTN305"]
+        helps = " ".join(finding.diagnostics[0].helps)
+        assert ("cta_release=all" in helps) is (release == "release.cta" and policy != "all")
+
+
+def test_without_an_order_the_policy_changes_nothing():
+    text = HANDED.replace("{release}", "release.cta").replace("{acquire}", "acquire.cta")
+    text = text.replace("\t@!%p3 bra WAIT;\n", "")
+    policies = CodePolicies(cta_release="all")
+    finding = verified(text, "grid: [2]\ncluster: [2]", policies=policies)
+    assert finding.verdict is Verdict.REFUTED and "TTN305" not in codes(finding)
+
+
+COLUMNS = """
+	.shared .align 4 .b32 place;
+	mov.u32 %r1, %cluster_ctarank;
+	tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [place], 64;
+	bar.sync 0;
+	ld.shared.u32 %r3, [place];
+	{lane}
+	shl.b32 %r4, %r4, 16;
+	add.u32 %r4, %r4, %r3;
+	tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4], {%r1};
+	tcgen05.wait::st.sync.aligned;
+	tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r3, 64;
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	ret;
+"""
+BY_ROW = "shl.b32 %r4, %r1, 7;"  # 128 in the second CTA
+
+
+@pytest.mark.parametrize(
+    ("group", "lane", "faulty", "assumed"),
+    [
+        (2, BY_ROW, 0, 1),
+        (2, "mov.u32 %r4, 0;", 0, 0),
+        (1, BY_ROW, 1, 0),  # no pair
+        (2, "mov.u32 %r4, 128;", 1, 1),  # not in the first CTA
+        (2, "shl.b32 %r4, %r1, 8;", 1, 0),  # no row of the pair
+    ],
+)
+def test_lanes_of_a_pair_are_rows_of_the_cta_that_holds_them(group, lane, faulty, assumed):
+    body = COLUMNS.replace("{group}", str(group)).replace("{lane}", lane)
+    made = ran(module_of("{" + body + "}"), launch_of(grid=2, cluster=2))
+    uses = [item for item in of(made, ev.Assumption) if item.policy == Policy.PAIR_LANES]
+    assert (len(of(made, ev.MemoryFault)), len(uses)) == (faulty, assumed)
+    stores = {
+        event.cta: event.effects[0].footprint.bounds[0] for event in of(made, ev.AsynchronousEvent)
+    }
+    if not faulty:
+        assert stores == {0: 0, 1: 0}
+
+
+def test_the_policy_may_refuse_rows_of_the_pair():
+    start = HEAD.replace("\t.shared .align 4 .b32 place;\n", "")
+    text = start + COLUMNS.replace("{group}", "2").replace("{lane}", BY_ROW) + "}\n"
+    given = "grid: [2]\ncluster: [2]"
+    finding = verified(text, given)
+    assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
+    assert any("lanes of tensor memory from 128 on" in note for note in finding.notes)
+    refused = verified(text, given, policies=CodePolicies(pair_lanes="refuse"))
+    assert refused.verdict is Verdict.UNDECIDED and any(
+        "pair_lanes=refuse" in note for note in refused.notes
+    )
