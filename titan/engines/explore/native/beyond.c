@@ -133,7 +133,9 @@ static int widened_lifecycle(search_t *s, word *w, int agent, const node_t *node
 {
     word first, end;
     int result = spread(s, w, agent, node->a, node->y, &first, &end);
-    return result == DONE ? renew(s, node->x + first, node->x + end) : result;
+    if (result == DONE)
+        renew(s, node->x + first, node->x + end);
+    return result;
 }
 
 static int widened_queue_wait(const search_t *s, int agent, const node_t *node)

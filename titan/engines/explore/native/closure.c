@@ -25,7 +25,7 @@
  *    independent of every t that neither waits on it, arrives at it nor completes it; an issue with
  *    completions is not t while U has any. Where t leads its agent to a wait on the barrier, an
  *    invalidation after t may be faulty that was not: that is a fault of the program, and found.
- *    Not where it is followed who knows of which accesses.
+ *    What the barrier carries (visible.c) ends with it; such a t adds nothing to that.
  *  - named barriers: with all of U the generation is not exceeded. Pools: no other take.
  *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.

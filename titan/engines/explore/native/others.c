@@ -391,15 +391,12 @@ static int others_fence(search_t *s, word *w, int agent, const node_t *node)
 }
 
 /* Initialised or invalidated in U: its phases begin again, and totals mean nothing. */
-static int renew(search_t *s, word first, word end)
+static void renew(search_t *s, word first, word end)
 {
     struct closure *c = s->closure;
-    if (s->program->follows)
-        return STAYS;
     for (word number = first; number < end; number++)
         c->renewed[number] = c->strange[number] = c->waited[number] = 1;
     c->renewals = 1;
-    return DONE;
 }
 
 static int others_lifecycle(search_t *s, word *w, int agent, const node_t *node)
@@ -410,7 +407,8 @@ static int others_lifecycle(search_t *s, word *w, int agent, const node_t *node)
         return result;
     if (index < 0 || index >= node->y)
         return BLOCKED; /* a fault, whatever t does */
-    return renew(s, node->x + index, node->x + index + 1);
+    renew(s, node->x + index, node->x + index + 1);
+    return DONE;
 }
 
 static void others_commit(search_t *s, int agent, const node_t *node)
