@@ -35,7 +35,7 @@ LOAD = (
 @!%p1 bra READY;
 mbarrier.init.shared::cta.b64 [%r3], 1;
 fence.mbarrier_init.release.cluster;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], BYTES;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], COUNTED;
 COPY
 READY:
 bar.sync 0;
@@ -122,6 +122,7 @@ def loaded(
         for n in range(words)
     )
     text = LOAD.replace("COPY", copy).replace("BYTES", str(count)).replace("WORDS", moves)
+    text = text.replace("COUNTED", str(count // 4 * words))  # what a barrier counts
     expected = np.full((count // 16, 16), 0xEE, np.uint8)
     laid = swizzled(wanted, WIDTHS[map_.swizzle]).reshape(-1, 16)
     expected[:, : 4 * words] = laid[:, : 4 * words]

@@ -13,7 +13,7 @@ from titan.foundation.source.json_schema import (
     one_or_list,
 )
 from titan.frontends.ptx.launch import GRID_MAX, PARAMETERS_MAX, SHARED_MAX
-from titan.frontends.ptx.tensor_maps import BOX_MAX, ELEMENT_BYTES, INTERLEAVES, RANK_MAX, SWIZZLES
+from titan.frontends.ptx.tensor_maps import BOX_MAX, INTERLEAVES, RANK_MAX, SWIZZLES, TYPE_NUMBERS
 
 _BYTES: Schema = {"type": ["string", "integer"], "description": "hexadecimal bytes"}
 
@@ -25,7 +25,7 @@ def json_schema() -> Schema:
         {
             "dimensions": {**items(integer(1)), **ranks, "description": "innermost first"},
             "box": {**items(integer(1, BOX_MAX)), **ranks, "description": "of one copy"},
-            "data_type": {"enum": [*ELEMENT_BYTES, *range(16)]},
+            "data_type": {"enum": [*TYPE_NUMBERS, *range(16)]},
             "swizzle": {"enum": [*SWIZZLES, *range(7)]},
             "interleave": {"enum": [*INTERLEAVES, *range(3)]},
             "stride_bytes": items(integer()),

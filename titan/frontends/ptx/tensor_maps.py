@@ -26,11 +26,7 @@ SWIZZLES = {
     "128B_atom_32B": 4, "128B_atom_32B_flip_8B": 5, "128B_atom_64B": 6,  # CUDA 12.8
 }  # fmt: skip
 SWIZZLE_MAX = 6
-PACKED_NUMBERS = {
-    "16u4_align8b": 13,
-    "16u4_align16b": 14,
-    "16u6_align16b": 15,
-}  # as in kernel files
+PACKED_NUMBERS = {"16u4_align8b": 13, "16u4_align16b": 14, "16u6_align16b": 15}
 _BYTES_OF_NUMBER = {number: size for number, size in ELEMENT_BYTES.values()}
 _PACKED = {13: 4, 14: 4, 15: 6}  # bits of an element in memory
 
@@ -77,7 +73,7 @@ def read_map(
     rank = len(dimensions)
     if fields.has("rank"):
         reader.integer(fields["rank"], minimum=rank, maximum=rank, what="the rank")
-    data_type = _coded(reader, fields.get("data_type"), 6, _TYPE_NUMBERS, 15, "the data type")
+    data_type = _coded(reader, fields.get("data_type"), 6, TYPE_NUMBERS, 15, "the data type")
     swizzle = _coded(reader, fields.get("swizzle"), 0, SWIZZLES, SWIZZLE_MAX, "the swizzle")
     interleave = _coded(reader, fields.get("interleave"), 0, INTERLEAVES, 2, "the interleaving")
     strides = _strides(reader, fields.get("stride_bytes"), dimensions, data_type)
@@ -102,7 +98,7 @@ def read_map(
     )
 
 
-_TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()} | PACKED_NUMBERS
+TYPE_NUMBERS = {name: number for name, (number, _) in ELEMENT_BYTES.items()} | PACKED_NUMBERS
 INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 
 

@@ -48,6 +48,10 @@ RELEASE_HELP = (
     "`--policy cta_release=all` takes a release of CTA scope at a barrier of a peer as ordering "
     "all before it, as some kernels that ship do; the memory model does not"
 )
+EXIT_HELP = (
+    "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
+    "it, as some kernels that ship do; no document says so"
+)
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 WEAK_KIND = FaultKind.WEAK_SYNCHRONISATION
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
@@ -398,6 +402,8 @@ def _decide(
     loads = [event for event, _ in involved if _loads_tensor_memory(event)]
     if loads and policies.load_ready != "use":
         item = replace(item, helps=(*item.helps, LOAD_HELP))
+    if item.code == FaultKind.LEAK_AT_EXIT.value:
+        item = replace(item, helps=(*item.helps, EXIT_HELP))
     narrow = item.code == WEAK_KIND.value and _narrow_releases(run)[0]
     if narrow and policies.cta_release != "all":
         item = replace(item, helps=(*item.helps, RELEASE_HELP))

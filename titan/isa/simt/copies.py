@@ -20,7 +20,7 @@ from titan.isa.simt.outcome import Policy
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import Cta, Fragment, InFlight
-from titan.isa.simt.tensor_maps import TensorAccess, im2col, rows, tile
+from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile
 from titan.isa.simt.values import Opaque, lane, lanes_of
 
 TENSOR_ALIGNMENT = 128
@@ -319,6 +319,7 @@ def _tensor_copy(
         effects.append(ev.RecordedEffect(access.footprint, READ, ev.AccessProxy.ASYNC))
     place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[2] + barrier_offset)
     completions: list[ev.RecordedCompletion] = []
+    counted = counted_bytes(map_, access.bytes)
     if 3 in given:
         offset = shared & 0xFFFFFF
         for rank, cta in multicast(machine, fragment, lanes, given[3], offset, access.bytes):
@@ -335,13 +336,13 @@ def _tensor_copy(
                 if (rank & ~1) | odd < len(members):
                     owner = members[(rank & ~1) | odd]
             completions.append(
-                ev.RecordedCompletion(ev.BarrierAddress(owner.number, place_.offset), access.bytes)
+                ev.RecordedCompletion(ev.BarrierAddress(owner.number, place_.offset), counted)
             )
     else:
         if found is not None:
             effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), WRITE,
                                      ev.AccessProxy.ASYNC))  # fmt: skip
-        completions.append(ev.RecordedCompletion(place_, access.bytes))
+        completions.append(ev.RecordedCompletion(place_, counted))
     work = AsynchronousWork(
         ev.RecordedOperation.TENSOR_COPY, tuple(effects), tuple(completions), None, address, group,
         access.clipped,

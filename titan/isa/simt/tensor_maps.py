@@ -13,7 +13,8 @@ from titan.isa.simt.launch import LaunchTensorMap
 
 # CUtensorMapDataType: bits of an element. 16U4_ALIGN8B, 16U4_ALIGN16B, 16U6_ALIGN16B are packed.
 ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6)
-# In shared memory an element of the two ALIGN16B types takes a byte.
+# In shared memory an element of the two ALIGN16B types takes a byte; a barrier counts the packed
+# bits (CUTLASS, transaction bytes of its collectives: bits of the element, not of its place).
 SHARED_BITS = (*ELEMENT_BITS[:14], 8, 8)
 EMPTY = Footprint(MemorySpace.GLOBAL, NO_CTA, ())
 
@@ -25,6 +26,11 @@ class TensorAccess:
     bytes: int
     footprint: Footprint
     clipped: bool
+
+
+def counted_bytes(map_: LaunchTensorMap, shared_bytes: int) -> int:
+    """What a copy of `shared_bytes` of shared memory completes on its barrier."""
+    return shared_bytes * ELEMENT_BITS[map_.data_type] // SHARED_BITS[map_.data_type]
 
 
 def _ceil(value: int, divisor: int) -> int:

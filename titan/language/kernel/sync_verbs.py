@@ -9,6 +9,7 @@ from titan.foundation.source.tree import Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause
 from titan.language.kernel.context import Context
 from titan.language.kernel.scope import NameScope, Ref
+from titan.language.kernel.table import PACKED_COUNTED
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, binary
 
@@ -438,7 +439,7 @@ class SyncVerbs:
         for effect in effects:
             buffer = self.context.declared.buffers[effect.buffer.partition("@")[0]]
             instalments = buffer.parts if effect.part is not None else 1
-            total += buffer.bytes_per_stage // instalments
+            total += self._counted(buffer.name, buffer.bytes_per_stage // instalments)
         if total == 0:
             self.reader.error(
                 "TTN007",
@@ -448,6 +449,13 @@ class SyncVerbs:
             )
             return None
         return Constant(total // copies)
+
+    def _counted(self, buffer: str, filled: int) -> int:
+        """What a copy that fills so many bytes of a buffer completes on its barrier."""
+        maps = self.context.declared.tensor_maps.values()
+        counted = {PACKED_COUNTED.get(map_.dtype, (1, 1)) for map_ in maps if map_.buffer == buffer}
+        times, parts = counted.pop() if len(counted) == 1 else (1, 1)
+        return filled * times // parts
 
     # Shared parts
 

@@ -40,6 +40,9 @@ BITS_OF_DTYPE = {
 SWIZZLES = ("none", "32B", "64B", "128B")
 # The packed types of tensor maps: 16 elements in 8, 16 (padded) or 16 (of 12) bytes.
 PACKED_DTYPES = ("16u4_align8b", "16u4_align16b", "16u6_align16b")
+# Of the bytes that a copy fills, those that it completes on its barrier: a barrier counts the bits
+# of the elements (CUTLASS, transaction bytes of its collectives), not those of their places.
+PACKED_COUNTED = {"16u4_align8b": (1, 1), "16u4_align16b": (1, 2), "16u6_align16b": (3, 4)}
 TENSOR_DTYPES = (*BITS_OF_DTYPE, *PACKED_DTYPES)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.language.kernel.table import PACKED_COUNTED
 from titan.sync.expression import Constant
 from titan.sync.program import Asynchronous, Effect, Proxy, Space
 from titan.verify.legality.case import Case, plain
@@ -66,7 +67,7 @@ def _filled(case: Case, item: Asynchronous) -> dict[int, int]:
     unknown = set()
     for effect in item.effects:
         if effect.write and _in_shared(case, effect):
-            cta, size = case.homes[effect.buffer], _bytes_of(case, effect)
+            cta, size = case.homes[effect.buffer], _counted(case, effect)
             found[cta] += size
             if not size or effect.proxy is not Proxy.ASYNC:
                 unknown.add(cta)
@@ -85,6 +86,19 @@ def _completed(case: Case, item: Asynchronous) -> dict[int, int]:
         else:
             unknown.add(cta)
     return {cta: size for cta, size in found.items() if cta not in unknown}
+
+
+def _counted(case: Case, effect: Effect) -> int:
+    """Bytes that the barrier counts for a copy into what an effect touches, as `_bytes_of`.
+
+    A ring derives what is expected and what is completed from the same number: no scale there.
+    """
+    maps = case.maps_of.get(plain(effect.buffer), [])
+    counted = {PACKED_COUNTED.get(item.dtype, (1, 1)) for item in maps}
+    if len(counted) != 1 or case.kernel.protocol is not None:
+        return _bytes_of(case, effect)
+    ((times, parts),) = counted
+    return _bytes_of(case, effect) * times // parts
 
 
 def _in_shared(case: Case, effect: Effect) -> bool:

@@ -260,6 +260,11 @@ static void bulk_copy(Machine *machine, Fragment *fragment, const titan_step *s,
 
 static const int element_bits[] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6};
 static int shared_bits(int type) { return type == 14 || type == 15 ? 8 : element_bits[type]; }
+/* What a copy completes on its barrier: the packed bits. */
+static int64_t counted_bytes(const titan_map *map, int64_t shared_bytes)
+{
+    return shared_bytes * element_bits[map->data_type] / shared_bits(map->data_type);
+}
 static int64_t ceiling(int64_t value, int64_t divisor)
 {
     if (divisor < 1) divisor = 1;
@@ -452,6 +457,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         return;
     }
     if (!tensor.empty) add_effect(&effects, tensor.footprint, READ, P_ASYNC);
+    int64_t counted = counted_bytes(map, tensor.bytes);
     Place place = barrier_place(machine, fragment, SHARED, given[2] + (uint64_t)FLAG(s, 6));
     Cluster *cluster = fragment->warp->cta->cluster;
     if (has_mask) {
@@ -468,12 +474,12 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
                 if (peer < cluster->cta_count) owner = &cluster->ctas[peer];
             }
             completes.places[completes.count] = (Place){owner->number, place.offset};
-            completes.bytes[completes.count++] = tensor.bytes;
+            completes.bytes[completes.count++] = counted;
         }
     } else {
         if (ok) add_effect(&effects, bytes, WRITE, P_ASYNC);
         completes.places[0] = place;
-        completes.bytes[0] = tensor.bytes;
+        completes.bytes[0] = counted;
         completes.count = 1;
     }
     Operation *o = start(machine, fragment, lanes, OP_TENSOR_COPY, &effects, &completes, -1,
