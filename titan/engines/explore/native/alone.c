@@ -242,18 +242,6 @@ static int engine_commutes(search_t *s, const word *w)
     return DONE;
 }
 
-/* Whether something in the queue of the agent is still to write. */
-static int something_lands(const search_t *s, const word *w, int agent, word queue)
-{
-    const word *region = agent_region(s, w, agent);
-    for (int f = 0; f < region[A_FLIGHTS]; f++) {
-        const word *flight = flight_at(s, region, f);
-        if (node_at(s, flight[F_NODE])->x == queue && lands(s, flight))
-            return 1;
-    }
-    return 0;
-}
-
 static int agent_commutes(search_t *s, word *w)
 {
     struct closure *c = s->closure;
@@ -263,8 +251,6 @@ static int agent_commutes(search_t *s, word *w)
     /* What it completes is usable now, and may not be after U. */
     int completes = node->kind == N_QUEUE_ARRIVE || (node->kind == N_ISSUE && node->completions);
     if (c->renewals && completes)
-        return STAYS;
-    if (waits_to_know(s, node) && something_lands(s, w, agent, node->x))
         return STAYS;
     if (node->kind == N_NAMED_WAIT && s->program->follows)
         return STAYS;

@@ -31,10 +31,18 @@
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
  *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
  *    has whether an access rests on something unknown. Masks are only united, and what happens
- *    again is forgotten everywhere, in either order. What depends on the order is left out: a wait
- *    for a queue, which learns of what is over by chance, where something is still to be written;
+ *    again is forgotten everywhere, in either order. What depends on the order is left out: an
+ *    operation in flight that finishes, where a wait for its queue in U learns of it by chance;
  *    what a token or a cluster barrier publishes while its phase may end; and fences with marks,
  *    which take the place of accesses, against whoever rests on these.
+ * Two kinds of t need not lead where u before t leads: it is enough that after t and u it is no
+ * better. A state is no better than another one that differs in nothing but marks, of which it has
+ * all, and in what is known, of which it has no more: marks and unknown accesses only ever cause
+ * faults, no step waits for them, and every step unites them or clears the same of both. So what
+ * is faulty after the other one is faulty after it, by the same sequence. These are a fence of the
+ * async proxy before a generic copy finishes (the mark of the copy stays), and a wait for a queue
+ * before more of it is over (its agent does not learn of that). The other way round they are not
+ * taken.
  * A fault state that needs two agents to stand somewhere (a race, a lapped wait) is seen from the
  * agent that stands still: its operation is an access or a wait, and u would conflict with it.
  *
