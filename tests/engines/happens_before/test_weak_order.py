@@ -14,6 +14,7 @@ from random import Random
 from tests.building import access, at, e, program, read, write
 from tests.engines.happens_before import engine_arrivals
 from titan.engines.happens_before.engine import analyse
+from titan.engines.happens_before.readings import Readings
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
@@ -124,7 +125,20 @@ def carries(made: Rounds, arrival: Event, wait: Event, wide: bool = False) -> bo
     return near or wide or first.scope is second.scope is ir.Scope.CLUSTER
 
 
-def reachable(made: Rounds, start: Event, visible: bool, wide: bool = False) -> set[Event]:
+def hands_on(made: Rounds, wait: Event) -> bool:
+    """Whether a wait learns what the issuer of a copy knew, where copies publish that.
+
+    The copy completes in the CTA of the barrier, the first.
+    """
+    operation = made.bodies[wait[0]][wait[1]]
+    assert isinstance(operation, ir.Wait)
+    near = made.ctas[wait[0]] == 0 or operation.scope is ir.Scope.CLUSTER
+    return near and operation.order is not ir.Order.RELAXED
+
+
+def reachable(
+    made: Rounds, start: Event, visible: bool, wide: bool = False, relays: bool = False
+) -> set[Event]:
     """Every event that a path leads to."""
     found, waiting = {start}, [start]
     while waiting:
@@ -136,7 +150,9 @@ def reachable(made: Rounds, start: Event, visible: bool, wide: bool = False) -> 
             if event in arrivals:
                 following += [w for w in waits if not visible or carries(made, event, w, wide)]
             if event in issues and not visible:
-                following += waits  # completed bytes tell of nothing but themselves
+                following += waits  # completed bytes publish nothing but themselves
+            elif event in issues and relays:
+                following += [w for w in waits if hands_on(made, w)]
         for other in following:
             if other not in found:
                 found.add(other)
@@ -144,7 +160,7 @@ def reachable(made: Rounds, start: Event, visible: bool, wide: bool = False) -> 
     return found
 
 
-def expected(made: Rounds, narrow_reads: bool = False) -> str:
+def expected(made: Rounds, narrow_reads: bool = False, relays: bool = False) -> str:
     """By paths alone: a race, an order without visibility, or neither.
 
     `narrow_reads`: what was read may be overwritten behind a path at any scope.
@@ -166,7 +182,7 @@ def expected(made: Rounds, narrow_reads: bool = False) -> str:
             b in reachable(made, a, True, wide=True) and not early.write
             for (a, b), early in zip(pairs, (one, two), strict=True)
         )
-        visible = any(b in reachable(made, a, True) for a, b in pairs)
+        visible = any(b in reachable(made, a, True, relays=relays) for a, b in pairs)
         weak |= not visible and not (narrow_reads and read_before)
     return "weak" if weak else "verified"
 
@@ -192,12 +208,12 @@ def test_what_was_read_is_overwritten_behind_releases_of_any_scope():
     seen: Counter[tuple[str, bool]] = Counter()
     for seed in range(SEEDS):
         made = draw(Random(seed), narrow=seed % 4 > 0)
-        result = analyse(made.program(), narrow_reads=True)
+        result = analyse(made.program(), readings=Readings(narrow_reads=True))
         wanted = expected(made, narrow_reads=True)
         seen[wanted, result.narrow] += 1
         assert (result.verdict is Verdict.VERIFIED) is (wanted == "verified"), (seed, result)
         assert result.narrow is (wanted == "verified" != expected(made)), seed
-        quick = analyse(made.program(), show=False, narrow_reads=True)
+        quick = analyse(made.program(), show=False, readings=Readings(narrow_reads=True))
         assert (quick.verdict is Verdict.VERIFIED) is (wanted == "verified"), seed
     assert seen["verified", True] > SEEDS // 30 < seen["weak", False], seen
 
@@ -215,3 +231,17 @@ def test_an_arrival_of_an_engine_publishes_what_its_queue_has_finished():
             said = "weak"
         assert said == wanted, (seed, result)
     assert min(seen["race"], seen["weak"], seen["verified"]) > 700 // 20, seen
+
+
+def test_copies_publish_what_their_issuers_knew_under_that_reading():
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(SEEDS):
+        made = draw(Random(seed), strong=seed % 3 == 0)
+        result = analyse(made.program(), readings=Readings(engines_relay=True))
+        wanted = expected(made, relays=True)
+        seen[expected(made), wanted] += 1
+        assert (result.verdict is Verdict.VERIFIED) is (wanted == "verified"), (seed, result)
+        if wanted != "verified":
+            kind = FaultKind.DATA_RACE if wanted == "race" else FaultKind.WEAK_SYNCHRONISATION
+            assert result.fault is not None and result.fault.kind is kind, (seed, result)
+    assert min(seen["weak", "verified"], seen["weak", "weak"]) > SEEDS // 50, seen

@@ -16,10 +16,12 @@ instead. VERIFIED holds for the sizes given. UNDECIDED names the condition that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import FirstSuspicion, Suspicion, Weight
+from titan.engines.happens_before.readings import STRICT, Readings
 from titan.engines.happens_before.scopes import at_cluster_scope
 from titan.engines.happens_before.steering import (
     Shown,
@@ -65,26 +67,25 @@ def analyse(
     budget: Budget | None = None,
     *,
     show: bool = True,
-    narrow_reads: bool = False,
+    readings: Readings = STRICT,
 ) -> OrderResult:
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size.
 
     Without `show` a fault is not sought where the order leaves one open: what is not verified is
-    UNDECIDED, with the first thing that is suspected. With `narrow_reads` a release of CTA scope at
-    a barrier of another CTA lets that CTA overwrite what the thread has read before it.
+    UNDECIDED, with the first thing that is suspected.
     """
-    if narrow_reads:
-        result = _decided(program, sizes, budget, show, narrow_reads=True)
-        if not result.narrow or _ordered_at_cluster_scope(program, sizes, budget):
+    if readings.narrow_reads:
+        result = _decided(program, sizes, budget, show, readings)
+        if not result.narrow or _ordered_at_cluster_scope(program, sizes, budget, readings):
             return result
-    return _decided(program, sizes, budget, show, narrow_reads=False)
+    return _decided(program, sizes, budget, show, replace(readings, narrow_reads=False))
 
 
 def _ordered_at_cluster_scope(
-    program: SyncProgram, sizes: Sizes | None, budget: Budget | None
+    program: SyncProgram, sizes: Sizes | None, budget: Budget | None, readings: Readings
 ) -> bool:
     wide = at_cluster_scope(program)
-    result = _decided(wide, sizes, budget, show=False, narrow_reads=False)
+    result = _decided(wide, sizes, budget, False, replace(readings, narrow_reads=False))
     return result.verdict is Verdict.VERIFIED
 
 
@@ -93,7 +94,7 @@ def _decided(
     sizes: Sizes | None,
     budget: Budget | None,
     show: bool,
-    narrow_reads: bool,
+    readings: Readings,
 ) -> OrderResult:
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
@@ -101,7 +102,7 @@ def _decided(
         layout = RunLayout(unfolder)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
-    return _Analysis(layout, show, narrow_reads).result()
+    return _Analysis(layout, show, readings).result()
 
 
 def _undecided(
@@ -113,8 +114,8 @@ def _undecided(
 
 
 class _Analysis:
-    def __init__(self, layout: RunLayout, show: bool, narrow_reads: bool) -> None:
-        self._layout, self._show, self._narrow_reads = layout, show, narrow_reads
+    def __init__(self, layout: RunLayout, show: bool, readings: Readings) -> None:
+        self._layout, self._show, self._readings = layout, show, readings
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
@@ -125,7 +126,7 @@ class _Analysis:
             return self._open(found.fault)
 
     def _decided(self) -> OrderResult:
-        tracker = Tracker(self._layout, not self._show, self._narrow_reads)
+        tracker = Tracker(self._layout, not self._show, self._readings)
         execution = OrderedRun(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))

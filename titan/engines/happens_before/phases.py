@@ -357,6 +357,14 @@ class PhaseRules:
         # issuer did or knew (PTX, "Asynchronous Operations in Program Order").
         point.clock = list(map(max, point.clock, after[0]))
 
+    def relay(self, barrier: Mbarrier, seen: Clock) -> None:
+        """Completed bytes publish what their issuer knew, too (`Readings.engines_relay`)."""
+        point = self._point(self.track(barrier), barrier.phase)
+        home = self._layout.barrier_ctas[barrier.key[0]]
+        self._contribute(
+            point, home, ir.Scope.CLUSTER, ir.Order.SYNCHRONISING, self._clocks.zero, seen
+        )
+
     def expect(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """Bytes expected without an arrival."""
         point = self._at_phase(barrier, at, instance, None)

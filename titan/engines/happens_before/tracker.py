@@ -9,6 +9,7 @@ from titan.engines.happens_before.memory import MemoryObserver
 from titan.engines.happens_before.observer import Observer
 from titan.engines.happens_before.phases import PhaseRules
 from titan.engines.happens_before.pools import PoolRules
+from titan.engines.happens_before.readings import STRICT, Readings
 from titan.engines.happens_before.run_state import RunState
 from titan.engines.happens_before.tables import (
     IssuedOperation,
@@ -24,10 +25,11 @@ from titan.sync import program as ir
 class Tracker(Observer):
     """Keeps the clocks of a run and passes each event to the rules it concerns."""
 
-    def __init__(self, layout: RunLayout, first: bool = False, reads_apart: bool = False) -> None:
+    def __init__(self, layout: RunLayout, first: bool = False, readings: Readings = STRICT) -> None:
         self._layout = layout
+        self._readings = readings
         self.clocks = Clocks(layout)
-        self.findings = SuspicionCollector(first, reads_apart)
+        self.findings = SuspicionCollector(first, readings.narrow_reads)
         self._memory = MemoryObserver(self.clocks, layout, self.findings)
         self._phases = PhaseRules(self.clocks, layout, self.findings)
         self._exits = ExitRules(self.clocks, layout, self.findings)
@@ -141,12 +143,15 @@ class Tracker(Observer):
             self._phases.arrive(barrier, at, instance, None, self.clocks.after(at))
         else:
             at, after = self._engine_timestamps(flight)
-            self._phases.arrive(barrier, at, instance, flight, (after[0], self._finished(flight)))
+            seen = after[1] if self._readings.engines_relay else self._finished(flight)
+            self._phases.arrive(barrier, at, instance, flight, (after[0], seen))
 
     def transacting(self, barrier: Mbarrier, flight: IssuedOperation, amount: int) -> None:
         """An engine completes `amount` bytes of transaction at an mbarrier."""
         at, after = self._engine_timestamps(flight)
         self._phases.transact(barrier, at, flight, amount, after)
+        if amount and self._readings.engines_relay:
+            self._phases.relay(barrier, after[1])
 
     def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
         """An agent raises the bytes that the current phase of an mbarrier expects."""

@@ -26,6 +26,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
     "cta_release": ("reads", "none", "all"),
+    "engine_release": ("own", "issuer"),
     "pair_lanes": ("own", "refuse"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
@@ -57,7 +58,9 @@ class CodePolicies:
     `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
     memory operations the oldest is done ("stalls"). `cta_release`: what a release of CTA scope at a
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
-    overwritten), nothing ("none"), or "all" before it. `pair_lanes`: lanes of tensor memory from
+    overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
+    that completes on a barrier publishes what it did ("own"), or also what its issuer knew when it
+    issued ("issuer"). `pair_lanes`: lanes of tensor memory from
     128 on are, in the second CTA of a pair, rows of the pair, so its lanes from 0 on ("own").
     """
 
@@ -80,6 +83,7 @@ class CodePolicies:
     lanes: str = "refuse"
     counter_full: str = "stalls"
     cta_release: str = "reads"
+    engine_release: str = "own"
     pair_lanes: str = "own"
 
     def of_program(self) -> Policies:

@@ -11,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from titan.engines.happens_before.engine import OrderResult, analyse
-from titan.engines.happens_before.scopes import at_cluster_scope
+from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.ptx.alike import merged_alike
 from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
 from titan.frontends.ptx.loops_on_data import data_loops
 from titan.frontends.ptx.missing import refusal
+from titan.frontends.ptx.order_of_run import (
+    WEAK_KIND,
+    by_wider_readings,
+    narrow_releases,
+    order_of_run,
+    weak_helps,
+)
 from titan.frontends.ptx.own_barriers import foreign_barriers
 from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
@@ -44,16 +49,11 @@ LOAD_HELP = (
     "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
     "loaded register as the wait"
 )
-RELEASE_HELP = (
-    "`--policy cta_release=all` takes a release of CTA scope at a barrier of a peer as ordering "
-    "all before it, as some kernels that ship do; the memory model does not"
-)
 EXIT_HELP = (
     "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
     "it, as some kernels that ship do; no document says so"
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
-WEAK_KIND = FaultKind.WEAK_SYNCHRONISATION
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
@@ -83,6 +83,7 @@ REMARKS = {
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
+    "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "counters": COUNTERS,
     "counter-full": "an operation is issued only when its counter has room",
@@ -259,45 +260,18 @@ def _judged_by_groups(
         )
         last = groups == left
         orders = [
-            _order(run, recording, policies, show=last)
+            order_of_run(run, recording, policies, show=last)
             for run, recording in zip(runs, recordings, strict=True)
         ]
         if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
             break
-    if policies.cta_release == "all":
-        for n, order in enumerate(orders):
-            weak = order is not None and order.fault is not None and order.fault.kind is WEAK_KIND
-            if weak and _narrow_releases(runs[n])[0]:
-                recordings[n] = _at_cluster_scope(runs[n], recordings[n])
-                orders[n] = _order(runs[n], recordings[n], policies, show=True)
+    for n, order in enumerate(orders):
+        if order is not None and order.fault is not None and order.fault.kind is WEAK_KIND:
+            recordings[n], orders[n] = by_wider_readings(runs[n], recordings[n], order, policies)
     return [
         (recording, judge_recording(run, recording, label, places, policies, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
     ]
-
-
-def _at_cluster_scope(run: Run, recording: LaunchRecording) -> LaunchRecording:
-    """The recording with each release and acquire at cluster scope; a remark says so."""
-    remarks = recording.remarks | {"narrow-releases": _narrow_releases(run)}
-    program = at_cluster_scope(recording.program)
-    members = dict(recording.members)
-    for old, new in zip(recording.program.roles, program.roles, strict=True):
-        for before, after in zip(old.body, new.body, strict=True):
-            if before is not after and id(before) in members:
-                members[id(after)] = members[id(before)]
-    return replace(recording, program=program, members=members, remarks=remarks)
-
-
-def _order(
-    run: Run, recording: LaunchRecording, policies: CodePolicies, *, show: bool
-) -> OrderResult | None:
-    """What the engine says of the program; None where the recording is not that of a whole run."""
-    if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG) or recording.problems:
-        return None
-    # What all operations use alike is one region; the whole program is only examined again
-    # for the places of a fault.
-    (program,), _ = merged_alike([recording.program])
-    return analyse(program, show=show, narrow_reads=policies.cta_release != "none")
 
 
 def judge_recording(
@@ -327,11 +301,11 @@ def judge_recording(
     left = left_waits(run)
     happened = refuted = bool(judged.diagnostics)
     order: Verdict | None = None
-    result = result or _order(run, recording, policies, show=True)
+    result = result or order_of_run(run, recording, policies, show=True)
     if result is not None:
         order = result.verdict
         if result.narrow:
-            judged.assumptions["narrow-reads"] = _narrow_releases(run)
+            judged.assumptions["narrow-reads"] = narrow_releases(run)
         hung = run.outcome.ending is Ending.HUNG
         if hung and result.fault is not None and result.fault.kind is FaultKind.LEAK_AT_EXIT:
             pass  # the program only ends where the run hangs
@@ -363,18 +337,6 @@ def judge_recording(
     )
 
 
-def _narrow_releases(run: Run) -> tuple[int, int]:
-    """How many arrivals of CTA scope there are at barriers of other CTAs, and the first place."""
-    found = [
-        event.instruction
-        for event in run.events
-        if isinstance(event, ev.ArriveEvent)
-        and event.barrier.cta != event.cta
-        and event.scope <= ev.AccessScope.CTA
-    ]
-    return len(found), found[0] if found else -1
-
-
 def _decide(
     result: OrderResult,
     run: Run,
@@ -404,9 +366,8 @@ def _decide(
         item = replace(item, helps=(*item.helps, LOAD_HELP))
     if item.code == FaultKind.LEAK_AT_EXIT.value:
         item = replace(item, helps=(*item.helps, EXIT_HELP))
-    narrow = item.code == WEAK_KIND.value and _narrow_releases(run)[0]
-    if narrow and policies.cta_release != "all":
-        item = replace(item, helps=(*item.helps, RELEASE_HELP))
+    if item.code == WEAK_KIND.value:
+        item = replace(item, helps=(*item.helps, *weak_helps(run, recording, policies)))
     if rendered.replay is not None:
         judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
