@@ -106,6 +106,11 @@ def one_round(random: Random, given: Shape) -> list[Body]:
         for body, more in zip(bodies, used(random, given, reference, data), strict=True):
             body.extend(more)
     meet()
+    for body in bodies:  # some hold registers that are enough for two of them, or keep them
+        amount = e(random.choice((1, 1, 2)))
+        if random.random() < 0.2:
+            body.insert(random.randrange(len(body) + 1), ir.PoolTake("registers", amount))
+            body.extend([ir.PoolGive("registers", amount)] if random.random() < 0.9 else [])
     ender = bodies[random.choice((owner, random.randrange(given.agents)))]
     ender += [ir.Invalidate(reference) for reference in references]
     meet()
@@ -129,6 +134,7 @@ def drawn(seed: int) -> ir.SyncProgram:
         buffers=[ir.Buffer(name, initial=0) for name in names],
         barriers=[ir.Barrier(name, 1, given.stages, initialised=False) for name in BARRIERS],
         parameters=[ir.Parameter("n")],
+        pools=[ir.Pool("registers", random.choice((2, 3, 4)))],
         queues=[ir.Queue("q", grouped=False, ordered=random.random() < 0.5)],
         named_barriers=[ir.NamedBarrier("n", scope=ir.Scope.CLUSTER if cluster else ir.Scope.CTA)],
         policies=given.policies,

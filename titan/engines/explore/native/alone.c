@@ -20,8 +20,6 @@ static int enter_agent_step(search_t *s, word *w)
     struct closure *c = s->closure;
     const effect_t *effects = (const effect_t *)s->program->effects + c->node->effect;
     switch (c->node->kind) {
-    case N_INIT:
-    case N_INVALIDATE: return STAYS;
     case N_ARRIVE: return c->node->flags & FLAG_DROP ? STAYS : DONE;
     case N_FENCE:
         if (c->node->x == FENCE_INIT)
@@ -74,8 +72,8 @@ static void begin(search_t *s, const word *w)
     memset(c->passed, 0,
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));
     memset(c->threads, 0, sizeof(word) * named);
-    memset(c->given, 0, sizeof(word) * (size_t)p->pools);
-    memset(c->waited, 0, 3 * barriers + 2 * named + 3 * agents + (size_t)p->pools);
+    memset(c->given, 0, 2 * sizeof(word) * (size_t)p->pools);
+    memset(c->waited, 0, 4 * barriers + 2 * named + 3 * agents);
     for (int n = 0; n < p->named; n++) {
         const word *held = named_at(s, w, n);
         c->wanted[n] = held[D_EXPECTED] ? held[D_EXPECTED] : ENDLESS;
@@ -242,6 +240,31 @@ static int engine_commutes(search_t *s, const word *w)
     return DONE;
 }
 
+/* Whatever U gives, its takes and that of t all have what they need. */
+static int take_commutes(search_t *s, word *w)
+{
+    const struct closure *c = s->closure;
+    word amount, taken = c->taken[c->node->x];
+    int result = agent_value(s, w, c->step.agent, c->node->a, &amount);
+    if (result != DONE)
+        return result;
+    word rest = w[s->program->off_pools + c->node->x] - amount;
+    return taken && (amount < 0 || rest < taken) ? STAYS : DONE;
+}
+
+/* Nobody in U comes to anything that concerns the barrier. */
+static int lifecycle_commutes(search_t *s, word *w)
+{
+    const struct closure *c = s->closure;
+    word index;
+    int result = agent_value(s, w, c->step.agent, c->node->a, &index);
+    if (result != DONE)
+        return result;
+    if (index < 0 || index >= c->node->y || c->touched[c->node->x + index])
+        return STAYS;
+    return DONE;
+}
+
 static int agent_commutes(search_t *s, word *w)
 {
     struct closure *c = s->closure;
@@ -255,7 +278,9 @@ static int agent_commutes(search_t *s, word *w)
     if (node->kind == N_NAMED_WAIT && s->program->follows)
         return STAYS;
     if (node->kind == N_TAKE)
-        return c->taken[node->x] ? STAYS : DONE;
+        return take_commutes(s, w);
+    if (node->kind == N_INIT || node->kind == N_INVALIDATE)
+        return lifecycle_commutes(s, w);
     if (node->kind != N_WAIT && node->kind != N_TOKEN_WAIT && node->kind != N_ARRIVE
         && node->kind != N_EXPECT
         && node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE)

@@ -80,13 +80,13 @@ static int widened_completions(search_t *s, word *w, int agent, const node_t *no
         if (result != DONE)
             return result;
         for (word b = first; b < end; b++)
-            s->closure->strange[done->first + b] = 1;
+            s->closure->touched[done->first + b] = s->closure->strange[done->first + b] = 1;
     }
     if (node->kind != N_QUEUE_ARRIVE)
         return DONE;
     int result = spread(s, w, agent, node->a, node->y, &first, &end);
     for (word b = first; result == DONE && b < end; b++)
-        s->closure->strange[node->chunks + b] = 1;
+        s->closure->touched[node->chunks + b] = s->closure->strange[node->chunks + b] = 1;
     return result;
 }
 
@@ -124,7 +124,7 @@ static int widened_barrier(search_t *s, word *w, int agent, const node_t *node)
     for (word i = first; result == DONE && i < end; i++) {
         word number = node->x + i;
         int waits = node->kind == N_WAIT || node->kind == N_TOKEN_WAIT;
-        (waits ? c->waited : c->strange)[number] = 1;
+        c->touched[number] = (waits ? c->waited : c->strange)[number] = 1;
     }
     return result;
 }
@@ -181,7 +181,7 @@ static int widened_operation(search_t *s, word *w, int agent, const node_t *node
     case N_FENCE: return others_fence(s, w, agent, node);
     case N_INIT:
     case N_INVALIDATE: return widened_lifecycle(s, w, agent, node);
-    case N_TAKE: c->taken[node->x] = 1; return DONE;
+    case N_TAKE: c->taken[node->x] = ENDLESS; return DONE;
     case N_GIVE: c->given[node->x] = ENDLESS; return DONE;
     default: return STAYS;
     }

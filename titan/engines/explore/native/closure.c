@@ -20,13 +20,15 @@
  *    passed in its phase. A token wait: the latter.
  *  - arrival or completed bytes: with all of U the phase ends at most once, at the very end, so the
  *    order does not matter, and no wait in U passes on this barrier if it ends.
- *  - initialisation and invalidation are never t. In U they change one barrier, and their faults
- *    depend on it, on who stands at a wait on it, and on who is to complete it. So they are
- *    independent of every t that neither waits on it, arrives at it nor completes it; an issue with
- *    completions is not t while U has any. Where t leads its agent to a wait on the barrier, an
- *    invalidation after t may be faulty that was not: that is a fault of the program, and found.
- *    What the barrier carries (visible.c) ends with it; such a t adds nothing to that.
- *  - named barriers: with all of U the generation is not exceeded. Pools: no other take.
+ *  - initialisation and invalidation: nobody in U comes to an operation on the barrier, or has one
+ *    in flight. As u they change one barrier, and their faults depend on it, on who stands at a
+ *    wait on it, and on who is to complete it. So they are independent of every t that neither
+ *    waits on it, arrives at it nor completes it; an issue with completions is not t while U has
+ *    any. Where t leads its agent to a wait on the barrier, an invalidation after t may be faulty
+ *    that was not: that is a fault of the program, and found. What the barrier carries (visible.c)
+ *    ends with it; such a t adds nothing to that.
+ *  - named barriers: with all of U the generation is not exceeded. Pools: no other take, or enough
+ *    for all of U without what it gives.
  *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
  *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
@@ -86,10 +88,9 @@ struct closure {
     uint8_t *waited, *strange;          /* per barrier: a wait passes in U; totals mean nothing */
     word *threads, *wanted, *turns;     /* per named barrier; wanted; agents x named: arrivals */
     uint8_t *mixed, *in_sync;           /* per named: threads disagree; per agent: has arrived */
-    uint8_t *taken;                     /* per pool */
-    word *given;
+    word *given, *taken;                /* per pool: all that U gives and takes */
     word *commits;                      /* agents x queues: groups closed in U */
-    uint8_t *renewed;                   /* per barrier: initialised or invalidated in U */
+    uint8_t *renewed, *touched;         /* per barrier: initialised or invalidated; named in U */
     int renewals;                       /* whether any is */
     uint8_t *ends;                      /* per widened agent: it may come to its end */
     uint8_t *widened, *loose;           /* per agent: LOST; WIDENED. Per named barrier (beyond.c) */
@@ -130,9 +131,9 @@ static struct closure *closure_new(const search_t *s)
     c->reads = calloc(3 * cells + nodes + 1, sizeof *c->reads);
     c->stack = calloc(nodes + 1, sizeof(word));
     size_t words = agents * (1 + (size_t)p->variables + barriers + named + queues) + 4 * barriers
-                   + 2 * named + pools + 1;
+                   + 2 * named + 2 * pools + 1;
     c->position = calloc(words, sizeof(word));
-    c->waited = calloc(3 * barriers + 2 * named + 3 * agents + pools + 1, 1);
+    c->waited = calloc(4 * barriers + 2 * named + 3 * agents + 1, 1);
     if (!c->reads || !c->position || !c->waited || !c->stack) {
         closure_free(c);
         return NULL;
@@ -151,14 +152,15 @@ static struct closure *closure_new(const search_t *s)
     c->threads = c->announced + barriers;
     c->wanted = c->threads + named;
     c->given = c->wanted + named;
+    c->taken = c->given + pools;
     c->strange = c->waited + barriers;
     c->mixed = c->strange + barriers;
     c->in_sync = c->mixed + named;
-    c->taken = c->in_sync + agents;
-    c->widened = c->taken + pools;
+    c->widened = c->in_sync + agents;
     c->ends = c->widened + agents;
     c->loose = c->ends + agents;
     c->renewed = c->loose + named;
+    c->touched = c->renewed + barriers;
     return c;
 }
 

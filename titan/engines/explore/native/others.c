@@ -72,6 +72,7 @@ static int follows_in_pipe(const search_t *s, int agent, const node_t *node)
 
 static void add_completion(struct closure *c, const node_t *node, word barrier, word amount)
 {
+    c->touched[barrier] = 1;
     if (amount <= 0)
         c->strange[barrier] = 1;
     else if (node->kind == N_QUEUE_ARRIVE)
@@ -254,6 +255,7 @@ static int others_arrive(search_t *s, word *w, int agent, const node_t *node)
     if (result != DONE || index < 0 || index >= node->y)
         return result;
     word number = node->x + index;
+    c->touched[number] = 1;
     if (bytes < 0 || node->flags & FLAG_DROP || (node->kind == N_ARRIVE && count <= 0))
         c->strange[number] = 1;
     c->arrivals[number] += count;
@@ -276,6 +278,7 @@ static int others_wait(search_t *s, word *w, int agent, const node_t *node)
     if (index < 0 || index >= node->y)
         return BLOCKED; /* a fault, whatever t does */
     word number = node->x + index, phase = barrier_at(s, w, number)[B_PHASE];
+    c->touched[number] = 1;
     if (c->renewed[number])
         return DONE; /* in whichever phase */
     word *seen = c->passed + agent * s->program->barriers + number;
@@ -392,7 +395,7 @@ static void renew(search_t *s, word first, word end)
 {
     struct closure *c = s->closure;
     for (word number = first; number < end; number++)
-        c->renewed[number] = c->strange[number] = c->waited[number] = 1;
+        c->renewed[number] = c->touched[number] = c->strange[number] = c->waited[number] = 1;
     c->renewals = 1;
 }
 
@@ -449,12 +452,18 @@ static int others_operation(search_t *s, word *w, int agent, const node_t *node)
         }
         if (w[s->program->off_pools + node->x] + c->given[node->x] < amount)
             return BLOCKED;
-        c->taken[node->x] = 1;
+        if (amount < 0 || c->taken[node->x] > ENDLESS)
+            c->taken[node->x] = ENDLESS;
+        else
+            c->taken[node->x] += amount;
         return DONE;
     case N_TOKEN_WAIT:
         result = value_of(s, w, agent, node->a, &amount);
-        if (result == DONE && amount >= 0 && amount < node->y && s->program->follows)
-            c->waited[node->x + amount] = 1;
+        if (result == DONE && amount >= 0 && amount < node->y) {
+            c->touched[node->x + amount] = 1;
+            if (s->program->follows)
+                c->waited[node->x + amount] = 1;
+        }
         return result;
     default: return STAYS;
     }
