@@ -146,3 +146,77 @@ def test_the_policy_may_refuse_rows_of_the_pair():
     assert refused.verdict is Verdict.UNDECIDED and any(
         "pair_lanes=refuse" in note for note in refused.notes
     )
+
+
+# Both CTAs allocate for the pair; the first starts a product that writes in both.
+ALLOCATED = (
+    HEAD.replace("%r<32>", "%r<64>")
+    + """
+	.reg .b64 %d<4>;
+	.reg .b16 %h<2>;
+	mov.u16 %h1, 3;
+	.shared .align 1024 .b8 operands[32768];
+	.shared .align 8 .b8 done[8];
+	mov.u32 %r1, %cluster_ctarank;
+	mov.u32 %r0, %tid.x;
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 bra INITIALISED;
+	mbarrier.init.shared.b64 [done], 1;
+	fence.mbarrier_init.release.cluster;
+INITIALISED:
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	{first}tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [place], 64;
+	bar.sync 0;
+	ld.shared.u32 %r3, [place];
+	setp.ne.u32 %p2, %r1, 0;
+	@%p2 bra WAIT;
+	@%p1 bra WAIT;
+	mov.u32 %r4, operands;
+	bfe.u32 %r6, %r4, 4, 14;
+	mov.u32 %r8, 1073758272;
+	mov.b64 %d1, {%r6, %r8};
+	mov.u32 %r9, 135266320;
+	setp.ne.u32 %p3, 0, 0;
+	tcgen05.mma.cta_group::2.kind::f16 [%r3], %d1, %d1, %r9, %p3;
+	tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64\
+ [done], %h1;
+WAIT:
+	bar.warp.sync -1;
+DONE:	mbarrier.try_wait.parity.shared::cta.b64 %p4, [done], 0;
+	@!%p4 bra DONE;
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r3, 64;
+	ret;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "first", "found"),
+    [
+        ("2", "", set()),
+        ("1", "", {"TTN201", "TTN202"}),  # each alone: the peer may not have allocated yet
+        ("2", "setp.ne.u32 %p5, %r1, 0;\n\t@%p5 bra WAIT;\n\t", {"TTN205", "TTN218"}),  # one alone
+    ],
+)
+def test_an_allocation_of_a_pair_is_one_of_both(group, first, found):
+    text = ALLOCATED.replace("{group}", group).replace("{first}", first)
+    finding = verified(text, "grid: [2]\ncluster: [2]")
+    if not found:
+        assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
+    else:
+        assert finding.verdict is Verdict.REFUTED and found & set(codes(finding)), finding.notes
+
+
+def test_an_allocation_makes_nothing_visible():
+    """What a CTA wrote before it allocated for the pair is not there for its peer behind that."""
+    text = HANDED.replace("{release}", "release.cluster").replace("{acquire}", "acquire.cluster")
+    allocate = "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [place], 64;"
+    text = text.replace("\tmbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];", allocate)
+    start, end = text.index("WAIT:"), text.index("ld.shared::cluster")
+    text = text[:start] + allocate + "\n\t" + text[end:]
+    finding = verified(text, "grid: [2]\ncluster: [2]")
+    assert finding.verdict is Verdict.REFUTED and "TTN305" in codes(finding), finding.notes

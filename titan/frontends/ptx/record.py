@@ -18,6 +18,7 @@ from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
 from titan.frontends.ptx.memory import RecordedMemory
+from titan.frontends.ptx.pair_allocations import PairAllocations
 from titan.frontends.ptx.peeks import doubtful_peeks
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.resources import ResourcePools
@@ -140,6 +141,7 @@ class _Recorder:
                 self.agents[(cta, warp)] = RecordedAgent(number, label, cta, rank, warp, locate)
         self.barriers: dict[str, ir.Barrier] = {}
         self.hardware = HardwareBarriers(run, self.agents)
+        self.pairs = PairAllocations(len(self.ranks))
         self.queues: dict[str, ir.Queue] = {}
         # With an order of its own a run has an event for each lane that copies.
         self.of_a_thread = _OF_A_THREAD + ((ev.RecordedQueue.COPY,) if run.order else ())
@@ -200,7 +202,11 @@ class _Recorder:
             target,
             tuple(roles),
             (),
-            (*self.barriers.values(), *self.groups.barriers.values()),
+            (
+                *self.barriers.values(),
+                *self.groups.barriers.values(),
+                *self.pairs.barriers.values(),
+            ),
             tuple(self.hardware.named.values()),
             tuple(self.memory.buffers.values()),
             tuple(self.queues.values()),
@@ -464,6 +470,9 @@ class _Recorder:
         span = self.locate(event.instruction)
         agent.add(ir.PoolTake(pool, Constant(event.columns), span=span), event, ())
         agent.access(event, self.effects(event))
+        if event.cta_group == 2:
+            for operation in self.pairs.meet(agent.rank, span):
+                agent.add(operation, event, ())
 
     def deallocate(self, agent: RecordedAgent, event: ev.TensorDeallocate) -> None:
         """Whoever uses the columns must be done."""

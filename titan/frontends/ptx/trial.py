@@ -80,6 +80,7 @@ REMARKS = {
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
+    "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
@@ -457,10 +458,17 @@ def _conditions(
     loops = data_loops(run)
     if loops:
         judged.assumptions["data-loops"] = (len(loops), loops[0])
+    loaded: set[int] = set()  # operations that are tcgen05.ld
     for event in run.events:
-        if isinstance(event, ev.Assumption):
-            times, first = judged.assumptions.get(event.policy, (0, event.instruction))
-            judged.assumptions[event.policy] = (times + 1, first)
+        policy = event.policy if isinstance(event, ev.Assumption) else ""
+        if isinstance(event, ev.AsynchronousEvent):
+            if event.kind is ev.RecordedOperation.TENSOR_LOAD:
+                loaded.add(event.operation)
+        elif isinstance(event, ev.RegisterBreach) and policies.load_ready == "allow":
+            policy = "load-ready" if event.operation in loaded else ""
+        if policy:
+            times, first = judged.assumptions.get(policy, (0, event.instruction))
+            judged.assumptions[policy] = (times + 1, first)
     for policy, (option, text) in _POLICY_OF.items():
         if policy in judged.assumptions and getattr(policies, option) == "refuse":
             place = at(judged.assumptions[policy][1])
