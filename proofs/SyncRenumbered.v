@@ -1269,3 +1269,104 @@ Proof.
 Qed.
 
 End Renumbered.
+
+(** ** What fits, computed from the expressions *)
+
+Section Dropped.
+Variable p : program.
+Variable member : nat -> bool.
+Variable P : Z.
+Variable degree : nat -> Z.   (* of the phases of an mbarrier *)
+Variable rise : nat -> Z.     (* of the tiles in a storage *)
+Variable tile : nat -> Z -> Z.
+
+Definition drops (d : Z) (e : expression) : bool :=
+  match drop member P e with Some x => x =? d | None => false end.
+Definition drops_part (e : option expression) : bool :=
+  match e with Some e => drops 0 e | None => true end.
+Definition drops_parity (d : Z) (e : expression) : bool :=
+  match drop member P e with Some x => (x - d) mod 2 =? 0 | None => false end.
+
+Definition drops_effect (e : effect) : bool :=
+  drops 0 (ef_stage e) && drops_part (ef_part e)
+  && match ef_tile e with Some t => drops (rise (storage_of p e)) t | None => true end.
+
+Definition dropped (o : operation) : bool :=
+  match o with
+  | Access l => forallb drops_effect l
+  | Asynchronous _ l _ completes _ =>
+    forallb drops_effect l && forallb (fun c => drops 0 (snd (fst c)) && drops 0 (snd c)) completes
+  | QueueWait _ n _ | PoolTake _ n | PoolGive _ n => drops 0 n
+  | QueueArrive _ _ r n | ExpectTransaction r n | BarrierSync r n | BarrierArrive r n => drops 0 (snd r) && drops 0 n
+  | Init r n => drops 0 (snd r) && drops 0 n && (degree (fst r) =? 0)
+  | Invalidate r | TokenWait r | BarrierWait r => drops 0 (snd r)
+  | Arrive r n bytes _ _ => drops 0 (snd r) && drops 0 n && drops 0 bytes
+  | Wait r parity phase =>
+    drops 0 (snd r) && drops_parity (degree (fst r)) parity
+    && match phase with Some e => drops (degree (fst r)) e | None => true end
+  | Commit _ | Fence _ _ | Assign _ _ | Loop _ _ _ _ | Branch _ _ _ => true
+  end.
+
+Lemma drops_value env d e : drops d e = true ->
+  value (lowered member P env) e = omap (fun v => v - d) (value env e).
+Proof.
+  unfold drops. destruct (drop member P e) as [x|] eqn:D; [|easy]. intros E. apply Z.eqb_eq in E. subst x.
+  rewrite (value_falls member P e d env D). unfold value. now destruct (eval env e).
+Qed.
+
+Lemma drops_keeps env e : drops 0 e = true -> keeps env (lowered member P env) e.
+Proof.
+  intros D. unfold keeps. rewrite (drops_value env 0) by easy. destruct (value env e); cbn; now rewrite ?Z.sub_0_r.
+Qed.
+
+Lemma key_name env r k : key_of env r = Done k -> fst k = fst r.
+Proof. unfold key_of. destruct (value env (snd r)); [|easy..]. now intros [= <-]. Qed.
+
+(** If what the expressions fall by is what it has to be, the operation fits; of a tile that is named, the renumbering
+    has to be that fall at its value. *)
+Theorem dropped_fits env o : dropped o = true ->
+  (forall e t v, In e (effects_of o) -> ef_tile e = Some t -> value env t = Done v ->
+     tile (storage_of p e) v = v - rise (storage_of p e)) ->
+  fits p (fun k => degree (fst k)) tile env (lowered member P env) o.
+Proof.
+  intros D T.
+  assert (E : forall e, In e (effects_of o) -> drops_effect e = true ->
+    fits_effect p tile env (lowered member P env) e).
+  { intros e I H. unfold drops_effect in H. rewrite !andb_true_iff in H. destruct H as [[S Q] R]. split.
+    - now apply drops_keeps.
+    - intros x X. rewrite X in Q. now apply drops_keeps.
+    - intros x X. rewrite X in R. rewrite (drops_value env (rise (storage_of p e))) by easy.
+      destruct (value env x) as [v| |] eqn:V; [|easy..]. cbn [omap]. f_equal. symmetry. now apply T with x. }
+  destruct o; cbn [dropped fits effects_of] in *; rewrite ?andb_true_iff in D; try (now apply drops_keeps); try easy.
+  - intros e I. rewrite forallb_forall in D. auto.
+  - destruct D as [D C]. rewrite forallb_forall in D, C. split; [auto|]. intros c I.
+    specialize (C c I). rewrite andb_true_iff in C. destruct C. split; now apply drops_keeps.
+  - destruct D. split; now apply drops_keeps.
+  - destruct D as [[? ?] Z]. apply Z.eqb_eq in Z. repeat split; try (now apply drops_keeps).
+    intros k K. now rewrite (key_name _ _ _ K).
+  - destruct D as [[? ?] ?]. repeat split; now apply drops_keeps.
+  - destruct D. split; now apply drops_keeps.
+  - destruct D as [[? Q] R]. repeat split; [now apply drops_keeps| |].
+    + intros k K. unfold drops_parity in Q. destruct (drop member P parity) as [d|] eqn:F; [|easy].
+      exists d. rewrite (key_name _ _ _ K). apply Z.eqb_eq in Q. split; [|easy].
+      apply drops_value. unfold drops. rewrite F. apply Z.eqb_refl.
+    + intros e -> k K. rewrite (key_name _ _ _ K). now apply drops_value.
+  - destruct D. split; now apply drops_keeps.
+  - destruct D. split; now apply drops_keeps.
+Qed.
+
+End Dropped.
+
+(** Tiles lower by [d] but for the one that means any: one to one, as [tile_any] and [tile_one] ask. *)
+Definition lower_tile (d t : Z) : Z :=
+  if t =? any_tile then any_tile else if t =? any_tile + d then any_tile - d else t - d.
+
+Theorem lower_tile_one d : lower_tile d any_tile = any_tile /\
+  (forall t u, lower_tile d t = lower_tile d u -> t = u) /\
+  (forall t, t <> any_tile -> t <> any_tile + d -> lower_tile d t = t - d).
+Proof.
+  unfold lower_tile. rewrite Z.eqb_refl. split; [easy|]. split.
+  - intros t u. destruct (Z.eqb_spec t any_tile), (Z.eqb_spec u any_tile),
+      (Z.eqb_spec t (any_tile + d)), (Z.eqb_spec u (any_tile + d)); lia.
+  - intros t N M. destruct (Z.eqb_spec t any_tile), (Z.eqb_spec t (any_tile + d)); easy.
+Qed.

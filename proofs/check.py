@@ -13,10 +13,12 @@ needs `ocamlopt`, which the package of Coq brings.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -79,20 +81,48 @@ def theorems(paths: list[Path]) -> list[tuple[str, str]]:
     ]
 
 
-def compile_all(paths: list[Path], folder: Path) -> None:
-    """Compile what has changed since the last time, or rests on something that has."""
+def compile_all(paths: list[Path], folder: Path, workers: int | None = None) -> None:
+    """Compile what has changed since the last time, or rests on something that has.
+
+    Files that do not rest on each other compile side by side, one on each processor; a file starts
+    when all that it requires is there. After a failure nothing more starts.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    changed: set[str] = set()
+    needs = {path: required(path, path.parent) & set(paths) for path in paths}
+    waiting = stale(paths, needs, folder)
+    for path in waiting:
+        (folder / f"{path.stem}.vo").unlink(missing_ok=True)
+        (folder / path.name).write_bytes(path.read_bytes())
+    running: dict[Future[str], Path] = {}
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        try:
+            while waiting or running:
+                unfinished = {*waiting, *running.values()}
+                for path in [path for path in waiting if not needs[path] & unfinished]:
+                    command = ["coqc", "-q", "-Q", ".", LIBRARY, path.name]
+                    running[pool.submit(run, command, folder)] = path
+                    waiting.remove(path)
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[done]
+                    done.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def stale(paths: list[Path], needs: dict[Path, set[Path]], folder: Path) -> list[Path]:
+    """Those to compile, of files in order, the ones that most rests on first."""
+    found: list[Path] = []
     for path in paths:
         copy, result = folder / path.name, folder / f"{path.stem}.vo"
-        text = path.read_bytes()
-        same = result.exists() and copy.exists() and copy.read_bytes() == text
-        if same and not changed & {need.stem for need in required(path, path.parent)}:
-            continue
-        changed.add(path.stem)
-        result.unlink(missing_ok=True)
-        copy.write_bytes(text)
-        run(["coqc", "-q", "-Q", ".", LIBRARY, path.name], folder)
+        same = result.exists() and copy.exists() and copy.read_bytes() == path.read_bytes()
+        if not same or needs[path] & set(found):
+            found.append(path)
+    behind: dict[Path, int] = {}  # bytes of the longest chain of files that starts with this one
+    for path in reversed(paths):
+        after = [behind[other] for other in paths if path in needs[other]]
+        behind[path] = path.stat().st_size + max(after, default=0)
+    return sorted(found, key=lambda path: -behind[path])
 
 
 MACHINE = "SyncExtract"  # what Coq writes the OCaml text of the semantics from

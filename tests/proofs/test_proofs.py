@@ -84,3 +84,32 @@ def test_a_proof_that_fails_is_a_failure(check: ModuleType, tmp_path: Path) -> N
     path.write_text("Theorem t : 1 = 2.\nProof. reflexivity. Qed.\n", "utf-8")
     with pytest.raises(SystemExit, match="fails"):
         check.compile_all([path], tmp_path / "out")
+
+
+@needs_coq
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_files_compile_side_by_side_but_after_what_they_rest_on(
+    check: ModuleType, tmp_path: Path, workers: int
+) -> None:
+    """A diamond: nothing starts early, and a change compiles what rests on it, and no more."""
+    texts = {
+        "Base": "Definition one := 1.",
+        "Left": "From Titan Require Import Base.\nDefinition two := one + one.",
+        "Right": "From Titan Require Import Base.\nDefinition three := 2 + one.",
+        "Top": "From Titan Require Import Left Right.\nDefinition five := two + three.",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.v").write_text(text + "\n", "utf-8")
+    out, paths = tmp_path / "out", check.sources(tmp_path)
+    check.compile_all(paths, out, workers)
+    made = {name: (out / f"{name}.vo").stat().st_mtime_ns for name in texts}
+    (tmp_path / "Left.v").write_text(texts["Left"] + " (* changed *)\n", "utf-8")
+    check.compile_all(paths, out, workers)
+    again = {name for name in texts if (out / f"{name}.vo").stat().st_mtime_ns != made[name]}
+    assert again == {"Left", "Top"}
+    (tmp_path / "Left.v").write_text("From Titan Require Import Base.\nFail.\n", "utf-8")
+    with pytest.raises(SystemExit, match="fails"):
+        check.compile_all(paths, out, workers)
+    assert not (out / "Left.vo").exists()
+    assert not (out / "Top.vo").exists()
+    assert (out / "Right.vo").exists()
