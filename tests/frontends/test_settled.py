@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.frontends.test_verify_code import NOTHING, verified
+from tests.frontends.test_verify_code import NOTHING, codes, verified
 from titan.foundation.verdict import Verdict
 
 WARPS, CELLS = 3, 2
@@ -124,6 +124,21 @@ def test_a_race_elsewhere_does_not_leave_them_open():
     steps = (first + ORDERED + read).format(space="shared", place="s")
     race = " st.shared.u32 [s+32], %r2;"
     assert verified(KERNEL.format(steps=steps + race), NOTHING).verdict is Verdict.REFUTED
+
+
+def test_what_is_in_flight_at_the_end_does_not_leave_them_open():
+    first = "setp.eq.u32 %p1, %r0, 0;"
+    read = "setp.ge.u32 %p4, %r0, 32; @!%p4 bra E; " + READ
+    steps = (first + ORDERED + read).format(space="shared", place="s")
+    store = (
+        " @%p1 st.shared.u32 [s+32], %r0; fence.proxy.async.shared::cta; .reg .b64 %d<2>;"
+        " mov.u64 %d1, g; cvta.global.u64 %d1, %d1; @%p1 cp.async.bulk.global"
+        ".shared::cta.bulk_group [%d1], [s+32], 16; @%p1 cp.async.bulk.commit_group;"
+    )
+    found = verified(KERNEL.format(steps=steps + store), NOTHING)
+    assert found.verdict is Verdict.REFUTED and codes(found) == ["TTN211"], found.notes
+    waits = store + " @%p1 cp.async.bulk.wait_group.read 0;"
+    assert verified(KERNEL.format(steps=steps + waits), NOTHING).verdict is Verdict.VERIFIED
 
 
 COUNTING = """

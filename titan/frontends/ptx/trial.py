@@ -174,7 +174,9 @@ def judge_together(
         run if form is None else steering_alone(run, form)
         for form, run in zip(forms, runs, strict=True)
     ]
-    found = _judged_by_groups(alone, where, name, places, policies, registers_per_thread)
+    # What is in flight at the end has nothing to do with whether the reads are settled.
+    apart = replace(policies, exit_in_flight="allow")
+    found = _judged_by_groups(alone, where, name, places, apart, registers_per_thread)
     if all(trial.order is Verdict.VERIFIED for _, trial in found):
         return judged
     return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
