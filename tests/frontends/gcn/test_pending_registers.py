@@ -65,6 +65,12 @@ EARLY = {
     "bpermute": "ds_bpermute_b32 v8, v3, v3; v_mov_b32_e32 v9, v8",
     "swizzle": "ds_swizzle_b32 v8, v3 offset:0x1f; v_mov_b32_e32 v9, v8",
     "vcc": "s_load_dwordx2 vcc, s[0:1], 0x0; v_cndmask_b32_e32 v8, v3, v3, vcc",
+    "vcc that is not named": "s_load_dwordx2 vcc, s[0:1], 0x0; v_div_fmas_f32 v8, v3, v3, v3",
+    "vcc that is not named, wide": (
+        "s_load_dwordx2 vcc, s[0:1], 0x0; v_div_fmas_f64 v[8:9], v[4:5], v[4:5], v[4:5]"
+    ),
+    "vcc of a branch": "s_load_dwordx2 vcc, s[0:1], 0x0; s_cbranch_vccnz .Lx; .Lx:",
+    "vcc of the other branch": "s_load_dwordx2 vcc, s[0:1], 0x0; s_cbranch_vccz .Lx; .Lx:",
     "an encoded wait that leaves one": "ds_read_b32 v8, v3; s_waitcnt 0xc17f; v_mov_b32_e32 v9, v8",
     "an encoded wait that leaves 16": (
         "global_load_dword v8, v3, s[4:5]; s_waitcnt 0x4f70; v_mov_b32_e32 v9, v8"
@@ -109,6 +115,9 @@ IN_TIME = {
     "an encoded wait": "ds_read_b32 v8, v3; s_waitcnt 0xc07f; v_mov_b32_e32 v9, v8",
     "an encoded wait for memory": (
         "global_load_dword v8, v3, s[4:5]; s_waitcnt 0x0f70; v_mov_b32_e32 v9, v8"
+    ),
+    "vcc of a branch": (
+        "s_load_dwordx2 vcc, s[0:1], 0x0; s_waitcnt lgkmcnt(0); s_cbranch_vccnz .Lx; .Lx:"
     ),
     "endpgm pending": "ds_read_b32 v8, v3",
 }

@@ -16,6 +16,10 @@ from titan.isa.waves.state import BANK, Wave
 
 SCALAR_BASE = 2 * BANK
 _NAMED = {VCC: "vcc", VCC + 1: "vcc", M0: "m0", EXEC: "exec", EXEC + 1: "exec"}
+# Where the text does not name it; other conditions that are not named cannot be loaded.
+_READS_VCC = frozenset(
+    ("v_div_fmas_f32", "v_div_fmas_f64", "s_cbranch_vccz", "s_cbranch_vccnz")
+)  # fmt: skip
 Step = Callable[[Wave], None]
 
 
@@ -55,9 +59,18 @@ def decoded(number: int, item: AssemblyInstruction) -> DecodedInstruction:
     reads = {at for operand in item.operands[results:] for at in register_numbers(operand)}
     if opcode.both or _keeps_half(item):
         reads |= writes
+    if item.base in _READS_VCC:
+        reads |= {SCALAR_BASE + VCC, SCALAR_BASE + VCC + 1}
     return DecodedInstruction(
         number, item, opcode, frozenset(reads), frozenset(writes), frozenset(reads | writes)
     )
+
+
+def written_in_order(code: DecodedInstruction) -> tuple[int, ...]:
+    """The registers that an instruction writes, in the order of its operands."""
+    item = code.item
+    results = item.operands[: results_of(item, code.opcode)]
+    return tuple(number for operand in results for number in register_numbers(operand))
 
 
 def results_of(item: AssemblyInstruction, opcode: GcnOpcode) -> int:

@@ -19,9 +19,16 @@ from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Policy
 from titan.isa.waves.contents import Contents, register_rows, set_registers
-from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, results_of
+from titan.isa.waves.decode import (
+    DecodedInstruction,
+    Step,
+    register_numbers,
+    results_of,
+    written_in_order,
+)
 from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave, lanes_of
 
@@ -55,82 +62,10 @@ def size_of(item: AssemblyInstruction) -> int:
     return next((_SIZES[word] for word in reversed(words) if word in _SIZES), 4)
 
 
-def _writes(code: DecodedInstruction) -> tuple[int, ...]:
-    item = code.item
-    results = results_of(item, code.opcode)
-    found: list[int] = []
-    for operand in item.operands[:results]:
-        found += register_numbers(operand)
-    return tuple(found)
-
-
 def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
     for register in registers:
         if register < 512:
             wave.forget(register, 1, origin)
-
-
-# --------------------------------------------------------------------------- scalar memory
-
-
-def _scalar_memory(code: DecodedInstruction, group: WaveGroup) -> Step:
-    item, number = code.item, code.number
-    if not item.base.startswith(("s_load_", "s_buffer_load_", "s_scratch_load_")):
-        return _counted_only(code, group)
-    target = item.operands[0]
-    if not isinstance(target, Registers) or len(item.operands) < 3:
-        raise Refused(f"{item.opcode} with too few operands")
-    base_of = scalar_source(item.operands[1], 2, number)
-    offset_of = scalar_source(item.operands[2], 1, number)
-    more = item.integer("offset")
-    plain = item.base.startswith("s_load_")
-    registers = tuple(register_numbers(target))
-    unknown = OpaqueWord(f"memory that {item.opcode} reads", number)
-
-    def step(wave: Wave) -> None:
-        base, offset = base_of(wave), offset_of(wave)
-        uses: tuple[WaveUse, ...] = ()
-        if plain and isinstance(base, int) and isinstance(offset, int):
-            start = np.array([base + (offset & 0xFFFFFFFF) + more], np.int64)
-            uses = (WaveUse(group.footprint(start, 4 * target.count, GLOBAL), False),)
-        for at in range(target.count):
-            value: int | OpaqueWord | None = None
-            if plain and isinstance(base, int) and isinstance(offset, int):
-                address = base + (offset & 0xFFFFFFFF) + more + 4 * at
-                for memory in group.constants:
-                    value = memory.word(address, number)
-                    if value is not None:
-                        break
-                if value is None and group.contents is not None:
-                    word = group.contents.read(np.array([address], np.int64), 4)
-                    value = int(word.view(np.uint32)[0, 0])
-            wave.set_scalar(target.first + at, unknown if value is None else value)
-        group.issue(wave, number, WaveQueue.SCALAR, registers, uses)
-
-    return step
-
-
-def _counted_only(code: DecodedInstruction, group: WaveGroup) -> Step:
-    """Clocks and writing back caches: counted, and nothing else is recorded.
-
-    Invalidating is not counted: no text of AMD says that vmcnt counts it, and LLVM does not
-    (SIInsertWaitcnts). If the hardware does, a wait ends more than is recorded here, never less.
-    """
-    if "inv" in code.item.base and code.opcode.kind is OpcodeKind.CACHE:
-        return lambda wave: None
-    registers = _writes(code)
-    scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
-    queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR
-    unknown = OpaqueWord("a value of the moment", code.number)
-    waits = not scalar or bool(registers)
-
-    def step(wave: Wave) -> None:
-        for register in registers:
-            wave.set_scalar(register - 512, unknown)
-        if waits:
-            group.issue(wave, code.number, queue, registers, ())
-
-    return step
 
 
 # ------------------------------------------------------------------------------------- LDS
@@ -148,7 +83,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
     item, number, size = code.item, code.number, size_of(code.item)
     if item.base == "ds_nop":
         return lambda wave: None
-    registers = _writes(code)
+    registers = written_in_order(code)
     results = results_of(item, code.opcode)
     reads = item.base.startswith("ds_read")
     atomic = not reads and not item.base.startswith("ds_write")
@@ -201,7 +136,7 @@ def _lds_contents(
 ) -> None:
     """A load or store of LDS by its bytes."""
     item, size = code.item, size_of(code.item)
-    registers = _writes(code)
+    registers = written_in_order(code)
     offsets = _lds_offsets(item, size)
     each = max(1, size // 4)
     for at, offset in enumerate(offsets):
@@ -284,7 +219,7 @@ def _write_words(
 def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
     """ds_bpermute and the like: through LDS, but none of its bytes."""
     item, number = code.item, code.number
-    registers = _writes(code)
+    registers = written_in_order(code)
     origin = OpaqueWord(f"what {item.opcode} gets from other lanes", number)
     pulls = item.base == "ds_bpermute_b32" and len(item.operands) == 3
     if pulls:
@@ -397,7 +332,7 @@ def _vector_access(
 ) -> Step:
     """A load, store, atomic or copy to LDS; lanes with a negative address access no memory."""
     item, number, size = code.item, code.number, size_of(code.item)
-    registers = _writes(code)
+    registers = written_in_order(code)
     atomic = "_atomic_" in item.base
     write = atomic or "_store_" in item.base
     to_lds = "lds" in item.options or "_load_lds_" in item.base
@@ -447,7 +382,7 @@ def _contents_access(
         return
     rows = contents.read(places, size)
     if "lds" not in item.options and "_load_lds_" not in item.base:
-        set_registers(wave, _writes(code), rows, item)
+        set_registers(wave, written_in_order(code), rows, item)
         return
     base = wave.scalar(M0)
     if isinstance(base, OpaqueWord):
@@ -492,7 +427,7 @@ def _flat(code: DecodedInstruction, group: WaveGroup) -> Step:
 def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
     """Memory of each lane alone: values are kept where the address is the same for all lanes."""
     item, number = code.item, code.number
-    registers = _writes(code)
+    registers = written_in_order(code)
     if "_load_lds_" in item.base:
         raise Refused(f"{item.opcode} is not followed")
     load = "_load_" in item.base
@@ -537,8 +472,8 @@ def _keep(wave: Wave, address: int, register: int) -> None:
 
 
 _STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
-    OpcodeKind.SCALAR_MEMORY: _scalar_memory,
-    OpcodeKind.CACHE: _counted_only,
+    OpcodeKind.SCALAR_MEMORY: scalar_memory_step,
+    OpcodeKind.CACHE: counted_step,
     OpcodeKind.LDS: _lds,
     OpcodeKind.CROSS_LANE: _cross_lane,
     OpcodeKind.GLOBAL: _global,

@@ -1,0 +1,133 @@
+"""Steps of scalar loads, and of operations that a counter counts and nothing else.
+
+A scalar load reads 4 bytes or more at one address, counted by lgkmcnt. `s_buffer_load` takes the
+address from a resource, and reads zeros beyond its end (CDNA3, 7.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from titan.isa.gcn.module import GcnOperand, Literal, Registers
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.waves.decode import DecodedInstruction, Step, written_in_order
+from titan.isa.waves.events import UnknownAddress, WaveQueue, WaveUse
+from titan.isa.waves.group import WaveGroup
+from titan.isa.waves.sources import scalar_source
+from titan.isa.waves.state import OpaqueWord, Refused, Scalar, Wave
+
+_Address = Callable[[Wave], int | OpaqueWord]
+_LOADS = ("s_load_", "s_buffer_load_", "s_scratch_load_")
+_STRIDE = 0x3FFF  # bits of word 1 of a resource, above those of the address
+BEYOND = -1  # an address that touches no memory
+
+
+def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """The step of a load of scalar registers, or of something else that lgkmcnt counts."""
+    item, number = code.item, code.number
+    if not item.base.startswith(_LOADS):
+        return counted_step(code, group)
+    target = item.operands[0]
+    if not isinstance(target, Registers) or len(item.operands) < 3:
+        raise Refused(f"{item.opcode} with too few operands")
+    address_of = _address(code)
+    private = item.base.startswith("s_scratch_load_")
+    registers = written_in_order(code)
+    unknown = OpaqueWord(f"memory that {item.opcode} reads", number)
+
+    def step(wave: Wave) -> None:
+        start = OpaqueWord("", number) if private else address_of(wave)
+        uses: tuple[WaveUse, ...] = ()
+        if isinstance(start, int) and start != BEYOND:
+            place = np.array([start], np.int64)
+            footprint = group.footprint(place, 4 * target.count, MemorySpace.GLOBAL)
+            uses = (WaveUse(footprint, False),)
+        elif isinstance(start, OpaqueWord) and not private:
+            group.events.append(UnknownAddress(*group.header(wave, number)))
+        for at in range(target.count):
+            value: Scalar = unknown
+            if isinstance(start, int) and start != BEYOND:
+                value = _word(group, start + 4 * at, number, unknown)
+            wave.set_scalar(target.first + at, value)
+        group.issue(wave, number, WaveQueue.SCALAR, registers, uses)
+
+    return step
+
+
+def _word(group: WaveGroup, address: int, number: int, unknown: OpaqueWord) -> Scalar:
+    for memory in group.constants:
+        value = memory.word(address, number)
+        if value is not None:
+            return value
+    if group.contents is None:
+        return unknown
+    found = group.contents.read(np.array([address], np.int64), 4)
+    return int(found.view(np.uint32)[0, 0])
+
+
+def _address(code: DecodedInstruction) -> _Address:
+    """Where a load begins; an opaque word if that is not known."""
+    item, number = code.item, code.number
+    offset_of = _offset(item.operands[2], number)
+    more = item.integer("offset")
+    base_of = scalar_source(item.operands[1], 2, number)
+    if item.base.startswith("s_load_"):
+
+        def from_pointer(wave: Wave) -> int | OpaqueWord:
+            base, offset = base_of(wave), offset_of(wave)
+            if isinstance(base, OpaqueWord):
+                return base
+            return offset if isinstance(offset, OpaqueWord) else base + offset + more
+
+        return from_pointer
+    resource = item.operands[1]
+    assert isinstance(resource, Registers)
+    size_of = scalar_source(Registers("s", resource.first + 2), 1, number)
+
+    def from_resource(wave: Wave) -> int | OpaqueWord:
+        base, size, offset = base_of(wave), size_of(wave), offset_of(wave)
+        for one in (base, size, offset):
+            if isinstance(one, OpaqueWord):
+                return one
+        assert isinstance(base, int) and isinstance(size, int) and isinstance(offset, int)
+        if base >> 48 & _STRIDE:
+            return OpaqueWord("a buffer of records", number)
+        inside = 0 <= offset + more < size
+        return (base & (1 << 48) - 1) + offset + more if inside else BEYOND
+
+    return from_resource
+
+
+def _offset(operand: GcnOperand, number: int) -> Callable[[Wave], Scalar]:
+    """An immediate has a sign (CDNA3, 13.2), a register has none."""
+    if not isinstance(operand, Literal):
+        return scalar_source(operand, 1, number)
+    low = operand.value & 0xFFFF_FFFF
+    value = low - (1 << 32) if low >> 31 else low
+    return lambda wave: value
+
+
+def counted_step(code: DecodedInstruction, group: WaveGroup) -> Step:
+    """Clocks and writing back caches: counted, and nothing else is recorded.
+
+    Invalidating is not counted: no text of AMD says that vmcnt counts it, and LLVM does not
+    (SIInsertWaitcnts). If the hardware does, a wait ends more than is recorded here, never less.
+    """
+    if "inv" in code.item.base and code.opcode.kind is OpcodeKind.CACHE:
+        return lambda wave: None
+    registers = written_in_order(code)
+    scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
+    queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR
+    unknown = OpaqueWord("a value of the moment", code.number)
+    waits = not scalar or bool(registers)
+
+    def step(wave: Wave) -> None:
+        for register in registers:
+            wave.set_scalar(register - 512, unknown)
+        if waits:
+            group.issue(wave, code.number, queue, registers, ())
+
+    return step
