@@ -7,8 +7,13 @@ way (`benchmarks/amd`), and packages of `titan build` for AMD GPUs with the laun
 manifest; clang-22 compiles both, HIP for gfx942 and gfx950. One row of Markdown a kernel. With
 `--mutants` each `s_waitcnt` and `s_barrier` is deleted or weakened, and the first work-group of the
 launch is judged. What survives that is judged with other trip counts, 0 among them, and other
-work-groups; then it is *equivalent* if in each of these runs it orders all conflicting accesses as
-the original does (`titan/frontends/gcn/phase_order.py`), or listed.
+work-groups. What survives both is argued, or listed:
+
+*redundant*: on all paths of the kernel the weaker wait changes nothing that matters
+(`titan/frontends/gcn/redundant_waits.py`). That is looked for in all mutants; one that is refuted
+and redundant ends the command.
+*equivalent*: in each of these runs, some of which execute it, the mutant makes the same accesses,
+and all that conflict are in the same order (`titan/frontends/gcn/phase_order.py`).
 With `--wait-states` each `s_nop` is made one wait state shorter, and judged in the same way.
 """
 
@@ -19,7 +24,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +35,14 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code import AssemblyCode, WaveRunner, launched
 from titan.frontends.gcn.code_mutants import assembly_mutants
 from titan.frontends.gcn.phase_order import PhaseOrder, phase_order, same_order
+from titan.frontends.gcn.redundant_waits import redundant_because, weaker_wait
 from titan.frontends.gcn.verify import verify_assembly
+from titan.frontends.ptx.code_mutants import CodeMutant
 from titan.frontends.ptx.launch import LaunchDescription, read_launch, read_launch_text
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.verify_code import CodeOptions, ctas_of
 from titan.isa.gcn.assembly import parse_assembly
+from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.validate.compare.gcn_compile import CLANG, FLAGS, hip_assembly
 from titan.verify.model import Finding
 
@@ -110,18 +118,26 @@ def judged(
     return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class MutantFates:
-    """What became of the mutants of one kernel; those with words are not refuted."""
+    """What became of the mutants of one kernel: those refuted, and the others in words."""
 
-    total: int
-    equivalent: list[str]
-    left: list[str]
+    total: int = 0
+    refuted: int = 0
+    redundant: list[str] = field(default_factory=list)
+    equivalent: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     def figures(self) -> str:
-        """`39 of 49 refuted, 10 equivalent`."""
-        refuted = self.total - len(self.equivalent) - len(self.left)
-        return f"{refuted} of {self.total} refuted, {len(self.equivalent)} equivalent"
+        """`39 of 49 refuted, 2 redundant, 8 equivalent`."""
+        more = (("redundant", self.redundant), ("equivalent", self.equivalent), ("LEFT", self.left))
+        words = [f"{len(them)} {name}" for name, them in more if them]
+        return ", ".join([f"{self.refuted} of {self.total} refuted", *words])
+
+    def remarks(self) -> list[str]:
+        """The survivors with their arguments; first those that have none."""
+        arguments = [f"redundant: {one}" for one in self.redundant]
+        return [*self.left, *arguments, *(f"equivalent: {one}" for one in self.equivalent)]
 
 
 def mutants(text: str, launch: LaunchDescription, wait_states: bool = False) -> MutantFates:
@@ -129,37 +145,69 @@ def mutants(text: str, launch: LaunchDescription, wait_states: bool = False) -> 
     source = Source("k.s", text)
     assembly, _ = parse_assembly(source)
     assert assembly is not None
-    fates = MutantFates(0, [], [])
-    original: list[PhaseOrder | None] = []
-    for mutant in assembly_mutants(assembly, source, assembly.kernels[0]):
+    kernel, fates = assembly.kernels[0], MutantFates()
+    original: list[RunOrder] = []
+    for mutant in assembly_mutants(assembly, source, kernel):
         if mutant.name.startswith("s_nop") is not wait_states:
             continue
-        fates = replace(fates, total=fates.total + 1)
-        refuted = Verdict.REFUTED
-        if judged(mutant.text, launch, (0,)).verdict is refuted:
-            continue
-        if judged(mutant.text, launch, sweep=True).verdict is refuted:
-            continue
+        fates.total += 1
         words = f"line {mutant.line}: {mutant.name}, {mutant.kind}"
-        if wait_states:
+        why = _redundant(assembly, kernel, mutant)
+        if _refuted(mutant, launch):
+            fates.refuted += 1
+            if why is not None:
+                raise SystemExit(f"refuted, and shown to be redundant: {words} ({why})")
+        elif why is not None:
+            fates.redundant.append(f"{words} ({why})")
+        elif wait_states:
             fates.left.append(words)
-            continue
-        original = original or orders(text, launch)
-        differences = [
-            same_order(one, other)
-            for one, other in zip(original, orders(mutant.text, launch), strict=True)
-        ]
-        if any(differences):
-            fates.left.append(f"{words} ({next(filter(None, differences))})")
         else:
-            pairs = sum(order.conflicts for order in original if order is not None)
-            fates.equivalent.append(
-                f"{words} ({pairs:,} conflicting pairs in the same order, {len(original)} runs)"
-            )
+            original = original or orders(text, launch)
+            _compare(fates, words, mutant, original, orders(mutant.text, launch))
     return fates
 
 
-def orders(text: str, launch: LaunchDescription) -> list[PhaseOrder | None]:
+def _refuted(mutant: CodeMutant, launch: LaunchDescription) -> bool:
+    if judged(mutant.text, launch, (0,)).verdict is Verdict.REFUTED:
+        return True
+    return judged(mutant.text, launch, sweep=True).verdict is Verdict.REFUTED
+
+
+def _redundant(assembly: AssemblyFile, kernel: AssemblyKernel, mutant: CodeMutant) -> str | None:
+    """Why the mutant does the same as the original on all paths."""
+    counter, deleted = mutant.kind.split()[0], mutant.kind.endswith("deleted")
+    wait = weaker_wait(assembly, mutant.instruction, counter, deleted)
+    return None if wait is None else redundant_because(assembly, kernel, wait)
+
+
+def _compare(
+    fates: MutantFates, words: str, mutant: CodeMutant, original: list[RunOrder],
+    changed: list[RunOrder],
+) -> None:  # fmt: skip
+    """Note whether the runs of a mutant order what conflicts as those of the original do."""
+    differences = [
+        same_order(one.order, other.order) for one, other in zip(original, changed, strict=True)
+    ]
+    reached = sum(mutant.instruction in one.executed for one in original)
+    if any(differences):
+        fates.left.append(f"{words} ({next(filter(None, differences))})")
+    elif not reached:
+        fates.left.append(f"{words} (no run executes it)")
+    else:
+        pairs = sum(one.order.conflicts for one in original if one.order is not None)
+        runs = f"{len(original)} runs, {reached} of which execute it"
+        fates.equivalent.append(f"{words} ({pairs:,} conflicting pairs in the same order, {runs})")
+
+
+@dataclass(frozen=True)
+class RunOrder:
+    """How a run orders what conflicts, and the waits and barriers that it executes."""
+
+    order: PhaseOrder | None
+    executed: frozenset[int]
+
+
+def orders(text: str, launch: LaunchDescription) -> list[RunOrder]:
     """How the runs of a sweep order what conflicts: its launches, some work-groups of each."""
     source, options = Source("k.s", text), CodeOptions()
     assembly, _ = parse_assembly(source)
@@ -174,7 +222,12 @@ def orders(text: str, launch: LaunchDescription) -> list[PhaseOrder | None]:
         for _, one in sweep(runner, code.function, given)[0]
         for cta in ctas_of(one, options)
     ]
-    return [None if run is None else phase_order(run) for run in runs]
+    return [
+        RunOrder(None, frozenset())
+        if run is None
+        else RunOrder(phase_order(run), frozenset(event.instruction for event in run.events))
+        for run in runs
+    ]
 
 
 def main() -> None:
@@ -193,7 +246,7 @@ def main() -> None:
         if given.mutants or given.wait_states:
             fates = mutants(text, launch, given.wait_states)
             killed = fates.figures()
-            words = [f"equivalent: {one}" for one in fates.equivalent] + fates.left
+            words = fates.remarks()
         remark = "; ".join([item.headline for item in found.diagnostics[:1]] + words)
         run = found.engines[0].remark if found.engines else ""
         seconds = found.engines[0].seconds if found.engines else 0.0
