@@ -141,6 +141,19 @@ def test_what_is_in_flight_at_the_end_does_not_leave_them_open():
     assert verified(KERNEL.format(steps=steps + waits), NOTHING).verdict is Verdict.VERIFIED
 
 
+@pytest.mark.parametrize(
+    ("use", "verdict"), [("", "VERIFIED"), ("@%p5 st.shared.u32 [s+40], %r4;", "REFUTED")]
+)
+def test_beside_them_what_is_used_is_looked_at(use, verdict):
+    first = "setp.eq.u32 %p1, %r0, 0; setp.eq.u32 %p3, %r0, 64; setp.eq.or.u32 %p5, %r0, 32, %p3;"
+    read = "setp.ge.u32 %p4, %r0, 32; @!%p4 bra E; " + READ
+    ordered = ORDERED.replace("st.volatile", "st")
+    steps = (first + ordered + read).format(space="shared", place="s")
+    races = f" @%p5 ld.shared.u32 %r4, [s+32]; @%p3 st.shared.u32 [s+32], %r2; {use}"
+    found = verified(KERNEL.format(steps=steps + races), NOTHING)
+    assert found.verdict is Verdict[verdict], (found.notes, found.diagnostics)
+
+
 COUNTING = """
 .version 8.3
 .target sm_90a

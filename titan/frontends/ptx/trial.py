@@ -165,9 +165,9 @@ def judge_together(
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]
     if all(form is None for form in forms):
-        return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
+        return _judged_traced(runs, runs, where, name, places, policies, registers_per_thread)
     settled = [form or run for form, run in zip(forms, runs, strict=True)]
-    judged = _judged_as_they_are(settled, where, name, places, policies, registers_per_thread)
+    judged = _judged_traced(settled, runs, where, name, places, policies, registers_per_thread)
     if all(trial.verdict is Verdict.VERIFIED for _, trial in judged):
         return judged
     alone = [
@@ -179,17 +179,19 @@ def judge_together(
     found = _judged_by_groups(alone, where, name, places, apart, registers_per_thread)
     if all(trial.order is Verdict.VERIFIED for _, trial in found):
         return judged
-    return _judged_as_they_are(runs, where, name, places, policies, registers_per_thread)
+    return _judged_traced(runs, runs, where, name, places, policies, registers_per_thread)
 
 
-def _judged_as_they_are(
+def _judged_traced(
     runs: Sequence[Run],
+    made: Sequence[Run],
     where: Sequence[tuple[str, str]],
     name: str,
     places: CodePlaces,
     policies: CodePolicies,
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
+    """The same of runs as they are, or as forms of those that were `made`, event by event."""
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     if not any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics):
         if policies.lanes == "ordered":
@@ -198,7 +200,10 @@ def _judged_as_they_are(
             (recording, _of_lanes(run, trial, name, places, policies))
             for run, (recording, trial) in zip(runs, judged, strict=True)
         ]
-    runs = [replace(run, traced=traced(run)) if worth_tracing(run) else run for run in runs]
+    runs = [
+        replace(run, traced=traced(one)) if worth_tracing(one) else run
+        for run, one in zip(runs, made, strict=True)
+    ]
     if any(run.traced is not None for run in runs):
         judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     return [
