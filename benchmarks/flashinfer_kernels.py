@@ -47,6 +47,7 @@ SIZES: dict[str, int | float | str] = {
     "compute_m_cap": 256, "scheduled_m_blocks": 3, "scheduled_pair_blocks": 2, "sf_cols": 4,
     "rank": 64, "rank_tiles": 1, "rank_chunks": 1, "total_q": 256, "num_q_heads": 8,
     "num_kv_heads": 2, "num_heads": 16, "topk": 4, "max_pages": 8, "num_split": 2,
+    "raster_along_m": 0,
 }  # fmt: skip
 WIDER = {
     "pairs that release at CTA scope": {"cta_release": "all"},

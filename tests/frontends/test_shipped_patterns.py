@@ -8,6 +8,7 @@ from tests.frontends.story import ALL, Story, shared
 from tests.frontends.test_verify_code import LAUNCH, NOTHING, codes, kernel, ring, verified
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import chosen
 from titan.isa.simt import events as ev
 
 PEEK = """
@@ -139,3 +140,37 @@ def test_a_use_of_an_earlier_load_says_nothing_of_a_later_one():
         ev.RecordedOperation.TENSOR_COPY, (moved,), write.completes,
     )  # fmt: skip
     assert analyse(story.recording(load_ready="use").program).verdict is Verdict.REFUTED
+
+
+TENSOR_MEMORY = """
+	tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32;
+	ld.shared.u32 %r3, [s];
+	tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r3];
+	{between}
+	tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r0};
+	tcgen05.wait::st.sync.aligned;
+	tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;
+	{after}
+"""
+STORE = "st.shared.u32 [s+1024], %r4;"
+
+
+@pytest.mark.parametrize(
+    ("between", "after", "policy", "expected"),
+    [
+        ("", "", (), []),
+        ("", "", (("load_ready", "use"),), []),
+        ("", "", (("unused_reads", "refuse"),), ["TTN202"]),
+        ("tcgen05.wait::ld.sync.aligned;", STORE, (), []),
+        ("", "tcgen05.wait::ld.sync.aligned;" + STORE, (), ["TTN202"]),
+        ("", STORE, (), ["TTN202"]),
+        ("", "mov.b32 %r5, %r4; " + STORE.replace("r4", "r5"), (), ["TTN202"]),
+    ],
+)
+def test_a_load_of_tensor_memory_of_which_nothing_is_used(between, after, policy, expected):
+    """FlashInfer's sparse attention loads scores that are then masked."""
+    body = TENSOR_MEMORY.replace("{between}", between).replace("{after}", after)
+    text = kernel(body, 32).replace("sm_90a", "sm_100a").replace("version 8.3", "version 8.8")
+    finding = verified(text, NOTHING, policies=chosen(policy))
+    assert codes(finding) == expected, finding.diagnostics
+    assert any("used nowhere" in note for note in finding.notes) == (not expected and not between)

@@ -49,7 +49,7 @@ class CodePolicies:
     copy overwrites it ("ordered"), or is a write as any other ("generic"). `equal_writes`: writes
     of several warps to the same bytes do not race where they are shown to write the same values
     ("shown"), and in global memory without that, too ("assumed"). `unused_reads`: a read whose
-    value is shown to be unused may race.
+    value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs no wait.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
     a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").

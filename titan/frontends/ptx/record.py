@@ -161,6 +161,8 @@ class _Recorder:
             self.remark("shown-writes", run.events[sequence].instruction)
         for sequence in found.unused_reads:
             self.remark("unused-reads", run.events[sequence].instruction)
+        for sequence in found.unused_loads:
+            self.remark("unused-loads", run.events[sequence].instruction)
         for instruction in doubtful_peeks(run)[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))

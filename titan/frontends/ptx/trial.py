@@ -79,6 +79,7 @@ REMARKS = {
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
+    "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",
     "load-use": "the first use of a register that tcgen05.ld loads waits for the load",

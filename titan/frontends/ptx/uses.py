@@ -2,8 +2,8 @@
 
 Readings of the contract are settled here, each under its policy: what tcgen05.alloc writes to
 shared memory is ordered like an engine's write that is over at once; writes that are equal, and
-reads that are unused, do not race; and what cp.async writes may be taken to be written through the
-async proxy.
+reads that are unused, do not race; a tcgen05.ld of which nothing is used touches nothing; and what
+cp.async writes may be taken to be written through the async proxy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class RunUses:
     """`of`: the uses of each event by its sequence. `allocations`: events that tcgen05.alloc made.
 
     `equal_writes`: events whose writes are taken to equal those of another warp;
-    `shown_writes`: those that are shown to. `unused_reads`: left out, as their values are unused.
+    `shown_writes`: those that are shown to. `unused_reads`: left out, as their values are unused;
+    `unused_loads`: the same of tcgen05.ld.
     """
 
     of: dict[int, list[MemoryUse]] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class RunUses:
     equal_writes: list[int] = field(default_factory=list)
     shown_writes: list[int] = field(default_factory=list)
     unused_reads: list[int] = field(default_factory=list)
+    unused_loads: list[int] = field(default_factory=list)
 
 
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
@@ -63,6 +65,8 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             found.of[event.sequence] = uses
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
+    if policies.unused_reads == "allow":
+        found.unused_loads = [n for n in _unused_loads(run) if found.of.pop(n, None) is not None]
     if run.traced is not None and policies.equal_writes != "refuse":
         found.shown_writes = mark_shown(found.of, run.traced)
     if policies.equal_writes == "assumed":
@@ -115,6 +119,22 @@ def _allocations(run: Run) -> set[int]:
                 == (event.cta, event.warp, event.instruction)
             }
     return found
+
+
+def _unused_loads(run: Run) -> list[int]:
+    """The tcgen05.ld, by event, that are not waited for and of which no register is read."""
+    open_loads: dict[tuple[int, int], dict[int, int]] = {}
+    for event in run.events:
+        loads = open_loads.setdefault((event.cta, event.warp), {})
+        if isinstance(event, ev.AsynchronousEvent):
+            if event.queue is ev.RecordedQueue.TENSOR_LOAD:
+                loads[event.operation] = event.sequence
+        elif isinstance(event, ev.RegisterBreach):
+            if not event.write:
+                loads.pop(event.operation, None)
+        elif isinstance(event, ev.QueueWaitEvent) and event.queue is ev.RecordedQueue.TENSOR_LOAD:
+            loads.clear()
+    return sorted(sequence for loads in open_loads.values() for sequence in loads.values())
 
 
 def _strength(event: ev.AccessEvent) -> str | bytes:

@@ -292,7 +292,7 @@ def _event(
     polled = machine.looping and form.semantics is not ev.AccessSemantics.WEAK
     if known or polled:
         machine.steering.append(Steering(len(machine.events), fragment.pc, footprint))
-    if form.semantics is not ev.AccessSemantics.WEAK:
+    if form.semantics is not ev.AccessSemantics.WEAK and not machine.maybe:
         warp = fragment.warp
         warp.uses.access(lanes, form.mode, form.semantics, warp.live)
     machine.record(ev.AccessEvent, fragment, lanes, footprint, form.mode, form.semantics,

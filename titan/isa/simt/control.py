@@ -94,6 +94,7 @@ def _each_block(
     ends = dict(zip(region.blocks[::2], region.blocks[1::2], strict=True))
     reached = dict.fromkeys(ends, 0)
     waiting = _ways(machine, fragment, step)
+    fragment.warp.uses.enter_arms(not region.alike)
     while waiting:
         low, lanes = waiting.pop(0)
         lanes &= ~reached.get(low, mask)
@@ -104,6 +105,8 @@ def _each_block(
             machine.write(fragment.warp, register, opaque_at(pc), mask)
         fragment.pc, fragment.mask = low, lanes
         waiting += _block(machine, fragment, ends[low])
+    fragment.warp.uses.end_arm()
+    fragment.warp.uses.leave_arms()
     fragment.pc, fragment.mask = pc, mask
     machine.maybe, machine.looping, machine.arm_start = before
 
@@ -139,26 +142,31 @@ def _ways(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> list[t
 def _both_arms(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, join: int, budget: int
 ) -> int:
-    """Execute every arm of a branch for its accesses; what is stored is opaque. The registers are
-    restored for each arm. Returns the rest of the budget.
+    """Execute every arm of a branch for its accesses, with the lanes that may take it; what is
+    stored is opaque. The registers are restored for each arm. Returns the rest of the budget.
 
     What an arm does is in the recording as if it were taken. A run in which it is not has fewer
     accesses and the same order of all others, since an arm synchronises with nobody and waits for
     nothing that was started before it (`SimtMachine.check_arm`).
     """
-    warp, pc, before = fragment.warp, fragment.pc, (machine.maybe, machine.arm_start)
+    warp, pc, mask = fragment.warp, fragment.pc, fragment.mask
+    before = machine.maybe, machine.arm_start
+    ways = _ways(machine, fragment, step)
+    if step.op is Op.BRANCH:
+        ways.reverse()
     machine.maybe = True
-    starts = [pc + 1, step.flags[0]] if step.op is Op.BRANCH else list(dict.fromkeys(step.flags))
-    if step.op is Op.BRANCH_INDEXED and step.guard >= 0:
-        starts.append(pc + 1)
     kept = {register: warp.registers[register] for register in machine.code.regions[pc].written}
-    for start in starts:
-        fragment.pc = start
-        machine.arm_start = machine.operations
-        budget = _arm(machine, fragment, join, budget)
+    warp.uses.enter_arms(not machine.code.regions[pc].alike)
+    for start, lanes in ways:
+        if lanes:
+            fragment.pc, fragment.mask = start, lanes
+            machine.arm_start = machine.operations
+            budget = _arm(machine, fragment, join, budget)
         for register, value in kept.items():
             warp.registers[register] = value
-    fragment.pc = pc
+        warp.uses.end_arm()
+    warp.uses.leave_arms()
+    fragment.pc, fragment.mask = pc, mask
     machine.maybe, machine.arm_start = before
     return budget
 

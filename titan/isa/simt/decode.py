@@ -134,7 +134,7 @@ def _region(
         written -= _made_alike(steps, graph, branch)
     looped = cyclic and accesses and refused < 0
     return SkippedRegion(
-        cyclic, refused, accesses, waits, tuple(sorted(written)),
+        cyclic, refused, accesses, waits, alike, tuple(sorted(written)),
         tuple(chain.from_iterable(blocks)) if looped else (),
     )  # fmt: skip
 

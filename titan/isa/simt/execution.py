@@ -22,7 +22,15 @@ from titan.isa.simt.joins import arrive_at_join, meet
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.machine import Handler, SimtMachine
-from titan.isa.simt.operations import ALIGNED, MEMBERS, UNCERTAIN, DecodedCode, DecodedStep, Op
+from titan.isa.simt.operations import (
+    ALIGNED,
+    MEMBERS,
+    PURE,
+    UNCERTAIN,
+    DecodedCode,
+    DecodedStep,
+    Op,
+)
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Policy, Run, Waiter
 from titan.isa.simt.recorder import EndedRun
 from titan.isa.simt.state import Fragment, Warp
@@ -198,13 +206,14 @@ class SimtExecution(SimtMachine):
             return False
         if op in UNCERTAIN:
             self.assume(fragment, maybe, Policy.OPAQUE_GUARD)
-            before, self.maybe = self.maybe, self.maybe or op in (Op.STORE, Op.ATOMIC)
+            before, self.maybe = self.maybe, self.maybe or op not in PURE
+            self.uncertain = True
             handler = self.handlers[pc]
             if handler is None:
                 self.compute(fragment, step, mask | maybe)
             else:
                 handler(self, fragment, step, mask | maybe)
-            self.maybe = before
+            self.maybe, self.uncertain = before, False
             for register in step.out:
                 self.write(fragment.warp, register, opaque_at(pc), maybe)
             fragment.pc = pc + 1

@@ -9,8 +9,8 @@ others have come after them (lane_uses.py). Lanes that all wrote a byte may read
 other strong accesses do not race with each other. A cp.async writes when its lane issues it, and
 when the lane has waited for it or arrives for it: others come after the second. Other copies and
 products access memory for the lanes that issue them, at any time after that.
-ldmatrix and stmatrix are not noted, nor what may not happen: accesses in the arms of a branch on
-unknown data.
+ldmatrix and stmatrix are not noted. What may not happen, in the arms of a branch on unknown data,
+is noted as if it did, and orders nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def order_effects(
 ) -> None:
     """An engine accesses memory for `lanes`: record the first clash with what others did."""
     uses = fragment.warp.uses
-    if machine.maybe or fragment.pc in machine.clashed or not (uses.now or uses.layers):
+    if fragment.pc in machine.clashed or not (uses.now or uses.outer or uses.layers):
         return
     for effect in effects:
         footprint = effect.footprint
@@ -73,15 +73,14 @@ def order_lanes(
 ) -> None:  # fmt: skip
     """Note an access to `count` bytes at each place by its lanes; record the first clash of the
     fragment's instruction with what other lanes did since the lanes met."""
-    if machine.maybe:
-        return
     clash: tuple[int, MemorySpace, int, int, int] | None = None
+    some = machine.uncertain
     for lanes, (space, cta, at) in located:
         if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):
             continue
         number = NO_CTA if cta is None else cta.number
         for byte in range(at, at + count):
-            other = fragment.warp.uses.note((number, byte), lanes, access, instruction)
+            other = fragment.warp.uses.note((number, byte), lanes, access, instruction, some)
             if clash is None and other is not None:
                 clash = lanes, MemorySpace(space), number, at, other
     if clash is not None and fragment.pc not in machine.clashed:

@@ -10,11 +10,17 @@ of the CTA and the cluster: all), and where one takes over what another has hand
 
 So a fence or a wait alone orders nothing among lanes. To which address a lane hands over is not
 compared, nor whether the read saw the write: there a race is missed, never invented.
+
+What may not happen, as data that are not known decide, counts as done by all lanes that may do it.
+The arms of a branch that is the same for all lanes are apart from each other: each is compared with
+what was before the branch, and what comes after it with both. Where data may *divide* the lanes, an
+arm is compared with the others, too; and that the same lanes have written is then not known of what
+comes after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -52,13 +58,20 @@ STRONG = (LaneAccess.STRONG_WRITE, LaneAccess.STRONG_READ)
 
 @dataclass(slots=True)
 class LaneUse:
-    """Which lanes have accessed a byte, and where, by LaneAccess."""
+    """Which lanes have accessed a byte, and where, by LaneAccess.
+
+    `some`: bits of accesses that not all of these lanes may have made.
+    """
 
     lanes: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
     at: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
+    some: int = 0
 
-    def clash(self, lanes: int, access: LaneAccess, known: Sequence[int]) -> int | None:
-        """The instruction of an access that this one by `lanes` is not ordered with.
+    def clash(
+        self, lanes: int, access: LaneAccess, known: Sequence[int], some: bool
+    ) -> int | None:  # fmt: skip
+        """The instruction of an access that this one by `lanes`, or some of them, is not ordered
+        with.
 
         Those in known[n] come after the accesses of lane n. What all of them wrote, all may read
         and write; strong accesses do not clash with each other.
@@ -70,6 +83,8 @@ class LaneUse:
             later = lanes
             if earlier in STRONG or access in STRONG:
                 by = 0 if earlier in STRONG and access in STRONG else by
+            elif some or self.some >> earlier & 1:
+                pass
             elif access is LaneAccess.READ:
                 later = lanes & ~by
             elif earlier is LaneAccess.READ or by == lanes:
@@ -92,9 +107,30 @@ class LaneUse:
 
     def merge(self, newer: LaneUse) -> None:
         """Note the accesses of another layer."""
+        self.some |= newer.some
         for access in LaneAccess:
             if newer.lanes[access]:
                 self.add(newer.lanes[access], access, newer.at[access])
+
+
+_Table = dict[tuple[int, int], LaneUse]
+
+
+def _merge(table: _Table, newer: _Table) -> None:
+    for place, use in newer.items():
+        table.setdefault(place, LaneUse()).merge(use)
+
+
+@dataclass(slots=True)
+class LaneArms:
+    """A branch on unknown data: the accesses before it, and of its arms that have ended.
+
+    `divided`: data may divide the lanes.
+    """
+
+    before: _Table
+    divided: bool
+    ended: _Table = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -105,7 +141,7 @@ class LaneLayer:
     `fenced`, `released`: lanes whose accesses are before a fence, and have been handed over.
     """
 
-    uses: dict[tuple[int, int], LaneUse]
+    uses: _Table
     users: int
     known: list[int] = field(default_factory=lambda: list(ITSELF))
     fenced: int = 0
@@ -126,40 +162,55 @@ class LaneLayer:
         self.users |= other.users
         self.fenced |= other.fenced
         self.released |= other.released
-        for place, use in other.uses.items():
-            self.uses.setdefault(place, LaneUse()).merge(use)
+        _merge(self.uses, other.uses)
 
 
 @dataclass(slots=True)
 class LaneUses:
-    """`now`: since the last event that orders lanes; `layers`: before it; `strong_readers`: lanes
-    whose next fence takes over."""
+    """`now`: since the last event that orders lanes, in the arm that is being executed; `outer`:
+    the branches that it is in; `layers`: before the event; `strong_readers`: lanes whose next
+    fence takes over."""
 
-    now: dict[tuple[int, int], LaneUse] = field(default_factory=dict)
+    now: _Table = field(default_factory=dict)
+    outer: list[LaneArms] = field(default_factory=list)
     users: int = 0
     layers: list[LaneLayer] = field(default_factory=list)
     strong_readers: int = 0
 
     def note(
-        self, place: tuple[int, int], lanes: int, access: LaneAccess, instruction: int
+        self, place: tuple[int, int], lanes: int, access: LaneAccess, instruction: int, some: bool
     ) -> int | None:  # fmt: skip
-        """Note an access to a byte; an instruction before it that clashes with it, if any."""
+        """Note an access to a byte by `lanes`, or some of them; an instruction before it that
+        clashes with it, if any."""
         use = self.now.setdefault(place, LaneUse())
-        other = use.clash(lanes, access, ITSELF)
-        for layer in self.layers:
-            before = layer.uses.get(place)
+        other = use.clash(lanes, access, ITSELF, some)
+        for table, known, parted in self._earlier(some):
+            before = table.get(place)
             if other is None and before is not None:
-                other = before.clash(lanes, access, layer.known)
+                other = before.clash(lanes, access, known, parted)
         use.add(lanes, access, instruction)
+        use.some |= some << access
         self.users |= lanes
         return other
+
+    def _earlier(self, some: bool) -> Iterator[tuple[_Table, Sequence[int], bool]]:
+        """The accesses that are not of `now`, who comes after them, and whether only some of the
+        lanes now may make theirs."""
+        for arms in reversed(self.outer):
+            if arms.divided:
+                some = True
+                yield arms.ended, ITSELF, True
+            yield arms.before, ITSELF, some
+        for layer in self.layers:
+            yield layer.uses, layer.known, some
 
     def first_clash(
         self, number: int, ranges: Sequence[tuple[int, int]], lanes: int, writes: bool
     ) -> tuple[int, int] | None:
         """The lowest byte of a memory that an engine accesses for `lanes` without order, and the
         instruction of the access before it."""
-        layers = ((self.now, ITSELF), *((layer.uses, layer.known) for layer in self.layers))
+        layers: list[tuple[_Table, Sequence[int]]] = [(self.now, ITSELF)]
+        layers += [(table, known) for table, known, _ in self._earlier(True)]
         places = {place for uses, _ in layers for place in uses if place[0] == number}
         for place in sorted(places):
             if any(low <= place[1] < high for low, high in ranges):
@@ -169,6 +220,26 @@ class LaneUses:
                     if other is not None:
                         return place[1], other
         return None
+
+    def enter_arms(self, divided: bool) -> None:
+        """The arms of a branch on unknown data follow."""
+        self.outer.append(LaneArms(self.now, divided))
+        self.now = {}
+
+    def end_arm(self) -> None:
+        """An arm has ended, and another may begin."""
+        arms = self.outer[-1]
+        if arms.divided:
+            for use in self.now.values():
+                use.some = (1 << len(LaneAccess)) - 1
+        _merge(arms.ended, self.now)
+        self.now = {}
+
+    def leave_arms(self) -> None:
+        """The last arm has ended."""
+        arms = self.outer.pop()
+        self.now = arms.before
+        _merge(self.now, arms.ended)
 
     def all_meet(self) -> None:
         """What the lanes did so far comes before what they do now."""

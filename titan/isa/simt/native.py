@@ -103,7 +103,7 @@ class Native:
             if region is not None:
                 number = len(regions)
                 regions.append(
-                    (region.cyclic, region.refused, region.accesses, region.waits,
+                    (region.cyclic, region.refused, region.accesses, region.waits, region.alike,
                      *placed(region.written), *placed(region.blocks))
                 )  # fmt: skip
             steps.append(

@@ -288,13 +288,15 @@ class SkippedRegion:
     memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
     the registers it writes; where it waits, those that are read after it and that the number of
     rounds may change.
-    `blocks`: of a loop that accesses memory, first instructions and ends in turn.
+    `blocks`: of a loop that accesses memory, first instructions and ends in turn. `alike`: the
+    branch is shown to be the same for all lanes.
     """
 
     cyclic: bool
     refused: int
     accesses: bool
     waits: bool
+    alike: bool
     written: tuple[int, ...]
     blocks: tuple[int, ...] = ()
 

@@ -49,6 +49,7 @@ class Recorder:
         self.count = 0
         self.progress = 0
         self.random = options.seed
+        self.uncertain = False  # the guard of this instruction is not known
         self.maybe = False
         self.apart = False  # an event for each lane of an access
         self.looping = False  # in a loop on data, whose instructions are executed once

@@ -67,7 +67,7 @@ static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, 
         push(&machine->steering, fragment->pc);
         push(&machine->steering, footprint);
     }
-    if (semantics != WEAK) lanes_access(fragment, lanes, mode, semantics);
+    if (semantics != WEAK && !machine->maybe) lanes_access(fragment, lanes, mode, semantics);
     int64_t at = open_record(machine, EV_ACCESS, fragment, lanes);
     word fields[] = {footprint, mode, semantics, scope, known, collides, returns,
                      machine->written_count};

@@ -215,6 +215,7 @@ static void each_block(Machine *machine, Fragment *fragment, const titan_step *s
     machine->maybe = machine->looping = 1;
     machine->arm_start = machine->operation_count;
     push_ways(machine, fragment, s, &ways);
+    if (!NUMBERS) enter_arms(uses_of(fragment->warp), !region->alike);
     for (int next = 0; next < ways.count; next++) {
         Way way = ways.data[next];
         int n = 0;
@@ -227,6 +228,8 @@ static void each_block(Machine *machine, Fragment *fragment, const titan_step *s
         fragment->pc = way.pc;
         loop_block(machine, fragment, (int32_t)blocks[2 * n + 1], &ways);
     }
+    if (!NUMBERS) end_arm(uses_of(fragment->warp));
+    if (!NUMBERS) leave_arms(uses_of(fragment->warp));
     free(reached);
     free(ways.data);
     fragment->pc = pc;
@@ -302,34 +305,40 @@ static int32_t both_arms(Machine *machine, Fragment *fragment, const titan_step 
 {
     Warp *warp = fragment->warp;
     int32_t pc = fragment->pc;
-    int before = machine->maybe, total = 0;
+    uint32_t mask = fragment->mask;
+    int before = machine->maybe;
     int64_t start = machine->arm_start;
     const titan_region *region = &machine->code->regions[s->region];
     Value *kept = zeroed((size_t)region->written_count, sizeof(Value));
-    int32_t *starts = zeroed((size_t)s->flag_count + 2, sizeof(int32_t));
-    machine->maybe = 1;
+    Ways ways = {0};
+    push_ways(machine, fragment, s, &ways);
     if (s->op == BRANCH) {
-        starts[total++] = pc + 1;
-        starts[total++] = (int32_t)FLAG(s, 0);
-    } else {
-        for (int i = 0; i < s->flag_count; i++) {
-            int known = 0;
-            for (int k = 0; k < total; k++) known |= starts[k] == (int32_t)FLAG(s, i);
-            if (!known) starts[total++] = (int32_t)FLAG(s, i);
-        }
-        if (s->guard >= 0) starts[total++] = pc + 1;
+        Way target = ways.data[0];
+        ways.data[0] = ways.data[1];
+        ways.data[1] = target;
     }
+    machine->maybe = 1;
     for (int32_t i = 0; i < region->written_count; i++)
         kept[i] = warp->registers[machine->code->pool[region->written + i]];
-    for (int k = 0; k < total; k++) {
-        fragment->pc = starts[k];
-        machine->arm_start = machine->operation_count;
-        budget = run_arm(machine, fragment, join, budget);
+    if (!NUMBERS) enter_arms(uses_of(warp), !region->alike);
+    for (int k = 0; k < ways.count; k++) {
+        int repeated = 0;
+        for (int n = 0; n < k; n++) repeated |= ways.data[n].pc == ways.data[k].pc;
+        if (repeated && k + 1 < ways.count) continue;
+        if (ways.data[k].lanes) {
+            fragment->pc = ways.data[k].pc;
+            fragment->mask = ways.data[k].lanes;
+            machine->arm_start = machine->operation_count;
+            budget = run_arm(machine, fragment, join, budget);
+        }
         for (int32_t i = 0; i < region->written_count; i++)
             warp->registers[machine->code->pool[region->written + i]] = kept[i];
+        if (!NUMBERS) end_arm(uses_of(warp));
     }
+    if (!NUMBERS) leave_arms(uses_of(warp));
+    fragment->mask = mask;
     free(kept);
-    free(starts);
+    free(ways.data);
     fragment->pc = pc;
     machine->maybe = before;
     machine->arm_start = start;

@@ -180,13 +180,15 @@ static int uncertain(Machine *machine, Fragment *fragment, const titan_step *s, 
         skip_branch(machine, fragment, s);
         return 0;
     }
-    int writes = s->op == STORE || s->op == ATOMIC;
-    if (is_pure(s->op) || writes || s->op == LOAD || s->op == PREFETCH) {
+    int reaches = s->op == STORE || s->op == ATOMIC || s->op == LOAD || s->op == PREFETCH;
+    if (is_pure(s->op) || reaches) {
         assume(machine, fragment, maybe, POLICY_OPAQUE_GUARD);
         int before = machine->maybe;
-        machine->maybe = before || writes;
+        machine->maybe = before || reaches;
+        machine->uncertain = 1;
         execute(machine, fragment, s, mask | maybe);
         machine->maybe = before;
+        machine->uncertain = 0;
         for (int i = 0; i < s->out_count; i++)
             put_unknown(fragment->warp, OUT(s, i), pc, maybe, 0);
         fragment->pc = pc + 1;

@@ -9,6 +9,7 @@ typedef struct {
     int64_t epoch;
     uint32_t lanes[4][LANE_ACCESSES]; /* of each byte */
     int32_t at[4][LANE_ACCESSES]; /* instructions */
+    uint8_t some[4]; /* bits of accesses that not all of these lanes may have made */
 } LaneUse;
 
 typedef struct { LaneUse *slots; int64_t count, room, epoch; } UseTable;
@@ -17,8 +18,13 @@ typedef struct { LaneUse *slots; int64_t count, room, epoch; } UseTable;
    after the accesses of lane n; those before a fence; those handed over. */
 typedef struct { UseTable table; uint32_t users, known[32], fenced, released; } Layer;
 
+/* A branch on unknown data: the accesses before it, and of its arms that have ended; whether data
+   may divide the lanes. */
+typedef struct Arms { UseTable before, ended; int divided; struct Arms *next; } Arms;
+
 struct LaneUses {
     UseTable now;
+    Arms *outer; /* innermost first */
     Layer past[LAYERS_MAX + 1];
     int32_t past_count;
     uint32_t users, strong_readers;
@@ -40,6 +46,12 @@ static void free_uses(LaneUses *uses)
 {
     if (!uses) return;
     drop_layers(uses);
+    for (Arms *arms = uses->outer, *next; arms; arms = next) {
+        next = arms->next;
+        free(arms->before.slots);
+        free(arms->ended.slots);
+        free(arms);
+    }
     free(uses->now.slots);
     free(uses);
 }
@@ -92,6 +104,7 @@ static void merge_uses(UseTable *older, UseTable *newer)
         const LaneUse *from = &newer->slots[n];
         if (from->epoch != newer->epoch) continue;
         LaneUse *to = lane_use(older, from->key);
+        for (int byte = 0; byte < 4; byte++) to->some[byte] |= from->some[byte];
         for (int byte = 0; byte < 4; byte++)
             for (int access = 0; access < LANE_ACCESSES; access++) {
                 if (from->lanes[byte][access]) to->at[byte][access] = from->at[byte][access];
@@ -99,6 +112,33 @@ static void merge_uses(UseTable *older, UseTable *newer)
             }
     }
     free(newer->slots);
+}
+/* The arms of a branch on unknown data follow. */
+static void enter_arms(LaneUses *uses, int divided)
+{
+    Arms *arms = zeroed(1, sizeof *arms);
+    *arms = (Arms){.before = uses->now, .divided = divided, .next = uses->outer};
+    empty_table(&arms->ended);
+    empty_table(&uses->now);
+    uses->outer = arms;
+}
+/* An arm has ended, and another may begin. */
+static void end_arm(LaneUses *uses)
+{
+    for (int64_t n = 0; uses->outer->divided && n < uses->now.room; n++)
+        memset(uses->now.slots[n].some, 0xFF, sizeof uses->now.slots[n].some);
+    merge_uses(&uses->outer->ended, &uses->now);
+    empty_table(&uses->now);
+}
+/* The last arm has ended. */
+static void leave_arms(LaneUses *uses)
+{
+    Arms *arms = uses->outer;
+    free(uses->now.slots);
+    uses->now = arms->before;
+    merge_uses(&uses->now, &arms->ended);
+    uses->outer = arms->next;
+    free(arms);
 }
 /* The lanes whose accesses some of `lanes` come after. */
 static uint32_t known_to(const Layer *layer, uint32_t lanes)
@@ -218,10 +258,11 @@ static void lanes_fence(Fragment *fragment, uint32_t lanes, int64_t kind)
     if (uses->strong_readers & lanes) lanes_acquire(fragment, uses->strong_readers & lanes);
     lanes_ordered(fragment, FENCED, lanes, 0);
 }
-/* The instruction of an access to a byte that this one by lanes is not ordered with, or -1; those
-   in known[n] come after the accesses of lane n, of itself alone without `known`. */
+/* The instruction of an access to a byte that this one by lanes, or some of them, is not ordered
+   with, or -1; those in known[n] come after the accesses of lane n, of itself alone without
+   `known`. */
 static int32_t clash_of(const LaneUse *use, int byte, uint32_t lanes, int access,
-                        const uint32_t *known)
+                        const uint32_t *known, int some)
 {
     int writes = access == LANE_WRITE || access == LANE_STRONG_WRITE;
     int strong = access >= LANE_STRONG_WRITE;
@@ -229,7 +270,8 @@ static int32_t clash_of(const LaneUse *use, int byte, uint32_t lanes, int access
         uint32_t by = use->lanes[byte][earlier], later = lanes;
         int wrote = earlier == LANE_WRITE || earlier == LANE_STRONG_WRITE;
         if (!by || !(wrote || writes) || (strong && earlier >= LANE_STRONG_WRITE)) continue;
-        if (!strong && earlier < LANE_STRONG_WRITE) {
+        int all = !some && !(use->some[byte] >> earlier & 1);
+        if (!strong && earlier < LANE_STRONG_WRITE && all) {
             if (access == LANE_READ) later = lanes & ~by;
             else if (earlier == LANE_READ || by == lanes) by &= ~lanes;
         }
@@ -240,14 +282,37 @@ static int32_t clash_of(const LaneUse *use, int byte, uint32_t lanes, int access
     }
     return -1;
 }
+/* The same for a byte of a table, which may have none of it. */
+static int32_t clash_in(const UseTable *table, uint64_t key, int byte, uint32_t lanes, int access,
+                        const uint32_t *known, int some)
+{
+    const LaneUse *use = lane_slot(table, key);
+    return use->epoch == table->epoch ? clash_of(use, byte, lanes, access, known, some) : -1;
+}
+/* The same for accesses that are not of the arm that is being executed. */
+static int32_t clash_before(const LaneUses *uses, uint64_t key, int byte, uint32_t lanes,
+                            int access, int some)
+{
+    int32_t other = -1;
+    for (const Arms *arms = uses->outer; other < 0 && arms; arms = arms->next) {
+        some |= arms->divided;
+        if (arms->divided) other = clash_in(&arms->ended, key, byte, lanes, access, NULL, 1);
+        if (other < 0) other = clash_in(&arms->before, key, byte, lanes, access, NULL, some);
+    }
+    for (int32_t past = 0; other < 0 && past < uses->past_count; past++) {
+        const Layer *layer = &uses->past[past];
+        other = clash_in(&layer->table, key, byte, lanes, access, layer->known, some);
+    }
+    return other;
+}
 /* Notes an access to `count` bytes at each place by its lanes; records the first clash of the
    fragment's instruction with what other lanes did since the lanes met. */
 static void order_lanes(Machine *machine, Fragment *fragment, const Located *located, int total,
                         int64_t count, int access, int32_t instruction)
 {
     int32_t other = -1;
-    int which = -1;
-    if (NUMBERS || machine->maybe) return;
+    int which = -1, some = machine->uncertain;
+    if (NUMBERS) return;
     LaneUses *uses = uses_of(fragment->warp);
     for (int n = 0; n < total; n++) {
         Spot spot = located[n].spot;
@@ -260,15 +325,11 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
             uint64_t key = memory | (uint64_t)at >> 2;
             int byte = (int)(at & 3);
             if (!use || !byte) use = lane_use(&uses->now, key);
-            if (which < 0) other = clash_of(use, byte, lanes, access, NULL);
-            for (int32_t past = 0; which < 0 && other < 0 && past < uses->past_count; past++) {
-                const Layer *layer = &uses->past[past];
-                const LaneUse *before = lane_slot(&layer->table, key);
-                if (before->epoch == layer->table.epoch)
-                    other = clash_of(before, byte, lanes, access, layer->known);
-            }
+            if (which < 0) other = clash_of(use, byte, lanes, access, NULL, some);
+            if (which < 0 && other < 0) other = clash_before(uses, key, byte, lanes, access, some);
             if (which < 0 && other >= 0) which = n;
             use->lanes[byte][access] |= lanes;
+            use->some[byte] |= (uint8_t)(some << access);
             use->at[byte][access] = instruction;
         }
     }
@@ -315,28 +376,37 @@ static int64_t first_clash(const UseTable *table, const uint32_t *known, uint64_
     }
     return lowest;
 }
+/* The same, if it is lower than the one at `at`, which is known. */
+static void earlier_clash(const UseTable *table, const uint32_t *known, uint64_t memory,
+                          const Runs *runs, uint32_t lanes, int writes, int64_t *at, int32_t *other)
+{
+    int32_t found = -1;
+    int64_t here = first_clash(table, known, memory, runs, lanes, writes, &found);
+    if (here < 0 || (*at >= 0 && here >= *at)) return;
+    *at = here;
+    *other = found;
+}
 /* An engine accesses memory for lanes: records the first clash with what others did. */
 static void order_footprint(Machine *machine, Fragment *fragment, uint32_t lanes,
                             int32_t footprint, int writes)
 {
     const LaneUses *uses = fragment->warp->uses;
     Footprint where = machine->footprints[footprint];
-    if (NUMBERS || machine->maybe || machine->clashed[fragment->pc] || !uses) return;
+    if (NUMBERS || machine->clashed[fragment->pc] || !uses) return;
     if (where.space != SHARED && where.space != GLOBAL) return;
-    if (!uses->now.count && !uses->past_count) return;
+    if (!uses->now.count && !uses->outer && !uses->past_count) return;
     uint64_t memory = memory_key(where.space, where.cta);
     const Runs *runs = runs_of(machine, footprint);
     int32_t other = -1;
     int64_t at = first_clash(&uses->now, NULL, memory, runs, lanes, writes, &other);
-    for (int32_t n = 0; n < uses->past_count; n++) {
-        const Layer *layer = &uses->past[n];
-        int32_t found = -1;
-        int64_t here = first_clash(&layer->table, layer->known, memory, runs, lanes, writes,
-                                   &found);
-        if (here < 0 || (at >= 0 && here >= at)) continue;
-        at = here;
-        other = found;
+    for (const Arms *arms = uses->outer; arms; arms = arms->next) {
+        if (arms->divided)
+            earlier_clash(&arms->ended, NULL, memory, runs, lanes, writes, &at, &other);
+        earlier_clash(&arms->before, NULL, memory, runs, lanes, writes, &at, &other);
     }
+    for (int32_t n = 0; n < uses->past_count; n++)
+        earlier_clash(&uses->past[n].table, uses->past[n].known, memory, runs, lanes, writes, &at,
+                      &other);
     if (at < 0) return;
     machine->clashed[fragment->pc] = 1;
     int32_t byte = of_range(machine, where.space, where.cta, at, at + 1);

@@ -21,7 +21,7 @@ typedef struct {
     int32_t join, region;                                       /* region -1: none */
 } titan_step;
 typedef struct {
-    int32_t cyclic, refused, accesses, waits, written, written_count, blocks, block_count;
+    int32_t cyclic, refused, accesses, waits, alike, written, written_count, blocks, block_count;
 } titan_region;
 typedef struct { int32_t reg, kind, special; uint64_t value; } titan_preset;
 typedef struct {
@@ -239,7 +239,7 @@ typedef struct {
     Words flight;
     int64_t tick, count, progress, barrier_ids;
     uint64_t random;
-    int maybe, looping;
+    int maybe, looping, uncertain;
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint8_t *assumed, *atomic_sites, *clashed;
