@@ -6,7 +6,6 @@ taken: two runs that know nothing of arms.
 
 from __future__ import annotations
 
-import re
 from random import Random
 
 import pytest
@@ -58,7 +57,7 @@ ANYWHERE = {
 OUTSIDE = {**ANYWHERE, "barrier": "bar.sync 0;", "second barrier": "bar.sync 0;"}
 
 
-def _items(random: Random, among: dict[str, str], most: int) -> str:
+def items(random: Random, among: dict[str, str], most: int) -> str:
     lines = []
     for _ in range(random.randint(0, most)):
         name = random.choice(sorted(among))
@@ -70,9 +69,9 @@ def _items(random: Random, among: dict[str, str], most: int) -> str:
 def program(seed: int) -> tuple[str, str, str]:
     """The text before the branch, the branch with its arms, and the text behind it."""
     random = Random(seed)
-    first, arm = _items(random, OUTSIDE, 4), _items(random, ANYWHERE, 4)
-    other = _items(random, ANYWHERE, 3) if random.random() < 0.5 else ""
-    return HEAD + first, f"{arm}\nbra DONE;\nOTHER:\n{other}\nDONE:\n", _items(random, OUTSIDE, 4)
+    first, arm = items(random, OUTSIDE, 4), items(random, ANYWHERE, 4)
+    other = items(random, ANYWHERE, 3) if random.random() < 0.5 else ""
+    return HEAD + first, f"{arm}\nbra DONE;\nOTHER:\n{other}\nDONE:\n", items(random, OUTSIDE, 4)
 
 
 def verdict_on(text: str) -> Verdict:
@@ -100,8 +99,8 @@ LOOPED |= {
 def loop(seed: int) -> tuple[str, str]:
     """The text before a loop whose rounds are %r29, and the loop with what comes behind it."""
     random = Random(seed)
-    first = _items(random, OUTSIDE, 3)
-    body, last = _items(random, LOOPED, 4), _items(random, OUTSIDE, 3)
+    first = items(random, OUTSIDE, 3)
+    body, last = items(random, LOOPED, 4), items(random, OUTSIDE, 3)
     head = f"{HEAD}st.shared.u32 [%r2+16], 4;\nbar.sync 0;\n{first}\nmov.u32 %r30, 0;\n"
     head += "mov.u32 %r28, 0;\n"
     rounds = "add.u32 %r28, %r28, 1;\nsetp.lt.u32 %p6, %r28, %r29;\n"
@@ -256,52 +255,3 @@ def test_no_arm_hides_a_fault_at_length():
     for seed in range(40, 1500):
         compared(seed)
         looped(seed)
-
-
-DIVIDED = {
-    "store": "st.shared.u32 [%r2+{at}], %r1;",
-    "load": "ld.shared.u32 %r10, [%r2+{at}];",
-    "own store": "st.shared.u32 [%r40], %r1;",
-    "own load": "ld.shared.u32 %r10, [%r40];",
-    "other load": "ld.shared.u32 %r10, [%r41];",
-    "other store": "st.shared.u32 [%r41], %r1;",
-    "atomic": "atom.shared.add.u32 %r11, [%r40], 1;",
-}
-LANES = """
-mov.u32 %r42, %laneid; shr.u32 %r43, %r42, 1;
-mov.u32 %r44, %tid.x; shl.b32 %r44, %r44, 2; add.u32 %r44, %r44, 64; add.u32 %r40, %r2, %r44;
-xor.b32 %r45, %r44, 4; add.u32 %r41, %r2, %r45;
-"""
-GUARDS = {"lane 0": "%r42, 1", "half": "%r42, 16", "all": "%r42, 32", "none": "%r42, 0"}
-MEET = {**DIVIDED, "meet": "bar.warp.sync -1;", "meet again": "bar.warp.sync -1;"}
-
-
-def by_data(random: Random) -> str:
-    """A branch with its arms, or accesses with a guard, by %p8."""
-    arm, other = _items(random, DIVIDED, 2), _items(random, DIVIDED, 2)
-    if random.random() < 0.3:
-        lines = re.sub(r"^@!?%p1 ", "", f"{arm}\n{other}", flags=re.MULTILINE).split("\n")
-        return "\n".join(f"@{random.choice(['', '!'])}%p8 {line}" for line in lines if line)
-    inner = random.choice(["", "@%p1 bra IN;", "setp.lt.u32 %p5, %r42, 8; @%p5 bra IN;"])
-    return f"@%p8 bra OTHER;\n{inner}\n{arm}\nIN: bra DONE;\nOTHER:\n{other}\nDONE:\n"
-
-
-def divided(seed: int) -> tuple[Verdict, str]:
-    """The verdict where data may divide a warp, not better than where lanes are known to part."""
-    random = Random(seed)
-    first, last = _items(random, MEET, 3), _items(random, MEET, 3)
-    arms = by_data(random)
-    head = HEAD.replace("memory[256]", "memory[512]") + f"{LANES}{first}\n"
-    text = f"{head}setp.lt.s32 %p8, %r1, 5;\n{arms}\n{last}{TAIL}"
-    unknown = verdict_on(text)
-    if unknown is Verdict.VERIFIED:
-        for name, lanes in GUARDS.items():
-            known = f"{head}setp.lt.u32 %p8, {lanes};\n{arms}\n{last}{TAIL}"
-            assert verdict_on(known) is not Verdict.REFUTED, (seed, name)
-    return unknown, text
-
-
-def test_no_arm_that_divides_a_warp_hides_a_fault():
-    verdicts = [divided(seed)[0] for seed in range(40)]
-    assert verdicts.count(Verdict.VERIFIED) >= 5
-    assert verdicts.count(Verdict.REFUTED) >= 5

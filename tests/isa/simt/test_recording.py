@@ -566,3 +566,12 @@ def test_what_every_round_of_a_wait_makes_alike_is_no_result_of_the_wait(more, a
     assert bool(found.confluence.polls) is steers
     hangs = "mov.u32 %r3, 4096;\n" + POLLING.format(more="", parity=0, after="")
     assert ran(module_of(hangs, before), launch_of()).outcome.ending is Ending.HUNG
+
+
+def test_an_asynchronous_reduction_without_a_barrier_is_an_ordinary_one():
+    body = "ld.param.b64 %d1, [out]; mov.b64 %d2, 1; "
+    body += "red.async.release.gpu.global.add.u64 [%d1], %d2; ret;"
+    (access,) = of(ran(module_of(body), launch_of(block=32)), ev.AccessEvent)
+    assert access.mode is ev.Mode.ATOMIC
+    assert access.semantics is ev.AccessSemantics.RELEASE
+    assert access.footprint.space is MemorySpace.GLOBAL

@@ -88,8 +88,9 @@ def _each_block(
     keeps them from it. That the loop ends is assumed.
     """
     pc, mask = fragment.pc, fragment.mask
-    before = machine.maybe, machine.looping, machine.arm_start
+    before = machine.maybe, machine.looping, machine.parted, machine.arm_start
     machine.maybe = machine.looping = True
+    machine.parted = machine.parted or not region.alike
     machine.arm_start = machine.operations
     ends = dict(zip(region.blocks[::2], region.blocks[1::2], strict=True))
     reached = dict.fromkeys(ends, 0)
@@ -108,7 +109,7 @@ def _each_block(
     fragment.warp.uses.end_arm()
     fragment.warp.uses.leave_arms()
     fragment.pc, fragment.mask = pc, mask
-    machine.maybe, machine.looping, machine.arm_start = before
+    machine.maybe, machine.looping, machine.parted, machine.arm_start = before
 
 
 def _block(machine: SimtMachine, fragment: Fragment, end: int) -> list[tuple[int, int]]:

@@ -58,9 +58,12 @@ def store(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def atomic(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """atom and red, of registers and vectors; multimem forms are atomics without a result."""
+    """atom and red, of registers and vectors; multimem forms are atomics without a result.
+
+    red.async without an mbarrier (to global memory, PTX ISA, red.async) is an ordinary reduction.
+    """
     modifiers = instruction.modifiers
-    if "async" in modifiers:
+    if "async" in modifiers and len(instruction.operands) > 2:
         return store_async(context, instruction)
     kind, bits = element(instruction)
     operands = list(instruction.operands)

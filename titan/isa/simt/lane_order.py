@@ -74,13 +74,16 @@ def order_lanes(
     """Note an access to `count` bytes at each place by its lanes; record the first clash of the
     fragment's instruction with what other lanes did since the lanes met."""
     clash: tuple[int, MemorySpace, int, int, int] | None = None
-    some = machine.uncertain
+    some = machine.uncertain or machine.parted
+    apart = machine.parted and access is LaneAccess.WRITE
     for lanes, (space, cta, at) in located:
         if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):
             continue
         number = NO_CTA if cta is None else cta.number
         for byte in range(at, at + count):
             other = fragment.warp.uses.note((number, byte), lanes, access, instruction, some)
+            if apart and other is None and lanes & lanes - 1:
+                other = instruction  # lanes in different rounds
             if clash is None and other is not None:
                 clash = lanes, MemorySpace(space), number, at, other
     if clash is not None and fragment.pc not in machine.clashed:

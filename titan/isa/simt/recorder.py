@@ -53,6 +53,7 @@ class Recorder:
         self.maybe = False
         self.apart = False  # an event for each lane of an access
         self.looping = False  # in a loop on data, whose instructions are executed once
+        self.parted = False  # in such a loop where lanes may be in different rounds
         self.arm_start = 0  # the next operation when the arm of a branch on data began
         self.memory = Sparse()
         self.parameters = Bytes(max(layout.parameter_bytes, 1))

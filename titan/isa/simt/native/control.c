@@ -206,13 +206,15 @@ static void loop_block(Machine *machine, Fragment *fragment, int32_t end, Ways *
 static void each_block(Machine *machine, Fragment *fragment, const titan_step *s,
                        const titan_region *region)
 {
-    int before = machine->maybe, loop = machine->looping, total = region->block_count / 2;
+    int before = machine->maybe, loop = machine->looping, parted = machine->parted;
+    int total = region->block_count / 2;
     int64_t start = machine->arm_start;
     const int64_t *blocks = &machine->code->pool[region->blocks];
     int32_t pc = fragment->pc;
     uint32_t mask = fragment->mask, *reached = zeroed((size_t)total, sizeof(uint32_t));
     Ways ways = {0};
     machine->maybe = machine->looping = 1;
+    machine->parted = parted || !region->alike;
     machine->arm_start = machine->operation_count;
     push_ways(machine, fragment, s, &ways);
     if (!NUMBERS) enter_arms(uses_of(fragment->warp), !region->alike);
@@ -236,6 +238,7 @@ static void each_block(Machine *machine, Fragment *fragment, const titan_step *s
     fragment->mask = mask;
     machine->maybe = before;
     machine->looping = loop;
+    machine->parted = parted;
     machine->arm_start = start;
 }
 static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *s)

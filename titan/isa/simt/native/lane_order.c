@@ -311,7 +311,7 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
                         int64_t count, int access, int32_t instruction)
 {
     int32_t other = -1;
-    int which = -1, some = machine->uncertain;
+    int which = -1, some = machine->uncertain || machine->parted;
     if (NUMBERS) return;
     LaneUses *uses = uses_of(fragment->warp);
     for (int n = 0; n < total; n++) {
@@ -327,6 +327,10 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
             if (!use || !byte) use = lane_use(&uses->now, key);
             if (which < 0) other = clash_of(use, byte, lanes, access, NULL, some);
             if (which < 0 && other < 0) other = clash_before(uses, key, byte, lanes, access, some);
+            /* Lanes may be in different rounds of a loop. */
+            if (machine->parted && access == LANE_WRITE && which < 0 && other < 0 &&
+                (lanes & (lanes - 1)))
+                other = instruction;
             if (which < 0 && other >= 0) which = n;
             use->lanes[byte][access] |= lanes;
             use->some[byte] |= (uint8_t)(some << access);

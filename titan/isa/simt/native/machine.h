@@ -239,7 +239,7 @@ typedef struct {
     Words flight;
     int64_t tick, count, progress, barrier_ids;
     uint64_t random;
-    int maybe, looping, uncertain;
+    int maybe, looping, parted, uncertain;
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint8_t *assumed, *atomic_sites, *clashed;
