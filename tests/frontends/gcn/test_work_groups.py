@@ -27,6 +27,11 @@ void k(int* data, int* other) {
 LOAD = "__scoped_atomic_load_n(%s, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE)"
 STORE = "__scoped_atomic_store_n(%s, 1, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);"
 ADD = "__scoped_atomic_fetch_add(%s, 1, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);"
+SHARED = """static __attribute__((shared)) int s[64];
+  s[lane] = other[%s];
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  data[lane] = s[63 - lane];"""
 BODIES = {
     "each its own": ("data[at] = other[at] + 1;", Verdict.VERIFIED),
     "all read the same": ("data[at] = other[lane] + 1;", Verdict.VERIFIED),
@@ -44,7 +49,23 @@ BODIES = {
         + " } else other[at] = other[lane] + " + LOAD % "data" + ";",
         Verdict.UNDECIDED,
     ),
-    "all store the same": ("data[lane] = lane;", Verdict.UNDECIDED),
+    "all store the same": ("data[lane] = lane;", Verdict.VERIFIED),
+    "all store what they load": ("data[lane] = other[lane] * 3;", Verdict.VERIFIED),
+    "masked": ("if (lane < 20) data[lane] = other[lane];", Verdict.VERIFIED),
+    "in turn": ("data[64 * (group % 1) + lane] = other[lane] + group % 1;", Verdict.VERIFIED),
+    "through LDS": (SHARED % "lane", Verdict.VERIFIED),
+    "its own through LDS": (SHARED % "at", Verdict.UNDECIDED),
+    "by two branches": ("if (group) data[lane] = 7; else data[lane] = 7;", Verdict.VERIFIED),
+    "twice": (
+        'data[lane] = 1; asm volatile("" ::: "memory"); data[lane] = other[lane];', Verdict.VERIFIED
+    ),
+    "other values": ("data[lane] = lane + group;", Verdict.REFUTED),
+    "what may be other values": ("data[lane] = other[at];", Verdict.UNDECIDED),
+    "the time": ("data[lane] = (int)__builtin_readcyclecounter();", Verdict.UNDECIDED),
+    "in place": ("data[lane] = data[lane] + 1;", Verdict.REFUTED),
+    "a number from a counter": (
+        "int was = " + ADD % "other" + "data[lane] = was;", Verdict.UNDECIDED
+    ),
 }  # fmt: skip
 
 
@@ -54,18 +75,14 @@ def verdict(tmp_path, body: str, target: str, policies: CodePolicies = DEFAULTS)
     return judged(hip_assembly(place, target), LAUNCH, policies=policies).verdict
 
 
-# A relaxed atomic store of gfx90a is a plain one, in the same instruction.
-PLAIN = {("a flag that all set", "gfx90a"): Verdict.UNDECIDED}
-
-
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
 @pytest.mark.parametrize("name", BODIES)
 def test_work_groups_race_in_global_memory(tmp_path, name, target):
     body, expected = BODIES[name]
-    assert verdict(tmp_path, body, target) is PLAIN.get((name, target), expected)
+    assert verdict(tmp_path, body, target) is expected
 
 
 def test_equal_stores_may_be_assumed(tmp_path):
-    body, _ = BODIES["all store the same"]
+    body, _ = BODIES["what may be other values"]
     assumed = CodePolicies(equal_writes="assumed")
     assert verdict(tmp_path, body, "gfx942", assumed) is Verdict.VERIFIED

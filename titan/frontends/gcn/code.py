@@ -111,3 +111,14 @@ class WaveRunner:
         machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
         machine.group.stalls = self.stalls
         return machine.run(), []
+
+    @uncollected
+    def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:
+        """The run of a work-group, and by event a number for what each global store writes."""
+        from titan.isa.waves.machine import WaveMachine
+        from titan.isa.waves.numbering import Numbering
+
+        assembly, kernel = self.code.assembly, self.code.kernel
+        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max)
+        machine.numbering = Numbering(machine.group)
+        return machine.run(), machine.numbering.stored

@@ -3,7 +3,8 @@
 Atomics, and loads and stores that are coherent for the device (sc1; glc on gfx90a), do not race
 with each other; with plain accesses they do. What a work-group learns by one of them may order it
 after another, which is not decided. A relaxed atomic store of gfx90a is a plain one, so stores that
-are read coherently do not race either. Whether two work-groups store the same is not compared.
+are read coherently do not race either. Where work-groups store to the same bytes, what they store
+is compared by numbers that say how it was computed (`titan/isa/waves/numbering.py`).
 
 Assumption: work-groups are compared by their accesses in one run each, without loads at unknown
 addresses.
@@ -11,27 +12,48 @@ addresses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from titan.frontends.ptx.grid_races import GlobalAccess, GridAccesses
-from titan.isa.simt.events import Mode
+from titan.isa.simt.events import Event, Mode
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import OperationIssued, WaveUse
 
 
-def add_group(accesses: GridAccesses, run: Run, group: int) -> None:
-    """Note what a work-group accesses in a run; one that did not end is left out."""
+def add_group(
+    accesses: GridAccesses, run: Run, group: int, stored: Mapping[int, bytes] | None = None
+) -> None:
+    """Note what a work-group accesses in a run; one that did not end is left out.
+
+    `stored`: by event, the numbers of what its stores write.
+    """
     first = accesses.begin(run, group)
     if first is None:
         return
+    if stored is not None and not any(map(_atomic, run.events)):
+        accesses.work[first] = tuple(stored.values())
     for event in run.events:
         for use in event.uses if isinstance(event, OperationIssued) else ():
             if use.footprint.space is MemorySpace.GLOBAL:
-                accesses.note(_access(first, use), event)
+                value = None if stored is None else stored.get(event.sequence)
+                accesses.note(_access(first, use, value), event)
 
 
-def _access(group: int, use: WaveUse) -> GlobalAccess:
+def stores_meet(accesses: GridAccesses) -> bool:
+    """Whether two work-groups store to the same bytes, and nothing says that it is the same."""
+    return any(race.first.mode is race.second.mode is Mode.WRITE for race in accesses.races()[0])
+
+
+def _atomic(event: Event) -> bool:
+    return isinstance(event, OperationIssued) and any(
+        use.atomic and use.footprint.space is MemorySpace.GLOBAL for use in event.uses
+    )
+
+
+def _access(group: int, use: WaveUse, value: bytes | None) -> GlobalAccess:
     mode = Mode.ATOMIC if use.atomic else Mode.WRITE if use.write else Mode.READ
     reads = mode is not Mode.WRITE
     strong = use.shared_by_device
     observes = strong and reads and use.returns
-    return GlobalAccess(group, mode, strong, observes, None, use.footprint)
+    return GlobalAccess(group, mode, strong, observes, value if use.write else None, use.footprint)

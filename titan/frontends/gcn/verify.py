@@ -25,7 +25,7 @@ from titan.frontends.gcn.code import (
     launched,
 )
 from titan.frontends.gcn.faults import missing_argument, wave_faults
-from titan.frontends.gcn.grid import add_group
+from titan.frontends.gcn.grid import add_group, stores_meet
 from titan.frontends.gcn.record import LANES, record_waves
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
@@ -182,8 +182,19 @@ def _trials(
             run, _ = runner.run(launch, group)
             if run is not None:
                 add_group(accesses, run, group)
+    if stores_meet(accesses):
+        accesses = _with_values(runner, accesses, options)
     together, notes = judge_grid(accesses, label, places)
     return [*trials, *([together] if together is not None else [])], notes
+
+
+def _with_values(runner: WaveRunner, accesses: GridAccesses, options: CodeOptions) -> GridAccesses:
+    """The same accesses, with numbers for what is stored."""
+    numbered = GridAccesses(accesses.launch, options.policies.equal_writes, exact=False)
+    for group in accesses.runs:
+        run, stored = runner.numbered(accesses.launch, group)
+        add_group(numbered, run, group, stored)
+    return numbered
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import PresetKind
 from titan.isa.simt.outcome import Ending, Policy, Run
 from titan.isa.simt.special import special_value
+from titan.isa.simt.stored import surely_different
 from titan.isa.simt.values import UNKNOWN
 
 RACES_MAX = 4  # that are reported
@@ -70,14 +71,16 @@ class GridRace:
 class GridAccesses:
     """What clusters of one launch access in global memory. `runs`: by the first CTA of each.
 
-    `equal_writes`: the policy of that name. Without `exact`, what clusters write is not compared,
-    and a plain store may be one that is read strongly: machine code does not distinguish them.
+    `equal_writes`: the policy of that name. Without `exact`, a value is a number of AMD assembly
+    (`titan/isa/waves/numbering.py`), `work` has all that a work-group stores, and a plain store may
+    be one that is read strongly: machine code does not distinguish them.
     """
 
     launch: Launch
     equal_writes: str = "shown"
     exact: bool = True
     runs: dict[int, Run] = field(default_factory=dict)
+    work: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     _first: dict[GlobalAccess, ev.Event] = field(default_factory=dict)
     _alike: dict[tuple[int, int], bool] = field(default_factory=dict)
 
@@ -149,7 +152,11 @@ class GridAccesses:
         """
         pair = min(one, other), max(one, other)
         if pair not in self._alike:
-            self._alike[pair] = _same_work(self.launch, self.runs[pair[0]], pair)
+            if self.exact:
+                self._alike[pair] = _same_work(self.launch, self.runs[pair[0]], pair)
+            else:
+                work = self.work.get(pair[0])
+                self._alike[pair] = work is not None and work == self.work.get(pair[1])
         return self._alike[pair]
 
 
@@ -225,7 +232,8 @@ def judge_grid(
 
 def _may_be_equal(race: GridRace) -> bool:
     both_write = race.first.mode is race.second.mode is ev.Mode.WRITE
-    return both_write and race.first.footprint == race.second.footprint
+    differ = surely_different(race.first.value, race.second.value)
+    return both_write and race.first.footprint == race.second.footprint and not differ
 
 
 def _diagnosed(race: GridRace, launch: Launch, places: CodePlaces) -> Diagnostic:

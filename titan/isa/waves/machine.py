@@ -27,6 +27,7 @@ from titan.isa.waves.events import (
 )
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.memory_steps import memory_step
+from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
@@ -49,7 +50,7 @@ COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in
 class WaveMachine:
     """One run. `steps_max` counts wave instructions; `close`: the pairs to look out for.
 
-    `contents`: the run computes, in this memory.
+    `contents`: the run computes, in this memory. Where `numbering` is set, values get numbers.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class WaveMachine:
         for pair in close:
             self.watched.setdefault(pair.second, []).append(pair)
         self.missed: set[ClosePair] = set()
+        self.numbering: Numbering | None = None
 
     def run(self) -> Run:
         """The run of the work-group."""
@@ -126,7 +128,10 @@ class WaveMachine:
                 continue
             if code.step is None:
                 code.step = self._step(code)
-            code.step(wave)
+            if self.numbering is None:
+                code.step(wave)
+            else:
+                self.numbering.step(wave, code)
         return True
 
     def _step(self, code: DecodedInstruction):  # type: ignore[no-untyped-def]
@@ -165,7 +170,9 @@ class WaveMachine:
                 wave.place = code.item.target
         elif name in _UNFOLLOWED:
             raise Refused(f"{name} is not followed")
-        elif code.opcode.results:
+        elif code.opcode.results or self.numbering is not None:
+            if self.numbering is not None:
+                self.numbering.control(wave, code)
             unknown = OpaqueWord(f"the result of {name}", code.number)
             for register in code.writes:
                 wave.set_scalar(register - 512, unknown)
