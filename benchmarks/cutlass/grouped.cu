@@ -64,10 +64,14 @@ int main() {
     right.push_back(copied(b.back()));
     made.push_back(copied(std::vector<Element>(std::size_t(m) * n, Element(77.0f))));
     added.push_back(made.back());
-    strides_a.push_back(cutlass::make_cute_packed_stride({}, {m, k, 1}));
-    strides_b.push_back(cutlass::make_cute_packed_stride({}, {n, k, 1}));
-    strides_c.push_back(cutlass::make_cute_packed_stride({}, {m, n, 1}));
-    strides_d.push_back(cutlass::make_cute_packed_stride({}, {m, n, 1}));
+    strides_a.push_back(
+        cutlass::make_cute_packed_stride(typename Kernel::InternalStrideA{}, {m, k, 1}));
+    strides_b.push_back(
+        cutlass::make_cute_packed_stride(typename Kernel::InternalStrideB{}, {n, k, 1}));
+    strides_c.push_back(
+        cutlass::make_cute_packed_stride(typename Kernel::InternalStrideC{}, {m, n, 1}));
+    strides_d.push_back(
+        cutlass::make_cute_packed_stride(typename Kernel::InternalStrideD{}, {m, n, 1}));
   }
   cutlass::KernelHardwareInfo hardware{0, TITAN_PROCESSORS};
   typename Gemm::Arguments arguments{
