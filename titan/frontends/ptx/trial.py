@@ -55,6 +55,7 @@ EXIT_HELP = (
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
+IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
 _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
     Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
@@ -394,7 +395,7 @@ def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
 
     Such an access may touch all memory, so the race is none that is known.
     """
-    if rendered.replay is None or rendered.diagnostic.code not in UNORDERED:
+    if rendered.replay is None or rendered.diagnostic.code not in (*UNORDERED, IN_FLIGHT):
         return None
     unknown = run.unknown_addresses()
     name = rendered.replay.fault.object_name
