@@ -93,6 +93,19 @@ CLEAN = {
     "every lane stores what all have voted": """
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; vote.sync.ballot.b32 %r12, %p2, -1;
         st.shared.u32 [%r3], %r12;""",
+    "the lanes of each warp store different values to one place": """
+        ld.global.u32 %r10, [%d1]; st.shared.u32 [%r3], %r10;""",
+    "a branch on data that only computes": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; mov.u32 %r11, 3; @%p2 bra L;
+        add.u32 %r11, %r10, 5; setp.lt.u32 %p3, %r11, 9; @%p3 bra L; mul.lo.u32 %r11, %r11, %r11;
+        L: st.shared.u32 [%r4], %r11;""",
+    "a loop on data that only computes": """
+        ld.global.u32 %r10, [%d1]; and.b32 %r11, %r10, 7; mov.u32 %r12, %r10;
+        A: add.u32 %r12, %r12, %r12; sub.u32 %r11, %r11, 1; setp.gt.s32 %p2, %r11, 0; @%p2 bra A;
+        st.shared.u32 [%r4], %r12;""",
+    "the value read goes through a branch, and is not used": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L;
+        add.u32 %r11, %r10, 5; L: @%p1 st.global.u32 [%d1], %r11;""",
     "rows of a matrix, the other warp the other way round": f"""
         {REVERSED} xor.b32 %r6, %r2, 7; and.b32 %r6, %r6, 7; shl.b32 %r6, %r6, 4;
         add.u32 %r6, %r6, %r3; selp.b32 %r5, %r5, %r6, %p1; {STORE_ROWS}""",
@@ -144,8 +157,23 @@ RACES = {
         ld.global.u32 %r10, [%d1]; bar.sync 0; @%p1 st.global.u32 [%d1], %r1; bar.sync 0;
         ld.global.u32 %r11, [%d1]; selp.b32 %r12, %r10, %r11, %p1; st.shared.u32 [%r4], %r12;""",
     "a clock": "mov.u32 %r10, %clock; st.shared.u32 [%r4], %r10;",
-    "the lanes of each warp store different values to one place": """
-        ld.global.u32 %r10, [%d1]; st.shared.u32 [%r3], %r10;""",
+    "the lanes of each warp store different values to one place, in another order": f"""
+        {REVERSED} st.shared.u32 [%r3], %r12;""",
+    "lanes of each warp store different values to one place, some of one more": """
+        ld.global.u32 %r10, [%d1]; setp.lt.u32 %p2, %r2, 16; or.pred %p2, %p2, %p1;
+        @%p2 st.shared.u32 [%r3], %r10;""",
+    "a branch that only computes, of different values": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L; add.u32 %r11, %r10, %r1;
+        L: st.shared.u32 [%r4], %r11;""",
+    "a branch that only computes, of what was there before": """
+        mov.u32 %r11, %r1; ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L;
+        add.u32 %r11, %r10, 5; L: st.shared.u32 [%r4], %r11;""",
+    "a branch that reads a clock": """
+        ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L; mov.u32 %r11, %clock;
+        L: st.shared.u32 [%r4], %r11;""",
+    "the value read is used in a branch that only computes": """
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2; setp.eq.u32 %p2, %r10, 0;
+        @%p2 bra L; add.u32 %r11, %r10, 5; L: @!%p1 st.global.u32 [%d2], %r11;""",
     "old values of an atomic, which differ": """
         atom.global.add.u32 %r10, [%d2], 1; st.shared.u32 [%r4], %r11;
         mov.u32 %r10, %r1; st.shared.u32 [%r4+128], %r10;""",

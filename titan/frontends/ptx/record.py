@@ -159,6 +159,8 @@ class _Recorder:
             self.remark("equal-writes", run.events[sequence].instruction)
         for sequence in found.shown_writes:
             self.remark("shown-writes", run.events[sequence].instruction)
+        for sequence in found.same_lane:
+            self.remark("same-lane", run.events[sequence].instruction)
         for sequence in found.unused_reads:
             self.remark("unused-reads", run.events[sequence].instruction)
         for sequence in found.unused_loads:

@@ -8,7 +8,7 @@ cp.async writes may be taken to be written through the async proxy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
@@ -40,7 +40,8 @@ class RunUses:
     """`of`: the uses of each event by its sequence. `allocations`: events that tcgen05.alloc made.
 
     `equal_writes`: events whose writes are taken to equal those of another warp;
-    `shown_writes`: those that are shown to. `unused_reads`: left out, as their values are unused;
+    `shown_writes`: those that are shown to; `same_lane`: if of lanes that write the same bytes
+    the same one's stay in each warp. `unused_reads`: left out, as their values are unused;
     `unused_loads`: the same of tcgen05.ld.
     """
 
@@ -48,6 +49,7 @@ class RunUses:
     allocations: set[int] = field(default_factory=set)
     equal_writes: list[int] = field(default_factory=list)
     shown_writes: list[int] = field(default_factory=list)
+    same_lane: Sequence[int] = ()
     unused_reads: list[int] = field(default_factory=list)
     unused_loads: list[int] = field(default_factory=list)
 
@@ -69,6 +71,7 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
         found.unused_loads = [n for n in _unused_loads(run) if found.of.pop(n, None) is not None]
     if run.traced is not None and policies.equal_writes != "refuse":
         found.shown_writes = mark_shown(found.of, run.traced)
+        found.same_lane = run.traced.same_lane if found.shown_writes else ()
     if policies.equal_writes == "assumed":
         found.equal_writes = mark_assumed(found.of)
     return found

@@ -68,11 +68,13 @@ def decode(
         return None, findings
     joins = [NO_JOIN] * len(steps)
     regions: dict[int, SkippedRegion] = {}
+    functions: list[tuple[int, int]] = []
     constants = {p.register: p.value for p in context.presets if p.kind is PresetKind.CONSTANT}
     for function in module.functions:
         if function.declared or (function.entry and function is not entry):
             continue
         graph = FlowGraph(steps, function.start, function.end)
+        functions.append((function.start, function.end))
         for index in range(function.start, function.end):
             step = steps[index]
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
@@ -81,7 +83,7 @@ def decode(
                     regions[index] = _region(steps, graph, index, joins[index], constants)
     code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
-        tuple(context.presets), layout.local_bytes,
+        tuple(context.presets), layout.local_bytes, tuple(functions),
     )  # fmt: skip
     return code, []
 

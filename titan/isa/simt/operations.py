@@ -306,7 +306,7 @@ class DecodedCode:
     """The decoded module for one entry. `steps[i]` is instruction i of the module.
 
     `joins[i]`, for branches: the instruction at which the arms meet, or -1 if they do not.
-    `regions` are of conditional branches.
+    `regions` are of conditional branches. `functions`: the first instruction and the end of each.
     `local_bytes`: each thread's local memory (variables of functions, and their parameters).
     """
 
@@ -318,3 +318,4 @@ class DecodedCode:
     names: tuple[str, ...]
     presets: tuple[Preset, ...]
     local_bytes: int
+    functions: tuple[tuple[int, int], ...]

@@ -136,11 +136,13 @@ class TracedAccesses:
     """What `traced.py` shows of a run, by the sequence numbers of its events.
 
     `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
-    `unused`: loads whose values decide nothing and are stored nowhere.
+    `unused`: loads whose values decide nothing and are stored nowhere. `same_lane`: stores of which
+    lanes write common bytes, equal to one before if the same lane's stay.
     """
 
     written: dict[int, int]
     unused: frozenset[int]
+    same_lane: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ A run has concrete control and opaque data. It is made once more, on the Python 
 *number* for every opaque value: values get one number if instructions of one form make them of
 values of the same numbers, or are loaded from bytes of one mark (`traced_memory.py`). So two
 stores of one number write the same bytes in every interleaving, as long as what was loaded for them
-is ordered; where it is not, that race is reported by itself.
+is ordered; where it is not, that race is reported by itself. Where lanes of one store write common
+bytes, which of them stays is open; it is taken to be the same lane in each warp (`same_lane`).
 
 Beside its number, a value knows the execution of an instruction that it comes from. What decides
 control, an address or an asynchronous operation, or is stored, is *used*, and so is all that it was
@@ -12,8 +13,8 @@ made from. A load that is not used may read anything.
 
 Nothing is shown (values get new numbers, loads count as used) of: atomics, accesses that are not
 weak, carries between instructions, asynchronous operations but wgmma and bulk stores, memory of one
-thread, and what lies behind a branch on opaque data. The trace is refused where an address is
-unknown or the events differ from those of the run that it explains.
+thread, and what a branch on opaque data writes, unless its arms only compute. The trace is refused
+where an address is unknown or the events differ from those of the run that it explains.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Ending, Policy, PreparedLaunch, Run, TracedAccesses
+from titan.isa.simt.pure_regions import PureRegions
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
@@ -54,6 +56,7 @@ _COMMUTING = frozenset(
 )
 _IDEMPOTENT = frozenset({"min", "max", "and", "or"})  # reductions of redux, not of sums
 # Operations whose operands go into registers and nowhere else.
+_BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 _FLOW = PURE | _ACROSS | {Op.SHUFFLE, Op.LOAD, Op.LOAD_MATRIX, Op.WGMMA}
 _COPIES = (ev.RecordedOperation.BULK_COPY, ev.RecordedOperation.TENSOR_COPY)
 _LOADS = frozenset({Op.LOAD, Op.LOAD_MATRIX})
@@ -71,7 +74,7 @@ def traced(run: Run) -> TracedAccesses | None:
     again = machine.run()
     if machine.unsure or list(again.events) != list(run.events) or again.outcome != run.outcome:
         return None
-    return TracedAccesses(machine.written, frozenset(machine.unused()))
+    return TracedAccesses(machine.written, frozenset(machine.unused()), tuple(machine.same_lane))
 
 
 def _untraced(event: ev.Event) -> bool:
@@ -86,7 +89,9 @@ def _untraced(event: ev.Event) -> bool:
 
 @dataclass(slots=True)
 class _Executed:
-    """The instruction that is being executed. `certain`: no lane's guard is opaque."""
+    """The instruction that is being executed. `certain`: no lane's guard is opaque. `inputs`: all
+    that the results of a branch on unknown data are made of, if its arms only compute.
+    """
 
     warp: Warp
     step: DecodedStep
@@ -95,11 +100,13 @@ class _Executed:
     operands: list[Value]
     before: list[Value]
     certain: bool
+    inputs: list[Value]
     content: dict[int, int] = field(default_factory=dict)  # numbers of operands; see below
 
 
 class TracingExecution(SimtExecution):
-    """A run with numbered values. `written`: by event, the number of what a weak store wrote."""
+    """A run with numbered values. `written`: by event, the number of what a weak store wrote;
+    `same_lane`: those of which lanes write common bytes, and that count as equal to one before."""
 
     def __init__(self, made: PreparedLaunch) -> None:
         self.numbers = ValueNumbers()
@@ -119,11 +126,14 @@ class TracingExecution(SimtExecution):
             for number, item in enumerate(made.instructions)
             if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
         )
+        self.computing = PureRegions(made.code, self.carries)
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
         self.memory = self.global_memory = TracedSparse(self.numbers)
         self._fill_memory()
         self.load_parameters(list(made.parameters))
         self.written: dict[int, int] = {}
+        self.same_lane: list[int] = []
+        self._choices: set[object] = set()
         self.unsure = False
         self._nodes = 0
         self._made_of: dict[int, set[int]] = {}
@@ -154,7 +164,10 @@ class TracingExecution(SimtExecution):
             [warp.registers[register] for register in step.args if register >= 0],
             [warp.registers[register] for register in step.out if register >= 0],
             not maybe,
+            [],
         )
+        if step.op in _BRANCHES and _doubtful(now):
+            now.inputs = [warp.registers[register] for register in self.computing.inputs(pc)]
         if holds or maybe:
             self._note_operands(now, guard)
         outer, self.current, self.numbers.node = self.current, now, now.node
@@ -170,8 +183,10 @@ class TracingExecution(SimtExecution):
         sources = nodes_of([*now.operands, guard])
         if now.step.op is Op.WGMMA or not now.certain:
             sources |= nodes_of(now.before)
-        doubtful = not now.certain or _opaque(now.operands)
-        if doubtful and now.step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
+        if now.inputs:
+            self._made_of[now.node] = nodes_of(now.inputs)
+            return
+        if now.step.op in _BRANCHES and _doubtful(now):
             self._used |= nodes_of(now.warp.registers)
         if now.step.op in _FLOW and now.pc not in self.carries:
             if sources:
@@ -259,6 +274,17 @@ class TracingExecution(SimtExecution):
             number = self.numbers.of(("row", made.pop())) if known else self.numbers.fresh()
             self.shared_of(number_of_cta).write(at, size, Traced(now.pc, number, now.node))
 
+    def one_of(self, value: Value, lanes: int, site: int) -> Scalar:
+        """As the machine; the same lane's value stays where the lanes hold the same values."""
+        keys = _keys(lane(value, index) for index in lanes_of(lanes))
+        if keys is None or self.current is None or self.maybe:
+            return super().one_of(value, lanes, site)
+        key = "one of", self.forms[self.current.pc], lanes, keys
+        if key in self._choices:
+            self.same_lane.append(len(self.events) - 1)
+        self._choices.add(key)
+        return Traced(site, self.numbers.of(key), self.current.node)
+
     # -------------------------------------------------------------------------- registers
 
     def write(self, warp: Warp, register: int, value: Value, mask: int, marks: int = 0) -> None:
@@ -321,6 +347,9 @@ class TracingExecution(SimtExecution):
     ) -> object | None:
         """What the value of a lane is made of; None if that is not followed."""
         step = now.step
+        if now.inputs and not self.maybe:
+            made = _keys([lane(value, index) for value in now.inputs])
+            return None if made is None else ("branch", now.pc, register, made)
         if not self._is_followed(now, register):
             return None
         result = self.forms[now.pc], step.out.index(register)
@@ -474,6 +503,10 @@ def nodes_of(values: Iterable[Value]) -> set[int]:
         elif isinstance(value, list):
             found.update(item.node for item in value if isinstance(item, Traced))
     return found
+
+
+def _doubtful(now: _Executed) -> bool:
+    return not now.certain or _opaque(now.operands)
 
 
 def _opaque(values: Iterable[Value]) -> bool:

@@ -1,0 +1,57 @@
+"""Branches on unknown data whose arms do nothing but compute, as the slow paths of `logf`.
+
+What such a branch leaves in registers is a function of what its arms may read: two lanes in which
+these registers are equal have equal results, whichever way the data send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, successors
+from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
+
+_COMPUTING = PURE | {Op.BRANCH, Op.BRANCH_INDEXED}
+
+
+class PureRegions:
+    """The branches of a program; `kept_apart`: instructions that do more than compute."""
+
+    def __init__(self, code: DecodedCode, kept_apart: Set[int]) -> None:
+        self._code, self._kept_apart = code, kept_apart
+        self._graphs: dict[tuple[int, int], FlowGraph] = {}
+        self._inputs: dict[int, tuple[int, ...]] = {}
+
+    def inputs(self, branch: int) -> tuple[int, ...]:
+        """The registers of which the results are made; empty where the arms do something else."""
+        if branch not in self._inputs:
+            self._inputs[branch] = self._found(branch)
+        return self._inputs[branch]
+
+    def _found(self, branch: int) -> tuple[int, ...]:
+        steps, join = self._code.steps, self._code.joins[branch]
+        region = self._code.regions.get(branch)
+        if region is None or join == NO_JOIN or region.accesses or region.refused >= 0:
+            return ()
+        bounds = next(pair for pair in self._code.functions if pair[0] <= branch < pair[1])
+        if bounds not in self._graphs:
+            self._graphs[bounds] = FlowGraph(steps, *bounds)
+        graph = self._graphs[bounds]
+        inside = [at for low, high in graph.region(branch, join)[0] for at in range(low, high)]
+        if not all(_computes(steps[at]) and at not in self._kept_apart for at in inside):
+            return ()
+        concerned = set(region.written).union(
+            *((*steps[at].args, steps[at].guard) for at in inside)
+        )
+        live = 0
+        for start in successors(steps, branch, bounds[1]):
+            live |= graph.live_at(start)
+        found = {register for register in concerned if register >= 0 and live >> register & 1}
+        return tuple(
+            sorted(found | {r for r in (steps[branch].guard, *steps[branch].args) if r >= 0})
+        )
+
+
+def _computes(step: DecodedStep) -> bool:
+    """Whether the results are a function of the operands: an unknown one of nothing is a clock."""
+    return step.op in _COMPUTING and (step.op is not Op.OPAQUE or bool(step.args))
