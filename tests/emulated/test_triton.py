@@ -191,3 +191,16 @@ def test_the_example_of_the_readme_runs(capsys):
     assert shown.out.startswith("8 rows, largest difference from NumPy ")
     assert float(shown.out.split()[-1]) < 1e-6
     assert shown.err == "titan: 1 launch computed: 1 verified\n"
+
+
+def test_autotuning_counts_instructions_and_checks_each_configuration(device):
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, dtype=np.float32)
+    tuned = triton.autotune(
+        [triton.Config({"BLOCK": 256}, num_warps=warps) for warps in (8, 1, 4)], key=[]
+    )(examples.add_kernel)
+    tuned[(1,)](HostTensor(x), HostTensor(x), HostTensor(y), 256)
+    assert np.array_equal(y, x + x)
+    costs = {config.num_warps: cost[0] for config, cost in tuned.configs_timings.items()}
+    assert len(costs) == 3 and all(cost == int(cost) > 0 for cost in costs.values())
+    assert tuned.best_config.num_warps == min(costs, key=costs.__getitem__)
+    assert device.queue.checker.verdicts[Verdict.VERIFIED] >= 3
