@@ -9,8 +9,9 @@ and waits of lanes for their own `cp.async`, move as late as accesses do. Both o
 real runs, so what the engine refutes in them is a fault; not every order is tried.
 
 Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
-instruction with a mask of members, or `.aligned`, in the text between two events of the warp. So a
-fault is missed where only memory ordering lacks, never invented.
+instruction with a mask of members, or `.aligned`, in the text between two events of the warp, and
+`tensormap.cp_fenceproxy` before its own accesses. So a fault is missed where only memory ordering
+lacks, never invented.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.operations import ALIGNED, MEMBERS, DecodedCode
+from titan.isa.simt.operations import ALIGNED, MEMBERS, DecodedCode, Op
 from titan.isa.simt.outcome import Ending, Run
 
 INSTRUCTIONS_MAX = 20_000  # of the Python machine
@@ -86,6 +87,8 @@ def _warps(events: Sequence[ev.Event], code: DecodedCode) -> list[list[_Step]]:
         elif isinstance(event, ev.QueueWaitEvent | ev.CommitEvent) and event.queue is bulk:
             lanes &= started.get(warp, 0)
         met = bool(steps) and _met(together, steps[-1].event, event)
+        if code.steps[event.instruction].op is Op.TENSORMAP_COPY:
+            met = bool(steps)
         steps.append(_Step(event, lanes, met))
     return list(found.values())
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
+from titan.frontends.ptx.map_reads import maps_waited_for
 from titan.frontends.ptx.memory import RecordedMemory
 from titan.frontends.ptx.pair_allocations import PairAllocations
 from titan.frontends.ptx.peeks import doubtful_peeks
@@ -168,6 +169,7 @@ class _Recorder:
         for instruction in doubtful_peeks(run)[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))
+        self.waited_maps = maps_waited_for(run)
         self.raised, unfit = raised_counts(run)
         if unfit is not None:
             self.problems.append(
@@ -293,6 +295,12 @@ class _Recorder:
         """What a multicast does in each CTA is known there alone: one operation for each."""
         uses = self.uses.get(event.sequence, [])
         span = self.locate(event.instruction)
+        if event.sequence in self.waited_maps:
+            of_map = [use for use in uses if use.proxy is ir.Proxy.TENSORMAP]
+            effects = tuple(effect for use in of_map for effect in self.memory.effects(use))
+            agent.issue(event, effects, self.queue(ev.RecordedQueue.BULK, event.lanes))
+            uses = [use for use in uses if use.proxy is not ir.Proxy.TENSORMAP]
+            self.remark("map-wait", event.instruction)
         for index, completion in enumerate(event.completes):
             if len(event.completes) == 1:
                 mine = uses

@@ -89,6 +89,7 @@ REMARKS = {
     "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
     "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
+    "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
     "counters": COUNTERS,
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",

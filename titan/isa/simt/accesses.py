@@ -327,7 +327,7 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     single = len(located) == 1 and located[0][0] == mask
     for lanes, where in located:
         private = where[0] == MemorySpace.LOCAL
-        known = known or (where[0] in RECORDED and _any_known(machine, where, count))
+        known = known or (where[0] in RECORDED and any_known(machine, where, count))
         for place_ in range(len(step.out)):
             part = (where[0], where[1], where[2] + place_ * size)
             if single and not private:
@@ -359,7 +359,8 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     return False
 
 
-def _any_known(machine: SimtMachine, where: tuple[int, Cta | None, int], count: int) -> bool:
+def any_known(machine: SimtMachine, where: tuple[int, Cta | None, int], count: int) -> bool:
+    """Whether some byte of a place is known."""
     space, cta, at = where
     if space == MemorySpace.SHARED and cta is not None:
         return cta.shared.has(at, count, KNOWN)
@@ -566,29 +567,4 @@ def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
                 MemorySpace.GLOBAL, NO_CTA, ((where[2], where[2] + size),)
             )
     machine.record(ev.Prefetch, fragment, mask, footprint)
-    return False
-
-
-def tensormap_replace(
-    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
-) -> bool:
-    """tensormap.replace writes a map; tensormap.cp_fenceproxy copies one and releases it."""
-    space, offset, source_space, source_offset, semantics, scope = step.flags
-    if source_space >= 0:
-        located = locate(machine, fragment, step.args[1], source_space, source_offset, 128, mask)
-        if located:
-            record(machine, fragment, located, 128, PLAIN_READ)
-    located = locate(machine, fragment, step.args[0], space, offset, 128, mask)
-    if located is None:
-        machine.refuse(fragment, "the address of a tensor map is not known")
-    record(machine, fragment, located, 128, PLAIN_WRITE)
-    for _, where in located:
-        for place_ in range(0, 128, 8):
-            part = (where[0], where[1], where[2] + place_)
-            write_value(machine, fragment, 0, part, 8, opaque_at(fragment.pc))
-    if source_space >= 0:
-        kind = ev.RecordedFence.TENSORMAP_RELEASE
-        fragment.warp.uses.fence(mask, kind, fragment.warp.live)
-        machine.record(ev.FenceEvent, fragment, mask, kind,
-                       ev.AccessSemantics(semantics), ev.AccessScope(scope))  # fmt: skip
     return False

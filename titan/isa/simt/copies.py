@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.accesses import Located, fault, locate, outside, shared_of
+from titan.isa.simt.accesses import (
+    PLAIN_READ,
+    PLAIN_WRITE,
+    Located,
+    any_known,
+    fault,
+    locate,
+    outside,
+    read_value,
+    record,
+    shared_of,
+    write_value,
+)
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
@@ -14,6 +26,7 @@ from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.map_bytes import EditedTensorMap, packed, replaced, unpacked
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy
@@ -21,7 +34,7 @@ from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import Cta, Fragment, InFlight
 from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile
-from titan.isa.simt.values import Opaque, lane, lanes_of
+from titan.isa.simt.values import Opaque, Scalar, lane, lanes_of, opaque_at, uniform
 
 TENSOR_ALIGNMENT = 128
 BULK_ALIGNMENT = 16
@@ -250,6 +263,90 @@ def multicast(
 # ------------------------------------------------------------------------------- tensor copies
 
 
+def map_of(machine: SimtMachine, data: bytes) -> LaunchTensorMap | None:
+    """The map that 128 bytes name or hold."""
+    found = machine.launch.tensor_maps.get(data) or machine.edited_maps.get(data)
+    if found is None:
+        made = unpacked(data)
+        if made is not None:
+            machine.edited_maps[data] = made
+        found = made
+    return found
+
+
+def replace_in_map(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """tensormap.replace: the map stays known where its bytes and the value are."""
+    space, offset, field_, ordinal = step.flags
+    marks = machine.mark_of(fragment.warp, step.args[1])
+    if marks:
+        machine.steered(fragment, marks, "store", mask)
+    for lanes, where in _map_places(machine, fragment, step, space, offset, mask):
+        data = _map_read(machine, fragment, where)
+        known = None if data is None else map_of(machine, data)
+        value = uniform(fragment.warp.registers[step.args[1]], lanes)
+        made = None
+        if data is not None and known is not None and isinstance(value, int):
+            whole = data if isinstance(known, EditedTensorMap) else packed(known)
+            made = None if whole is None else replaced(whole, field_, ordinal, value)
+        _map_write(machine, fragment, where, made)
+    return False
+
+
+def copy_map(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
+    """tensormap.cp_fenceproxy: the whole warp copies a map and releases it."""
+    space, offset, source_space, source_offset, semantics, scope = step.flags
+    sources = locate(machine, fragment, step.args[1], source_space, source_offset, MAP_BYTES, mask)
+    if sources:
+        known = any(any_known(machine, where, MAP_BYTES) for _, where in sources)
+        record(machine, fragment, sources, MAP_BYTES, PLAIN_READ, known=known)
+    places = _map_places(machine, fragment, step, space, offset, mask)
+    one = sources is not None and len(sources) == 1 and sources[0][0] == mask
+    data = _map_read(machine, fragment, sources[0][1]) if one and sources else None
+    for _, where in places:
+        _map_write(machine, fragment, where, data)
+    kind = ev.RecordedFence.TENSORMAP_RELEASE
+    fragment.warp.uses.fence(mask, kind, fragment.warp.live)
+    machine.record(ev.FenceEvent, fragment, mask, kind,
+                   ev.AccessSemantics(semantics), ev.AccessScope(scope))  # fmt: skip
+    return False
+
+
+def _map_places(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, space: int, offset: int, mask: int
+) -> Located:
+    """Where maps are written, which is recorded."""
+    located = locate(machine, fragment, step.args[0], space, offset, MAP_BYTES, mask)
+    if located is None:
+        machine.refuse(fragment, "the address of a tensor map is not known")
+    record(machine, fragment, located, MAP_BYTES, PLAIN_WRITE)
+    return located
+
+
+def _map_read(
+    machine: SimtMachine, fragment: Fragment, where: tuple[int, Cta | None, int]
+) -> bytes | None:
+    parts = []
+    for at in range(where[2], where[2] + MAP_BYTES, 8):
+        part = (where[0], where[1], at)
+        value = read_value(machine, fragment.warp, 0, part, 8, fragment.pc)
+        if isinstance(value, Opaque):
+            return None
+        parts.append(value.to_bytes(8, "little"))
+    return b"".join(parts)
+
+
+def _map_write(
+    machine: SimtMachine, fragment: Fragment, where: tuple[int, Cta | None, int],
+    data: bytes | None,
+) -> None:  # fmt: skip
+    for at in range(0, MAP_BYTES, 8):
+        part = (where[0], where[1], where[2] + at)
+        value: Scalar = opaque_at(fragment.pc)
+        if data is not None:
+            value = int.from_bytes(data[at : at + 8], "little")
+        write_value(machine, fragment, 0, part, 8, value)
+
+
 def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> LaunchTensorMap:
     """The map whose 128 bytes lie at a generic address. Ends the run if it is not known."""
     space, at = resolve(address)
@@ -261,7 +358,7 @@ def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> Lau
         if at + MAP_BYTES <= memory.size:
             value = memory.read(at, MAP_BYTES, -1)
             data = None if isinstance(value, Opaque) else value.to_bytes(MAP_BYTES, "little")
-    found = None if data is None else machine.launch.tensor_maps.get(data)
+    found = None if data is None else map_of(machine, data)
     if found is None:
         if space is MemorySpace.PARAMETER:
             machine.map_offset = at
@@ -295,9 +392,9 @@ def _tensor_copy(
     if kind == PREFETCH:
         machine.record(ev.Prefetch, fragment, lanes, access.footprint)
         return
+    effects = _map_effects(machine, fragment, lanes, address, map_, access)
     shared = given[0] + shared_offset
     found = shared_range(machine, fragment, lanes, shared, access.bytes, TENSOR_ALIGNMENT)
-    effects: list[ev.RecordedEffect] = []
     if kind != LOAD:
         if found is not None:
             effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), READ,
@@ -348,6 +445,24 @@ def _tensor_copy(
         access.clipped,
     )  # fmt: skip
     start(machine, fragment, lanes, work)
+
+
+def _map_effects(
+    machine: SimtMachine, fragment: Fragment, lanes: int, address: int, map_: LaunchTensorMap,
+    access: TensorAccess,
+) -> list[ev.RecordedEffect]:  # fmt: skip
+    """The read of a map in global memory, where the kernel may edit it. What a copy through an
+    edited map touches outside of all allocations is recorded.
+    """
+    for box in access.footprint.boxes if isinstance(map_, EditedTensorMap) else ():
+        count = box.length + sum((many - 1) * distance for many, distance in box.steps)
+        if outside(machine, None, MemorySpace.GLOBAL, box.start, count):
+            where = (MemorySpace.GLOBAL, None, box.start)
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
+    if resolve(address)[0] is not MemorySpace.GLOBAL:
+        return []
+    read = machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((address, address + MAP_BYTES),))
+    return [ev.RecordedEffect(read, READ, ev.AccessProxy.TENSORMAP)]
 
 
 def _access(

@@ -14,6 +14,7 @@ from titan.isa.simt.decode_context import (
 )
 from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, Side
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.map_bytes import BYTE_STRIDES_SINCE, FIELDS, MapField
 from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, DecodedStep, Kind, Op
 
 _PACKED = {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16, "b128": 128}
@@ -167,16 +168,25 @@ def tensormap(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSt
         register, offset, space = context.address(
             instruction.operands[0], space_of(modifiers[2:]) or space_of(modifiers)
         )
+        field = FIELDS.get(modifiers[2], MapField.UNKNOWN)
+        if field is MapField.STRIDE and context.module.version < BYTE_STRIDES_SINCE:
+            field = MapField.UNKNOWN
+        ordinal = 0
+        if len(instruction.operands) > 2:
+            given = instruction.operands[1]
+            ordinal = given.value if isinstance(given, ptx.Immediate) else -1
+        value = context.source(instruction.operands[-1])
         return DecodedStep(
-            Op.TENSORMAP_REPLACE, flags=(space, offset, -1, 0, 0, 0), args=(register,)
-        )
+            Op.TENSORMAP_REPLACE, flags=(space, offset, field, ordinal),
+            args=(register, value),
+        )  # fmt: skip
     target, source = instruction.operands[:2]
     to, to_offset, _ = context.address(target, MemorySpace.GLOBAL)
     at, at_offset, _ = context.address(source, MemorySpace.SHARED)
     semantics = semantics_of(modifiers, AccessSemantics.RELEASE)
     scope = scope_of(modifiers, AccessScope.GPU)
     flags = (MemorySpace.GLOBAL, to_offset, MemorySpace.SHARED, at_offset, semantics, scope)
-    return DecodedStep(Op.TENSORMAP_REPLACE, flags=flags, args=(to, at))
+    return DecodedStep(Op.TENSORMAP_COPY, flags=flags, args=(to, at))
 
 
 # ------------------------------------------------------------------------------ collectives

@@ -106,6 +106,7 @@ class Op(IntEnum):
     STORE_MATRIX = 84
     PREFETCH = 85  # flags (space, offset)
     TENSORMAP_REPLACE = 86
+    TENSORMAP_COPY = 87
 
     BARRIER_INIT = 90  # flags (space, offset); args address, count
     BARRIER_INVALIDATE = 91
@@ -196,7 +197,7 @@ ALIGNED = frozenset(
     {
         Op.COLLECTIVE, Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.WGMMA_FENCE, Op.WGMMA, Op.WGMMA_COMMIT,
         Op.WGMMA_WAIT, Op.TENSOR_ALLOCATE, Op.TENSOR_DEALLOCATE, Op.TENSOR_RELINQUISH,
-        Op.TENSOR_LOAD, Op.TENSOR_STORE, Op.TENSOR_WAIT, Op.REGISTER_COUNT,
+        Op.TENSOR_LOAD, Op.TENSOR_STORE, Op.TENSOR_WAIT, Op.REGISTER_COUNT, Op.TENSORMAP_COPY,
     }
 )  # fmt: skip
 

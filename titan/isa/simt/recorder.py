@@ -9,6 +9,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import RANK_SHIFT, MemoryLayout
+from titan.isa.simt.map_bytes import EditedTensorMap
 from titan.isa.simt.memory import OPAQUE, Bytes, Sparse
 from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import Ending, Outcome, Policy, Steering
@@ -60,6 +61,7 @@ class Recorder:
         self.constants = Bytes(max(layout.constant_bytes, 1))
         self.footprints: dict[tuple[object, ...], Footprint] = {}
         self.tensor_accesses: dict[tuple[object, ...], TensorAccess] = {}
+        self.edited_maps: dict[bytes, EditedTensorMap] = {}
         self.steering: list[Steering] = []
         self.counters: set[int] = set()  # addresses of counters that clusters raise in turn
         self.polls: list[int] = []

@@ -454,27 +454,3 @@ static void prefetch(Machine *machine, Fragment *fragment, const titan_step *s, 
     }
     RECORD(EV_PREFETCH, fragment, mask, footprint);
 }
-static void tensormap_replace(Machine *machine, Fragment *fragment, const titan_step *s,
-                              uint32_t mask)
-{
-    Located located[32];
-    int total;
-    if (FLAG(s, 2) >= 0) {
-        total = locate(machine, fragment, ARG(s, 1), (int)FLAG(s, 2), FLAG(s, 3), 128, mask,
-                       located);
-        if (total > 0) record_located(machine, fragment, located, total, 128, READ, 0, 0, 0, 0);
-    }
-    total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), 128, mask, located);
-    if (total < 0) refuse(machine, fragment, "the address of a tensor map is not known");
-    record_located(machine, fragment, located, total, 128, WRITE, 0, 0, 0, 0);
-    for (int n = 0; n < total; n++)
-        for (int i = 0; i < 128; i += 8) {
-            Spot part = located[n].spot;
-            part.at += i;
-            write_value(machine, fragment, 0, part, 8, 0, 1);
-        }
-    if (FLAG(s, 2) >= 0) { /* FenceKind.TENSORMAP_RELEASE */
-        lanes_fence(fragment, mask, 4);
-        RECORD(EV_FENCE, fragment, mask, 4, FLAG(s, 4), FLAG(s, 5), 0, -1);
-    }
-}

@@ -390,8 +390,8 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
         else known = 0;
         bytes[i] = (uint8_t)value;
     }
-    for (int32_t n = 0; known && n < l->map_count; n++)
-        if (!memcmp(l->maps[n].bytes, bytes, 128)) return &l->maps[n];
+    const titan_map *found = known ? map_of(machine, bytes) : NULL;
+    if (found) return found;
     static const char *names[] = {"generic", "shared", "", "local", "constant", "parameter"};
     if (space == PARAMETER) machine->map_offset = (int64_t)at;
     if (space == GLOBAL)
@@ -402,6 +402,20 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
                  "the tensor map at %s offset %llu is not known", names[space],
                  (unsigned long long)at);
     end_run(machine, fragment, REFUSED);
+}
+static int in_global(uint64_t address) { return resolve(&address) == GLOBAL; }
+/* What a copy through an edited map touches outside of all allocations. */
+static void check_box(Machine *machine, Fragment *fragment, uint32_t lanes, int32_t footprint)
+{
+    const Footprint *found = &machine->footprints[footprint];
+    for (int64_t n = 0; n < found->boxes; n++) {
+        const Box *box = &machine->boxes[found->first + n];
+        int64_t count = box->length;
+        for (int d = 0; d < box->steps; d++) count += (box->count[d] - 1) * box->distance[d];
+        if (outside(machine, NULL, GLOBAL, box->start, count))
+            memory_fault(machine, fragment, lanes, FAULT_OUTSIDE,
+                         (Spot){GLOBAL, NULL, box->start}, count);
+    }
 }
 static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_step *s,
                               uint32_t lanes, const uint64_t *given, int has_mask)
@@ -435,6 +449,8 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         RECORD(EV_PREFETCH, fragment, lanes, tensor.footprint);
         return;
     }
+    if (!tensor.empty && is_edited(machine, map))
+        check_box(machine, fragment, lanes, tensor.footprint);
     uint64_t shared = given[0] + (uint64_t)FLAG(s, 4);
     Spot spot;
     int ok = shared_range(machine, fragment, lanes, shared, tensor.bytes, 128, &spot);
@@ -442,6 +458,9 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
                                   spot.at + tensor.bytes) : -1;
     Effects effects = {.count = 0};
     Completions completes = {.count = 0};
+    if (in_global(address)) /* where the kernel may edit it */
+        add_effect(&effects, of_range(machine, GLOBAL, NO_CTA, (int64_t)address,
+                                      (int64_t)address + 128), READ, P_TENSORMAP);
     if (kind != K_LOAD) {
         if (ok) add_effect(&effects, bytes, READ, P_ASYNC);
         if (!tensor.empty)

@@ -63,6 +63,7 @@ static int is_pure(int op) { return op < BRANCH; }
 static int is_aligned(int op)
 {
     switch (op) {
+    case TENSORMAP_COPY:
     case COLLECTIVE: case LOAD_MATRIX: case STORE_MATRIX: case WGMMA_FENCE: case WGMMA:
     case WGMMA_COMMIT: case WGMMA_WAIT: case TENSOR_ALLOCATE: case TENSOR_DEALLOCATE:
     case TENSOR_RELINQUISH: case TENSOR_LOAD: case TENSOR_STORE: case TENSOR_WAIT:
@@ -122,7 +123,8 @@ static int execute(Machine *machine, Fragment *fragment, const titan_step *s, ui
     case LOAD_MATRIX: matrix(machine, fragment, s, mask, READ); return 0;
     case STORE_MATRIX: matrix(machine, fragment, s, mask, WRITE); return 0;
     case PREFETCH: prefetch(machine, fragment, s, mask); return 0;
-    case TENSORMAP_REPLACE: tensormap_replace(machine, fragment, s, mask); return 0;
+    case TENSORMAP_REPLACE: replace_in_map(machine, fragment, s, mask); return 0;
+    case TENSORMAP_COPY: copy_map(machine, fragment, s, mask); return 0;
     case BARRIER_INIT: barrier_init(machine, fragment, s, mask); return 0;
     case BARRIER_INVALIDATE: barrier_invalidate(machine, fragment, s, mask); return 0;
     case BARRIER_ARRIVE: barrier_arrive(machine, fragment, s, mask); return 0;

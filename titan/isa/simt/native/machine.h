@@ -58,6 +58,7 @@ typedef int64_t word;
 typedef struct Numbers Numbers; /* these three: titan/isa/numbers/native/numbers.h */
 typedef struct CtaNumbers CtaNumbers;
 typedef struct Transfer Transfer;
+typedef struct EditedMap EditedMap; /* map_bytes.c */
 typedef struct { word *data; int64_t count, room; } Words;
 
 enum { KIND_PREDICATE, KIND_BITS, KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_BFLOAT };
@@ -84,6 +85,7 @@ enum {
     BRANCH = 60, BRANCH_INDEXED, CALL, RETURN, EXIT, TRAP,
     SHUFFLE = 70, VOTE, MATCH, REDUX, ELECT, ACTIVE_MASK, WARP_SYNC, COLLECTIVE,
     LOAD = 80, STORE, ATOMIC, LOAD_MATRIX, STORE_MATRIX, PREFETCH, TENSORMAP_REPLACE,
+    TENSORMAP_COPY,
     BARRIER_INIT = 90, BARRIER_INVALIDATE, BARRIER_ARRIVE, BARRIER_EXPECT, BARRIER_WAIT,
     BARRIER_PENDING,
     COPY = 100, COPY_COMMIT, COPY_WAIT, COPY_WAIT_ALL, COPY_ARRIVE, BULK_COPY, TENSOR_COPY,
@@ -251,6 +253,7 @@ typedef struct {
     uint8_t written[512]; int64_t written_count; /* what the access being recorded writes */
     char reason[256];
     Words waiters;
+    EditedMap *edited;
     Numbers *numbers;
     jmp_buf stop;
 } Machine;

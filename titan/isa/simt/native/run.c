@@ -333,5 +333,6 @@ void titan_simt_free(Machine *machine)
     free(machine->atomic_sites);
     free(machine->clashed);
     free(machine->scratch.data);
+    free_edited_maps(machine);
     free(machine);
 }
