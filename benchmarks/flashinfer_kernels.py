@@ -6,12 +6,14 @@ SOURCES is the folder `flashinfer/data` of the wheel `flashinfer-python`; PTX ke
 compiled (nvcc is that of PATH or of its wheel). Each kernel is launched with two clusters, of the
 sizes below, and judged with the policies as they are; one that is refuted again with those of
 `WIDER`, which are then named where the verdict changes. What needs other data is left out of the
-families. `--write` puts the table into docs/reference/real_code.md and benchmarks/results.
+families. `--write` puts the table into docs/reference/real_code.md and benchmarks/results; with
+`--only`, the rows of families that it names in full.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import time
 from collections import Counter
@@ -21,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.binding_launches import Given, NoLaunchError, launch_text
-from benchmarks.real_code import Row, store, table_text, write
+from benchmarks.real_code import RESULTS, Row, store, table_text, write
 from titan.foundation.source.loading import load_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
@@ -159,6 +161,13 @@ def rows(sources: Path, kept: Path, only: str) -> Iterator[Row]:
             yield (title, number, "; ".join(parts), f"{median(times):.1f}", f"{max(times):.1f}")
 
 
+def _among_stored(head: Row, made: list[Row]) -> list[Row]:
+    """The rows of the last run, those of `made` in the places of their families."""
+    stored = json.loads((RESULTS / "flashinfer_kernels.json").read_text(encoding="utf-8"))["rows"]
+    new = {row[0]: row for row in made}
+    return [new.get(row[head[0]], tuple(row[name] for name in head)) for row in stored]
+
+
 def main() -> None:
     """Print or write the table."""
     parser = argparse.ArgumentParser()
@@ -172,6 +181,8 @@ def main() -> None:
     made = list(rows(options.sources, options.ptx, options.only))
     print(table_text(head, made))
     if options.write:
+        if options.only:
+            made = _among_stored(head, made)
         store("flashinfer_kernels", head, made)
         write("flashinfer", table_text(head, made))
 
