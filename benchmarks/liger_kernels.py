@@ -12,15 +12,19 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from benchmarks.real_code import RESULTS, Row, store, table_text, write
 from titan.foundation.verdict import Verdict
 
+if TYPE_CHECKING:
+    import torch
+
 PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
 
 
-Function = Callable[..., object]
-Case = tuple[Function, Function, tuple[object, ...]]
+Function = Callable[..., "torch.Tensor | tuple[torch.Tensor, ...]"]
+Case = tuple[Function, Function, "tuple[torch.Tensor, ...]"]
 
 
 def cases() -> dict[str, Case]:
@@ -31,7 +35,7 @@ def cases() -> dict[str, Case]:
 
     torch.manual_seed(0)
 
-    def made(*shape: int) -> object:
+    def made(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, requires_grad=True)
 
     def normal(x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +88,7 @@ def difference(case: Case) -> float:
 
     found: list[list[torch.Tensor]] = []
     for function in case[:2]:
-        given = [item.detach().clone().requires_grad_() for item in case[2]]  # type: ignore[attr-defined]
+        given = [item.detach().clone().requires_grad_() for item in case[2]]
         results = function(*given)
         results = results if isinstance(results, tuple) else (results,)
         generator = torch.Generator().manual_seed(1)
