@@ -174,3 +174,34 @@ def test_a_load_of_tensor_memory_of_which_nothing_is_used(between, after, policy
     finding = verified(text, NOTHING, policies=chosen(policy))
     assert codes(finding) == expected, finding.diagnostics
     assert any("used nowhere" in note for note in finding.notes) == (not expected and not between)
+
+
+COMPLETING = """
+	setp.eq.u32 %p1, %r0, 0;
+	setp.eq.u32 %p2, %r0, 32;
+	@%p1 mbarrier.init.shared.b64 [b], 1;
+	bar.sync 0;
+	{before}
+	@%p2 mbarrier.arrive.expect_tx.shared.b64 _, [b], {expected};
+	@%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 16;
+W:	mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
+	@!%p3 bra W;
+	{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "after", "found"),
+    [
+        (16, "", "", []),
+        (32, "", "", ["TTN205"]),
+        (8, "", "", ["TTN207"]),
+        (16, "@%p2 st.shared.u32 [s], 1;", "@%p1 ld.shared.u32 %r3, [s];", []),
+        (16, "@%p1 st.shared.u32 [s], 1;", "@%p2 ld.shared.u32 %r3, [s];", ["TTN305"]),
+    ],
+)
+def test_bytes_that_a_thread_completes(expected, before, after, found):
+    """CUTLASS's unit tests of pipelines imitate copies so; nothing is published by it."""
+    text = COMPLETING.replace("{expected}", str(expected))
+    text = text.replace("{before}", before).replace("{after}", after)
+    assert codes(verified(kernel(text), NOTHING)) == found

@@ -430,10 +430,18 @@ class _Recorder:
         agent.add(operation, event, ())
 
     def expect(self, agent: RecordedAgent, event: ev.ExpectBytes) -> None:
-        """Bytes expected without an arrival."""
-        amount = Constant(event.bytes * event.lanes.bit_count())
+        """Bytes expected without an arrival.
+
+        What a thread completes (complete_tx) counts as an engine's: of the phase that is current
+        when it happens, and publishing nothing (PTX, mbarrier.complete_tx: relaxed).
+        """
+        amount = event.bytes * event.lanes.bit_count()
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
-        agent.add(ir.ExpectTransaction(reference, amount, span=span), event, ())
+        operation: ir.Operation = ir.ExpectTransaction(reference, Constant(amount), span=span)
+        if amount < 0:
+            done = ir.Completion(reference, Constant(-amount))
+            operation = ir.Asynchronous((), None, (done,), span=span)
+        agent.add(operation, event, ())
 
     def wait(self, agent: RecordedAgent, event: ev.WaitEvent) -> None:
         """A wait that passed; the phase that it observed is the one that is meant."""
