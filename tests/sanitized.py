@@ -32,6 +32,10 @@ TESTS = (
     "tests/isa/numbers/test_instructions.py",
     "tests/isa/numbers/test_integer_products.py",
     "tests/isa/simt/test_polls.py",
+    "tests/isa/simt/test_arms.py",
+    "tests/isa/simt/test_lane_order.py",
+    "tests/isa/simt/test_map_bytes.py",
+    "tests/frontends/test_divided_arms.py",
 )
 SKIPPED = "compiles_without_a_warning or missing_core"  # they say nothing of a running core
 
