@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from contextlib import suppress
 from dataclasses import replace
 
 from titan.isa.ptx.module import StateSpace, Symbol, Variable
@@ -16,6 +17,7 @@ _PARAMETER = re.compile(
     r"(?P<name>[%A-Za-z_$][\w$]*)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*"
 )
 SIZE_MAX = 1 << 40
+_BYTES = {str(value): value for value in range(256)}
 SPACES = {space.value: space for space in StateSpace}
 
 
@@ -165,15 +167,14 @@ def _declarator(
 
 def _initialised(scanner: Scanner, variable: Variable, text: str, start: int) -> Variable:
     """With the bytes of its initialiser; a form without a size takes it from the list."""
-    items = text.replace("{", " ").replace("}", " ").split(",")
+    text = text.replace("{", " ").replace("}", " ")
+    if variable.type in ("b8", "u8"):
+        with suppress(KeyError):  # as compilers write tables of a megabyte
+            data = bytes(map(_BYTES.__getitem__, text.strip().split(", ")))
+            return _sized(variable, data, ())
+    items = text.split(",")
     references: list[tuple[int, int, Symbol]] = []
     values: list[int] = []
-    try:
-        if variable.type in ("b8", "u8"):
-            data = bytes(map(int, items))
-            return _sized(variable, data, ())
-    except ValueError:
-        pass
     width = TYPE_BYTES[variable.type]
     for index, item in enumerate(items):
         value = _initial_value(item.strip(), width)

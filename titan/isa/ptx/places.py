@@ -7,7 +7,7 @@ import re
 from titan.foundation.source.location import SourceLocation
 from titan.isa.ptx.scanner import INVALID, Scanner
 
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"\n]*)"')
+_FILE = re.compile(r'\s*\.file\s+(\d{1,9})\s+"([^"\n]*)"')
 _LOC = re.compile(
     r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
     r"(?:\s*,\s*function_name\s+([\w$]+)(?:\s*\+\s*(\d+))?"
@@ -32,10 +32,13 @@ class PtxPlaces:
 
     def read_files(self) -> None:
         """All `.file` directives of the text."""
-        for found in re.finditer(r'(?m)^\s*\.file\s+\d{1,9}\s+"[^"\n]*"', self.scanner.text):
-            match = _FILE.match(found.group())
-            if match is not None:
+        text = self.scanner.text
+        at = text.find(".file")
+        while at >= 0:
+            match = _FILE.match(text, at)
+            if match is not None and not text[text.rfind("\n", 0, at) + 1 : at].strip():
                 self.files[int(match.group(1))] = match.group(2).rpartition("/")[2]
+            at = text.find(".file", at + 1)
 
     def directive(self, text: str, start: int) -> None:
         """A line that begins with `.loc` or `.file`."""
