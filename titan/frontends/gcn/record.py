@@ -19,10 +19,9 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.gcn.tokens import token_text
 from titan.frontends.ptx.agents import Locate, Member
 from titan.frontends.ptx.equal_writes import mark_assumed
-from titan.frontends.ptx.memory import MemoryUse, RecordedMemory, united
+from titan.frontends.ptx.memory import STRONG, MemoryUse, RecordedMemory, united
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
-from titan.frontends.ptx.uses import STRONG
 from titan.isa.simt.events import Event
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (

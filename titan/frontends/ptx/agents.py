@@ -1,7 +1,8 @@
 """One agent of a recording: gathers its operations, merging what nothing comes between.
 
 Accesses of one warp that follow each other with no operation between them are one `Access` of the
-sync program; asynchronous operations of one queue that follow each other are one `Asynchronous`.
+sync program; asynchronous operations of one queue that follow each other are one `Asynchronous`,
+as long as none of them conflicts with another: they complete in any order.
 Nothing else of the agent lies between them, so every other event is before or after all of them,
 or unordered with all of them.
 """
@@ -40,6 +41,7 @@ class RecordedAgent:
     _accesses: list[Member] = field(default_factory=list)
     _issues: list[Member] = field(default_factory=list)
     _issue_queue: str = ""
+    _touched: dict[str, ir.Effect] = field(default_factory=dict)  # by what has been issued
 
     def access(self, event: Event, effects: tuple[ir.Effect, ...]) -> None:
         """A synchronous access; without effects it concerns no other agent."""
@@ -53,6 +55,12 @@ class RecordedAgent:
         """An asynchronous operation that a queue waits for."""
         if self._accesses or (self._issues and self._issue_queue != queue):
             self.flush()
+        if any(_conflicting(effect, self._touched.get(effect.buffer)) for effect in effects):
+            self.flush()
+        for effect in effects:
+            old = self._touched.get(effect.buffer)
+            if old is None or effect.write:
+                self._touched[effect.buffer] = effect
         self._issue_queue = queue
         self._issues.append((event, effects))
         self.queues[queue] = self.queues.get(queue, 0) | event.lanes
@@ -71,6 +79,7 @@ class RecordedAgent:
             self._append(ir.Access(effects, span=span), accesses)
         issues, self._issues = self._issues, []
         if issues:
+            self._touched = {}
             effects = united(effect for _, them in issues for effect in them)
             span = self.locate(issues[0][0].instruction)
             operation = ir.Asynchronous(effects, self._issue_queue, span=span)
@@ -79,3 +88,10 @@ class RecordedAgent:
     def _append(self, operation: ir.Operation, members: list[Member]) -> None:
         self.operations.append(operation)
         self.members[id(operation)] = members
+
+
+def _conflicting(new: ir.Effect, old: ir.Effect | None) -> bool:
+    """Whether two operations in flight may not touch the same bytes in these ways."""
+    if old is None or not (new.write or old.write):
+        return False
+    return not (new.accumulates and old.accumulates) and not (new.reduction and old.reduction)

@@ -13,13 +13,13 @@ from dataclasses import replace
 from titan.sync import program as ir
 from titan.sync.parts import effects_of
 
-CLASSES_MAX = 4 * len(ir.Proxy)  # of effects: write, proxy, accumulates
-EffectClass = tuple[bool, str, bool]
+CLASSES_MAX = 8 * len(ir.Proxy)  # of effects: write, proxy, accumulates, reduces
+EffectClass = tuple[bool, str, bool, str]
 
 
 def class_of(effect: ir.Effect) -> EffectClass:
-    """What an effect does, wherever it does it: write, proxy, accumulates."""
-    return effect.write, effect.proxy.value, effect.accumulates
+    """What an effect does, wherever it does it: write, proxy, accumulates, reduces."""
+    return effect.write, effect.proxy.value, effect.accumulates, effect.reduction
 
 
 def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgram], dict[str, int]]:
@@ -34,7 +34,7 @@ def merged_alike(programs: Sequence[ir.SyncProgram]) -> tuple[list[ir.SyncProgra
             for operation in role.body:
                 number += CLASSES_MAX
                 for effect in effects_of(operation):
-                    kind = effect.write, effect.proxy, effect.accumulates
+                    kind = effect.write, effect.proxy, effect.accumulates, effect.reduction
                     uses[effect.buffer].append(number + classes.setdefault(kind, len(classes)))
                     if effect.write:
                         written.add(effect.buffer)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.frontends.ptx.regions import RegionMap, partition
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
@@ -33,6 +33,7 @@ SPACES = {
     MemorySpace.TENSOR: ir.Space.TENSOR,
 }
 ZERO = Constant(0)
+STRONG = "atomic"  # the mark of accesses that are atomic or have memory semantics
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,10 @@ class RecordedMemory:
             for (mark, agent), cell in users.strong.items():
                 if mark != use.strong or agent == use.agent:
                     write = use.write and use.strong in ("", mark)
-                    yield self._effect(f"{name} ({cell})", number, write, use.proxy)
+                    effect = self._effect(f"{name} ({cell})", number, write, use.proxy)
+                    # Reductions that one agent has in flight do not race with each other either.
+                    atomic = write and mark == use.strong == STRONG
+                    yield replace(effect, reduction="add") if atomic else effect
 
     def _of_a_peer(self, use: MemoryUse, number: int) -> bool:
         """Whether the region lies in the shared memory of another CTA than the use's agent."""

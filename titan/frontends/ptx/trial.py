@@ -19,7 +19,7 @@ from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
-from titan.frontends.ptx.loops_on_data import data_loops
+from titan.frontends.ptx.loops_on_data import data_loops, open_ends
 from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.order_of_run import (
     WEAK_KIND,
@@ -331,6 +331,8 @@ def judge_recording(
             judged.reasons.append(f"the code may go on where a wait has not passed ({place})")
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
+    for text, instruction in () if refuted else open_ends(run):
+        judged.reasons.append(f"{text} (line {places.span(instruction).start_line})")
     if happened or (refuted and not judged.reasons):
         verdict = Verdict.REFUTED
     else:

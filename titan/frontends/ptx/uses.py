@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
-from titan.frontends.ptx.memory import MemoryUse
+from titan.frontends.ptx.memory import STRONG, MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
@@ -32,7 +32,6 @@ _REDUCING = (
     ev.RecordedOperation.REDUCE,
 )
 TENSOR_LANES = 128
-STRONG = "atomic"
 
 
 @dataclass(slots=True)
