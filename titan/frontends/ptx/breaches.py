@@ -118,6 +118,10 @@ def _diagnose(
         case ev.LaneClash(footprint=footprint, mode=mode, other=other):
             if policies.lanes == "ordered":
                 return None
+            if other == event.instruction:
+                headline = f"lanes of a warp write {_where(footprint)} with one instruction"
+                headline += ": which of them stays is open"
+                return diagnostic("TTN201", headline, span, who)
             verb = "reads" if mode is ev.Mode.READ else "writes"
             headline = (
                 f"a lane {verb} {_where(footprint)} that another lane of its warp has accessed, "

@@ -156,16 +156,8 @@ class _Recorder:
         numbers = {key: agent.number for key, agent in self.agents.items()}
         found = uses_of_run(run, numbers, policies)
         self.uses, self.allocations = found.of, found.allocations
-        for sequence in found.equal_writes:
-            self.remark("equal-writes", run.events[sequence].instruction)
-        for sequence in found.shown_writes:
-            self.remark("shown-writes", run.events[sequence].instruction)
-        for sequence in found.same_lane:
-            self.remark("same-lane", run.events[sequence].instruction)
-        for sequence in found.unused_reads:
-            self.remark("unused-reads", run.events[sequence].instruction)
-        for sequence in found.unused_loads:
-            self.remark("unused-loads", run.events[sequence].instruction)
+        for remarked, sequence in found.remarks():
+            self.remark(remarked, run.events[sequence].instruction)
         for instruction in doubtful_peeks(run)[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))

@@ -79,6 +79,7 @@ REMARKS = {
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
+    "equal-lanes": "where lanes of one store write the same bytes, they write the same values",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",

@@ -8,7 +8,7 @@ cp.async writes may be taken to be written through the async proxy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
@@ -41,7 +41,8 @@ class RunUses:
     `equal_writes`: events whose writes are taken to equal those of another warp;
     `shown_writes`: those that are shown to; `same_lane`: if of lanes that write the same bytes
     the same one's stay in each warp. `unused_reads`: left out, as their values are unused;
-    `unused_loads`: the same of tcgen05.ld.
+    `unused_loads`: the same of tcgen05.ld. `colliding`: stores of several lanes to the same bytes
+    that are taken to be equal, where the machine has not seen that they differ.
     """
 
     of: dict[int, list[MemoryUse]] = field(default_factory=dict)
@@ -51,6 +52,17 @@ class RunUses:
     same_lane: Sequence[int] = ()
     unused_reads: list[int] = field(default_factory=list)
     unused_loads: list[int] = field(default_factory=list)
+    colliding: list[int] = field(default_factory=list)
+
+    def remarks(self) -> Iterator[tuple[str, int]]:
+        """What is to be remarked of the verdict: its name, and the event."""
+        for name, sequences in (
+            ("equal-writes", self.equal_writes), ("shown-writes", self.shown_writes),
+            ("same-lane", self.same_lane), ("unused-reads", self.unused_reads),
+            ("unused-loads", self.unused_loads), ("equal-lanes", self.colliding),
+        ):  # fmt: skip
+            for sequence in sequences:
+                yield name, sequence
 
 
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
@@ -64,6 +76,8 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
+        if _collides(event):
+            found.colliding.append(event.sequence)
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
     if policies.unused_reads == "allow":
@@ -101,6 +115,13 @@ def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryU
             columns = tensor_box(event.cta, 0, TENSOR_LANES, event.column, event.columns)
             return [MemoryUse(columns, agent, True)]
     return []
+
+
+def _collides(event: ev.Event) -> bool:
+    """Whether lanes store to the same bytes, and the values are not all known to be equal."""
+    if not isinstance(event, ev.AccessEvent) or event.semantics is not ev.AccessSemantics.WEAK:
+        return False
+    return event.collides and event.value is None
 
 
 def _is_copy(event: ev.Event) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import order_lanes, strong_or_plain
+from titan.isa.simt.lane_order import clash_of_stores, order_lanes, strong_or_plain
+from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.layout import (
     GRID_WORKSPACE,
     GRID_WORKSPACE_BYTES,
@@ -392,6 +393,8 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         return False
     access = strong_or_plain(form.mode, form.semantics)
     order_lanes(machine, fragment, located, count, access, fragment.pc)
+    if access is LaneAccess.WRITE and len(located) < mask.bit_count():
+        clash_of_stores(machine, fragment, located, values, size)
     record(machine, fragment, located, count, form)
     _note_value(machine, warp, located, values, size)
     for lanes, where in located:

@@ -21,7 +21,7 @@ from titan.isa.simt.accesses import (
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import order_effects, order_lanes
+from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_effects, order_lanes
 from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
@@ -167,6 +167,11 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         operation = start(machine, fragment, lanes, work)
         operation.places, operation.place_bytes = mine, count
     order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
+    for lanes, where in to:
+        sources = () if at is None else at
+        found = {next((one for by, one in sources if by >> n & 1), None) for n in lanes_of(lanes)}
+        if len(found) > 1:
+            clash_within(machine, fragment, lanes, where, count)
     return False
 
 
@@ -503,6 +508,8 @@ def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
         located = locate(machine, fragment, step.args[0], space, offset, count, lanes)
         if located is None:
             machine.refuse(fragment, "the destination of an asynchronous store is not known")
+        if not reduces:
+            clash_of_stores(machine, fragment, located, step.args[2:], count // len(step.args[2:]))
         by_cta: dict[int, list[tuple[int, int]]] = {}
         for _, (_, cta, at) in located:
             if cta is not None:

@@ -9,6 +9,8 @@ others have come after them (lane_uses.py). Lanes that all wrote a byte may read
 other strong accesses do not race with each other. A cp.async writes when its lane issues it, and
 when the lane has waited for it or arrives for it: others come after the second. Other copies and
 products access memory for the lanes that issue them, at any time after that.
+Lanes that write one place with one instruction have to write the same, as far as that is known:
+which of them stays is open.
 ldmatrix and stmatrix are not noted. What may not happen, in the arms of a branch on unknown data,
 is noted as if it did, and orders nothing.
 """
@@ -22,6 +24,7 @@ from titan.isa.simt.footprints import NO_CTA, MemorySpace
 from titan.isa.simt.lane_uses import WRITES, LaneAccess
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import Fragment, InFlight, LanePlace
+from titan.isa.simt.values import lane, lanes_of
 
 
 def strong_or_plain(mode: ev.Mode, semantics: ev.AccessSemantics) -> LaneAccess:
@@ -65,6 +68,34 @@ def order_effects(
             mode = ev.Mode.WRITE if writes else ev.Mode.READ
             machine.record(ev.LaneClash, fragment, lanes, byte, mode, other)
             return
+
+
+def clash_within(
+    machine: Recorder, fragment: Fragment, lanes: int, at: LanePlace, count: int
+) -> None:
+    """Lanes write different bytes to one place with the fragment's instruction: record it, once."""
+    space, cta, low = at
+    if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL) or fragment.pc in machine.clashed:
+        return
+    if machine.uncertain or machine.maybe:
+        return  # perhaps one of them alone
+    machine.clashed.add(fragment.pc)
+    number = NO_CTA if cta is None else cta.number
+    footprint = machine.footprint(MemorySpace(space), number, ((low, low + count),))
+    machine.record(ev.LaneClash, fragment, lanes, footprint, ev.Mode.WRITE, fragment.pc)
+
+
+def clash_of_stores(
+    machine: Recorder, fragment: Fragment, located: Sequence[tuple[int, LanePlace]],
+    values: Sequence[int], size: int,
+) -> None:  # fmt: skip
+    """Look for lanes that store different known values of `size` bytes each to one place."""
+    registers, every = fragment.warp.registers, (1 << 8 * size) - 1
+    for lanes, where in located:
+        for register in values:
+            items = (lane(registers[register], index) for index in lanes_of(lanes))
+            if len({item & every for item in items if isinstance(item, int)}) > 1:
+                clash_within(machine, fragment, lanes, where, size * len(values))
 
 
 def order_lanes(

@@ -267,6 +267,8 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
     }
     order_lanes(machine, fragment, located, total, count, lane_access(WRITE, FLAG(s, 2)),
                 fragment->pc);
+    if (FLAG(s, 2) == WEAK && total < __builtin_popcount(mask))
+        clash_of_stores(machine, fragment, located, total, s, 1, size);
     note_value(machine, warp, s, located, total, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
     machine->written_count = 0;

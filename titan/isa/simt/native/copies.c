@@ -162,6 +162,17 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
     o->place_count = targets;
     o->place_bytes = count;
     order_lanes(machine, fragment, to, targets, count, LANE_WRITE, fragment->pc);
+    for (int n = 0; n < targets && sources >= 0; n++) {
+        int first = -2, differs = 0; /* which source each lane copies from; -1: zeros */
+        for (uint32_t left = to[n].lanes; left; left &= left - 1) {
+            int from = -1;
+            for (int k = 0; k < sources; k++)
+                if (at[k].lanes >> first_lane(left) & 1) from = k;
+            if (first != -2 && from != first) differs = 1;
+            first = from;
+        }
+        if (differs) clash_within(machine, fragment, &to[n], count);
+    }
 }
 
 /* ----------------------------------------------------------------------------- bulk copies */
@@ -544,6 +555,8 @@ static void store_async(Machine *machine, Fragment *fragment, const titan_step *
                            located);
         if (found < 0)
             refuse(machine, fragment, "the destination of an asynchronous store is not known");
+        if (!FLAG(s, 4))
+            clash_of_stores(machine, fragment, located, found, s, 2, count / (s->arg_count - 2));
         Effects effects = {.count = 0};
         uint32_t done = 0;
         for (int n = 0; n < found; n++) {

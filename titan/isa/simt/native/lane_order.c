@@ -345,6 +345,39 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
     int mode = access == LANE_WRITE || access == LANE_STRONG_WRITE ? WRITE : READ;
     RECORD(EV_LANE_CLASH, fragment, located[which].lanes, footprint, mode, other);
 }
+/* Lanes write different bytes to one place with the fragment's instruction: recorded once. */
+static void clash_within(Machine *machine, Fragment *fragment, const Located *one, int64_t count)
+{
+    Spot spot = one->spot;
+    if ((spot.space != SHARED && spot.space != GLOBAL) || machine->clashed[fragment->pc]) return;
+    if (machine->uncertain || machine->maybe) return; /* perhaps one of them alone */
+    machine->clashed[fragment->pc] = 1;
+    int32_t footprint = of_range(machine, spot.space, spot.cta ? spot.cta->number : NO_CTA,
+                                 spot.at, spot.at + count);
+    RECORD(EV_LANE_CLASH, fragment, one->lanes, footprint, WRITE, fragment->pc);
+}
+/* Looks for lanes that store different known values of `size` bytes to one place; `values`: the
+   first register of a value. */
+static void clash_of_stores(Machine *machine, Fragment *fragment, const Located *located,
+                            int total, const titan_step *s, int values, int64_t size)
+{
+    uint64_t every = size >= 8 ? ~0ull : (1ull << 8 * size) - 1;
+    for (int n = 0; n < total && !NUMBERS; n++)
+        for (int i = values; i < s->arg_count; i++) {
+            const Value *value = &fragment->warp->registers[ARG(s, i)];
+            int found = 0, differs = 0;
+            uint64_t first = 0;
+            for (uint32_t left = located[n].lanes; left; left &= left - 1) {
+                int at = first_lane(left);
+                if (lane_opaque(value, at)) continue;
+                if (found && (lane_value(value, at) & every) != first) differs = 1;
+                if (!found) first = lane_value(value, at) & every;
+                found = 1;
+            }
+            if (differs)
+                clash_within(machine, fragment, &located[n], size * (s->arg_count - values));
+        }
+}
 /* As clash_of, for an access that an engine makes for lanes, in no order with them. */
 static int32_t clash_with_engine(const LaneUse *use, int byte, uint32_t lanes, int writes,
                                  const uint32_t *known)
