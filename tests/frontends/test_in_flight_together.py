@@ -79,3 +79,17 @@ def test_writes_in_flight_together_conflict_where_they_share_bytes(family, threa
         assert not conflict or codes[0] == "TTN202"
         found.add(conflict)
     assert found == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("red.global.add.u32 [%d1], 1;", Verdict.VERIFIED),  # atomic to the reduction
+        ("st.global.u32 [%d1], 1;", Verdict.REFUTED),
+        ("red.global.add.u32 [%d1], 1;\nst.global.u32 [%d1], 1;", Verdict.REFUTED),
+        ("st.global.u32 [%d1], 1;\nred.global.add.u32 [%d1], 1;", Verdict.REFUTED),
+    ],
+)
+def test_what_its_thread_does_beside_a_reduction_in_flight(between, expected):
+    reduction = f"fence.proxy.async;\n{REDUCE.format(at=0, other=64)}\n{WAITS['bulk'][0]}\n"
+    assert judged(f"{reduction}{between}\n{WAITS['bulk'][1]}", 1)[0] is expected

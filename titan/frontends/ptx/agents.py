@@ -58,8 +58,7 @@ class RecordedAgent:
         if any(_conflicting(effect, self._touched.get(effect.buffer)) for effect in effects):
             self.flush()
         for effect in effects:
-            old = self._touched.get(effect.buffer)
-            if old is None or effect.write:
+            if effect.write or effect.buffer not in self._touched:
                 self._touched[effect.buffer] = effect
         self._issue_queue = queue
         self._issues.append((event, effects))

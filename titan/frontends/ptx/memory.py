@@ -194,11 +194,16 @@ def _order(footprint: Footprint) -> tuple[int, int, tuple[int, int], int]:
 
 
 def united(effects: Iterable[ir.Effect]) -> tuple[ir.Effect, ...]:
-    """One effect a buffer and proxy; a write says more than a read."""
+    """One effect a buffer and proxy; a write says more than a read, or than a reduction."""
     table: dict[tuple[str, ir.Proxy], ir.Effect] = {}
     for effect in effects:
         key = (effect.buffer, effect.proxy)
         old = table.get(key)
-        if old is None or (effect.write and not old.write):
+        if old is None or _rank(effect) > _rank(old):
             table[key] = effect
     return tuple(table.values())
+
+
+def _rank(effect: ir.Effect) -> int:
+    """How much of what others do conflicts with the effect."""
+    return 0 if not effect.write else 1 if effect.reduction else 2
