@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import struct
 import tempfile
 import time
 from collections import Counter
@@ -29,7 +30,13 @@ from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.code_mutants import CodeMutant, mutants_of
 from titan.frontends.ptx.equivalence import Likeness, likeness
-from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.ptx.launch import (
+    LaunchDescription,
+    beside,
+    completed,
+    read_launch,
+    read_launch_text,
+)
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies, chosen
@@ -71,6 +78,8 @@ MUTANT_FILES = (
     "gluon_ws_gemm_sm100_d3_seeded0", "triton_attention_sm90_ws0",
     "triton_gemm_sm100_64x128x64_w4_ws1_s3", "cuda_simple_ws",
 )  # fmt: skip
+# Where the factor of C is in the parameters: with 1 the epilogue loads C, so that part is executed.
+WITH_C = {"cutlass_ws": 768}
 # What becomes of a mutant: the columns of the table, by how the fates begin.
 FATES = {
     "refuted": "refuted",
@@ -178,7 +187,7 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
         module, _ = parse_source(source) if source is not None else (None, [])
         if name is None or source is None or module is None:
             continue
-        description, _ = read_launch(name)
+        description = described(path.stem, name)
         executed = _executed(source, description)
         table: dict[tuple[str, str], Counter[str]] = {}
         lines: dict[tuple[str, str, str], list[int]] = {}
@@ -199,6 +208,22 @@ def mutant_rows(paths: list[Path]) -> Iterator[Row]:
                 where = lines[(instruction, kind, fate)] if alive else []
                 shown = ", ".join(map(str, where[:12]))
                 yield (path.stem, instruction, kind, str(count), fate, shown)
+
+
+def described(stem: str, name: str) -> LaunchDescription | None:
+    """The launch of a file, with an array of its own for C where that is asked for."""
+    if stem not in WITH_C:
+        return read_launch(name)[0]
+    recorded = json.loads(Path(name).read_text(encoding="utf-8"))
+    data = bytearray.fromhex(recorded["parameters"][0]["bytes"])
+    data[WITH_C[stem] : WITH_C[stem] + 4] = struct.pack("<f", 1.0)
+    recorded["parameters"][0]["bytes"] = data.hex()
+    largest = max(size for _, size in recorded["allocations"])
+    behind = max(start + size for start, size in recorded["allocations"])
+    recorded["allocations"].append([behind, largest])
+    for item in recorded["tensor_maps"]:
+        item["base"] = item["base"] or behind
+    return read_launch_text(json.dumps(recorded), name)[0]
 
 
 def _executed(source: Source, description: LaunchDescription | None) -> set[int]:

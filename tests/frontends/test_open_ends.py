@@ -64,6 +64,12 @@ def verdict(text: str) -> tuple[Verdict, str]:
         ("mov.b32 %r4, %r2; setp.eq.s32 %p1, %r4, 0;", CANNOT_END),
         ("@%p2 bra AFTER;", NOT_WRITTEN),
         ("setp.eq.s32 %p2, %r2, 7;\n@%p2 bra AFTER;", CANNOT_END),
+        # within a loop that ends, with other data
+        (
+            "IN:\nsetp.eq.s32 %p2, %r2, 0;\n@!%p2 bra IN;\nld.global.b32 %r2, [%d1];"
+            "setp.eq.s32 %p1, %r2, 1;",
+            CANNOT_END,
+        ),
         ("add.s32 %r1, %r1, -1;\nsetp.eq.s32 %p1, %r1, 0;", ""),
         ("ld.global.b32 %r1, [%d1];\nsetp.eq.s32 %p1, %r1, 0;", ""),
         ("add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p1, %r3, %r1;", ""),

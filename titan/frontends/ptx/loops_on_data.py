@@ -9,7 +9,7 @@ its first rounds the values that decide are the same in each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import FlowGraph
@@ -82,11 +82,13 @@ def _endless(code: DecodedCode, branch: int) -> bool:
     return any(not _changes(code, graph, loop) for loop in _loops(graph, inside))
 
 
-def _loops(graph: FlowGraph, inside: list[int]) -> Iterable[set[int]]:
-    """The strongly connected blocks among some, those of one block only if it leads to itself."""
+def _loops(graph: FlowGraph, inside: Iterable[int]) -> Iterator[set[int]]:
+    """The strongly connected blocks among some, and those that are left of each without the blocks
+    by which it is entered: the loops in it.
+    """
     known = set(inside)
     ahead: dict[int, set[int]] = {}
-    for block in inside:
+    for block in known:
         reached: set[int] = set()
         work = [block]
         while work:
@@ -94,12 +96,20 @@ def _loops(graph: FlowGraph, inside: list[int]) -> Iterable[set[int]]:
             reached |= new
             work += new
         ahead[block] = reached
-    left = {block for block in inside if block in ahead[block]}
+    left = {block for block in known if block in ahead[block]}
     while left:
-        block = min(left)
-        loop = {other for other in ahead[block] if block in ahead[other]}
+        first = min(left)
+        loop = {other for other in ahead[first] if first in ahead[other]}
         yield loop
         left -= loop
+        entered = {
+            target
+            for block, following in enumerate(graph.next)
+            if block not in loop
+            for target in following
+            if target in loop
+        }
+        yield from _loops(graph, loop - (entered or {first}))
 
 
 def _changes(code: DecodedCode, graph: FlowGraph, loop: set[int]) -> bool:

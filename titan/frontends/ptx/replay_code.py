@@ -31,7 +31,7 @@ from titan.isa.simt.decode import decode
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.launch import Options
 from titan.isa.simt.layout import lay_out
-from titan.isa.simt.outcome import Ending
+from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.run import find_entry
 from titan.isa.simt.steered import NotFollowedError, SteeredExecution, WarpName
 from titan.sync.fault import FaultKind
@@ -91,6 +91,27 @@ def replay_code(trace: CodeTrace) -> CodeReplay:
             f"the machine can execute the steps and does not show the fault: {seen}"
         )
     return CodeReplay(trace, steps, seen, shown)
+
+
+def shows_fault(run: Run, places: CodePlaces, found: MachineInterleaving) -> bool:
+    """Whether the machine, led along the interleaving, comes to the fault by itself.
+
+    Tests of barriers say there what the barriers are in, so that code which goes by them goes as it
+    would on a device.
+    """
+    made = run.prepared
+    if made is None or FaultKind(found.code) not in SHOWN:
+        return False
+    options = replace(made.options, first_poll_fails=False)
+    machine = SteeredExecution(made.code, made.layout, made.launch, options)
+    machine.load_parameters(list(made.parameters))
+    player = _Player(machine, places, found)
+    try:
+        machine.begin()
+        player.follow(found.steps)
+        return player.fault()[1]
+    except NotFollowedError:
+        return False
 
 
 def replay_text(replayed: CodeReplay) -> str:

@@ -35,6 +35,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, Member, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
+from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import own_counters, settled_form, steering_alone
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
@@ -71,6 +72,7 @@ _ASSUMED = {
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
     Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
 }
+DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {
     "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
@@ -129,6 +131,7 @@ class _Judged:
     assumptions: dict[str, tuple[int, int]] = field(default_factory=dict)
     interleaving: MachineInterleaving | None = None
     in_tensor_memory: bool = False
+    polled: str = ""  # the reason that a test of a barrier decides more than waiting
 
 
 def judge_run(
@@ -334,6 +337,9 @@ def judge_recording(
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
     for text, instruction in () if refuted else open_ends(run):
         judged.reasons.append(f"{text} (line {places.span(instruction).start_line})")
+    if refuted and not happened and judged.reasons and set(judged.reasons) == {judged.polled}:
+        found = judged.interleaving
+        happened = found is not None and shows_fault(run, places, found)
     if happened or (refuted and not judged.reasons):
         verdict = Verdict.REFUTED
     else:
@@ -451,9 +457,8 @@ def _conditions(
         reasons.append(f"{text} ({at(instruction)})")
     for sequence in run.confluence.polls[:1]:
         place = at(run.events[sequence].instruction)
-        reasons.append(
-            f"the result of a try_wait or test_wait decides more than whether to wait ({place})"
-        )
+        judged.polled = f"the result of a try_wait or test_wait {DECIDES_MORE} ({place})"
+        reasons.append(judged.polled)
     counters = own_counters(run) if run.confluence.atomics else set()
     if counters:
         judged.assumptions["counters"] = (len(counters), run.confluence.atomics[0])
