@@ -54,6 +54,10 @@ EXIT_HELP = (
     "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
     "it, as some kernels that ship do; no document says so"
 )
+COPY_HELP = (
+    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, as a mainloop of CUTLASS "
+    "does; PTX names a fence"
+)
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
@@ -387,6 +391,8 @@ def _decide(
         item = replace(item, helps=(*item.helps, LOAD_HELP))
     if item.code == FaultKind.LEAK_AT_EXIT.value:
         item = replace(item, helps=(*item.helps, EXIT_HELP))
+    if item.code == FaultKind.MISSING_FENCE.value and _written_by_copy(rendered, run, recording):
+        item = replace(item, helps=(*item.helps, COPY_HELP))
     if item.code == WEAK_KIND.value:
         item = replace(item, helps=(*item.helps, *weak_helps(run, recording, policies)))
     if rendered.replay is not None:
@@ -399,6 +405,21 @@ def _decide(
         text = "the address of an access is not known, so that it may touch all memory"
         judged.reasons.append(f"{text} ({place})")
     return True
+
+
+def _written_by_copy(rendered: RenderedFault, run: Run, recording: LaunchRecording) -> bool:
+    """Whether a cp.async writes the memory that a fault is about."""
+    name = rendered.replay.fault.object_name if rendered.replay is not None else ""
+    if name not in recording.memory.buffers:
+        return False
+    number = recording.memory.region_of(name)
+    return any(
+        number in recording.memory.regions.of.get(effect.footprint, ())
+        for event in run.events
+        if isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.COPY
+        for effect in event.effects
+        if effect.mode is not ev.Mode.READ
+    )
 
 
 def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
