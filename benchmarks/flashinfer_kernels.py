@@ -55,6 +55,7 @@ WIDER = {
     "pairs that release at CTA scope": {"cta_release": "all"},
     "stores in flight at the end": {"exit_in_flight": "allow"},
     "loads without a wait": {"load_ready": "use"},
+    "copies without a fence": {"copy_fence": "assumed"},
     "commits that publish for their issuer": {"engine_release": "issuer"},
 }
 ALL_WIDER = {name: word for words in WIDER.values() for name, word in words.items()}

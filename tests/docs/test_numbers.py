@@ -25,15 +25,15 @@ def test_real_kernels() -> None:
     counts = Counter(found.values())
     refuted = {name for name, verdict in found.items() if verdict == "refuted"}
     planted = {name for name in refuted if "seeded" in name}
-    left_out = refuted & varied
+    left_out = {name for name in varied if found.get(name) == "verified"}
     assert set(counts) == {"verified", "refuted"} and len(found) > 60
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for told in (
         f"of {len(found)} kernels of Triton",
         f"{counts['verified']} are verified",
         f"{WORDS[len(planted)]} with a planted fault are refuted",
-        f"{WORDS[len(left_out)]} over a fence or wait that PTX asks for",
-        f"{WORDS[len(refuted - planted - left_out)]} over faults that ship",
+        f"{WORDS[len(left_out)]} leave out a fence or wait that PTX asks for",
+        f"{WORDS[len(refuted - planted)]} over faults that ship",
     ):
         assert told in readme, told
 

@@ -9,11 +9,20 @@ from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ptx.policies import chosen
-from titan.frontends.ptx.trial import COPY_HELP
+from titan.frontends.ptx.trial import COPY_HELP, REMARKS
 from titan.frontends.verify_code import CodeOptions, verify_code
+from titan.verify.model import Finding
 
-COPY = "cp.async.ca.shared.global [%r3], [%d1], 16;\ncp.async.wait_all;"
-STORE = "st.shared.u32 [%r3], %r1;"
+COPY = "cp.async.ca.shared.global [%r3], [%d1], 16;\n"
+WAITED = COPY + "cp.async.wait_all;\n"
+INIT = "mbarrier.init.shared.b64 [b], 1;\n"
+SIGNAL = "cp.async.mbarrier.arrive.noinc.shared.b64 [b];\n"
+WAIT = """
+W: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
+@!%p3 bra W;
+"""
+ARRIVED = INIT + COPY + SIGNAL + WAIT
+STORE = "st.shared.u32 [%r3], %r1;\n"
 FENCE = "fence.proxy.async;"
 READ = """
 cp.async.bulk.global.shared::cta.bulk_group [%d1+65536], [%r3], 16;
@@ -22,23 +31,49 @@ cp.async.bulk.wait_group 0;
 """
 
 
+def finding_of(before: str, policy: tuple[tuple[str, str], ...] = ()) -> Finding:
+    """What is found of one thread that fills shared memory and stores it with the copy engine."""
+    launch, errors = read_launch_text("{grid: 1, block: 1, parameters: [pointer]}", "l.yaml")
+    assert errors == []
+    options = CodeOptions(schedules=0, policies=chosen(policy))
+    head = HEAD.replace(".reg", ".shared .align 8 .b64 b;\n.reg .pred %p<4>;\n.reg", 1)
+    text = head + before + READ + TAIL
+    (finding,) = verify_code(Source("k.ptx", text), launch, options, [], 0.0)
+    return finding
+
+
 @pytest.mark.parametrize(
     ("before", "policy", "verdict", "helped"),
     [
-        (COPY, "required", Verdict.REFUTED, True),
-        (COPY, "assumed", Verdict.VERIFIED, False),
-        (COPY + FENCE, "required", Verdict.VERIFIED, False),
+        (WAITED, "required", Verdict.REFUTED, True),
+        (WAITED, "arrivals", Verdict.REFUTED, True),
+        (WAITED, "assumed", Verdict.VERIFIED, False),
+        (WAITED + FENCE, "required", Verdict.VERIFIED, False),
+        (ARRIVED, "required", Verdict.REFUTED, True),
+        (ARRIVED, "arrivals", Verdict.VERIFIED, False),
+        (ARRIVED, "assumed", Verdict.VERIFIED, False),
+        (ARRIVED + FENCE, "required", Verdict.VERIFIED, False),
+        (INIT + WAITED + SIGNAL + WAIT, "arrivals", Verdict.REFUTED, True),
         (STORE, "required", Verdict.REFUTED, False),
         (STORE, "assumed", Verdict.REFUTED, False),
+        (INIT + STORE + SIGNAL + WAIT, "arrivals", Verdict.REFUTED, False),
         (STORE + FENCE, "required", Verdict.VERIFIED, False),
     ],
 )
 def test_the_policy_is_named_where_it_matters(before, policy, verdict, helped):
-    launch, errors = read_launch_text("{grid: 1, block: 1, parameters: [pointer]}", "l.yaml")
-    assert errors == []
-    options = CodeOptions(schedules=0, policies=chosen((("copy_fence", policy),)))
-    source = Source("k.ptx", HEAD + before + READ + TAIL)
-    (finding,) = verify_code(source, launch, options, [], 0.0)
+    finding = finding_of(before, (("copy_fence", policy),))
     assert finding.verdict is verdict, finding.diagnostics
     assert [item.code for item in finding.diagnostics] == ["TTN301"] * (verdict is Verdict.REFUTED)
     assert helped == any(COPY_HELP in item.helps for item in finding.diagnostics)
+    rests = verdict is Verdict.VERIFIED and FENCE not in before
+    assert rests == any(REMARKS["copy-fence"] in note for note in finding.notes)
+
+
+def test_what_is_not_waited_for_is_refuted_whatever_the_policy():
+    finding = finding_of(INIT + COPY + SIGNAL)
+    assert [item.code for item in finding.diagnostics] == ["TTN203"]
+
+
+def test_by_default_an_arrival_is_enough_and_a_wait_is_not():
+    assert finding_of(ARRIVED).verdict is Verdict.VERIFIED
+    assert finding_of(WAITED).verdict is Verdict.REFUTED

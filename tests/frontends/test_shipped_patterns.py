@@ -9,6 +9,7 @@ from tests.frontends.test_verify_code import LAUNCH, NOTHING, codes, kernel, rin
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
+from titan.frontends.ptx.trial import REMARKS
 from titan.isa.simt import events as ev
 
 PEEK = """
@@ -174,6 +175,35 @@ def test_a_load_of_tensor_memory_of_which_nothing_is_used(between, after, policy
     finding = verified(text, NOTHING, policies=chosen(policy))
     assert codes(finding) == expected, finding.diagnostics
     assert any("used nowhere" in note for note in finding.notes) == (not expected and not between)
+
+
+USE = "add.u32 %r5, %r4, 1;"
+WAIT_FOR_LOAD = "tcgen05.wait::ld.sync.aligned;"
+
+
+@pytest.mark.parametrize(
+    ("between", "after", "policy", "expected"),
+    [
+        (USE, "", "convention", []),
+        (USE, "", "use", []),
+        (USE, "", "allow", ["TTN202"]),
+        (USE, "", "refuse", ["TTN217"]),
+        (USE, WAIT_FOR_LOAD, "convention", ["TTN202"]),  # the module knows of the wait
+        (USE, WAIT_FOR_LOAD, "use", []),
+        (USE + WAIT_FOR_LOAD, "", "allow", []),
+        (WAIT_FOR_LOAD + USE, "", "refuse", []),
+        ("", USE, "convention", ["TTN202"]),  # used when it has been overwritten
+    ],
+)
+def test_where_no_wait_for_loads_is_in_the_module_a_use_waits(between, after, policy, expected):
+    """CuTe DSL has no tcgen05.wait::ld in any kernel; what has one in the module needs all."""
+    body = TENSOR_MEMORY.replace("{between}", between).replace("{after}", after)
+    text = kernel(body, 32).replace("sm_90a", "sm_100a").replace("version 8.3", "version 8.8")
+    finding = verified(text, NOTHING, policies=chosen((("load_ready", policy),)))
+    assert codes(finding)[:1] == expected, finding.diagnostics
+    if not expected:
+        noted = any(REMARKS["load-use"] in note for note in finding.notes)
+        assert noted == (WAIT_FOR_LOAD not in between)
 
 
 COMPLETING = """

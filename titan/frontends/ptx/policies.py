@@ -17,11 +17,11 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "whole_warp_bulk": ("one", "refuse"),
     "parity": ("modulo", "refuse"),
     "register_ready": get_args(Permission),
-    "load_ready": ("allow", "refuse", "use"),
+    "load_ready": ("convention", "allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
     "equal_writes": ("shown", "assumed", "refuse"),
     "unused_reads": ("allow", "refuse"),
-    "copy_fence": ("required", "assumed"),
+    "copy_fence": ("arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
@@ -44,14 +44,16 @@ class CodePolicies:
     decided ("refuse"). `whole_warp_bulk`: identical bulk operations of a whole warp are one.
     `parity`: a parity outside of {0, 1} counts modulo 2. `register_ready`: a register that an
     operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads
-    may be moved before its wait; with "use" its first use waits for the load.
+    may be moved before its wait ("allow"); with "use" its first use waits for the load, and with
+    "convention" it does where the module has no tcgen05.wait::ld at all.
     `allocation_write`: what tcgen05.alloc writes to shared memory needs no proxy fence before a
     copy overwrites it ("ordered"), or is a write as any other ("generic"). `equal_writes`: writes
     of several warps to the same bytes do not race where they are shown to write the same values
     ("shown"), and in global memory without that, too ("assumed"). `unused_reads`: a read whose
     value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs no wait.
-    `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it, or
-    a wait for the copy is enough ("assumed"). `wgmma_wait`: a warp that has waited for a wgmma
+    `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
+    ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
+    is ("arrivals"). `wgmma_wait`: a warp that has waited for a wgmma
     group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
@@ -74,11 +76,11 @@ class CodePolicies:
     whole_warp_bulk: str = "one"
     parity: str = "modulo"
     register_ready: str = "refuse"
-    load_ready: str = "allow"
+    load_ready: str = "convention"
     allocation_write: str = "ordered"
     equal_writes: str = "shown"
     unused_reads: str = "allow"
-    copy_fence: str = "required"
+    copy_fence: str = "arrivals"
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
     counter_full: str = "stalls"

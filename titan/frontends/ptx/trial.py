@@ -37,6 +37,7 @@ from titan.frontends.ptx.record import LaunchRecording, Member, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import own_counters, settled_form, steering_alone
+from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
@@ -55,8 +56,8 @@ EXIT_HELP = (
     "it, as some kernels that ship do; no document says so"
 )
 COPY_HELP = (
-    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, as a mainloop of CUTLASS "
-    "does; PTX names a fence"
+    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, as its arrival at an "
+    "mbarrier is by default; PTX names a fence"
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
@@ -91,13 +92,14 @@ REMARKS = {
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",
-    "load-use": "the first use of a register that tcgen05.ld loads waits for the load",
+    "load-use": "a register of a tcgen05.ld is ready at its first use, where PTX names a wait",
     "register-pool": "setmaxnreg obtains the registers that it requests",
     "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
     "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
     "counters": COUNTERS,
+    "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
@@ -169,10 +171,11 @@ def judge_together(
     """The recordings of runs of one cluster over one set of regions, and their judgements.
 
     What is right where each warp waits for its own part of a wgmma group is right where it waits
-    for all of the group. So that is tried first, and only what is not verified so is judged as
-    the policy `wgmma_wait` says. Where accesses race, the runs are made again with their values
-    traced, and judged by what is shown of them. Strong reads that steer are settled where nothing
-    races even if they are plain ones.
+    for all of the group, and code with the fences and waits that PTX names is right under every
+    reading. So that is tried first, and only what is not verified so is judged as the policies
+    `copy_fence`, `load_ready` and `wgmma_wait` say. Where accesses race, the runs are made again
+    with their values traced, and judged by what is shown of them. Strong reads that steer are
+    settled where nothing races even if they are plain ones.
     """
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]
@@ -270,26 +273,33 @@ def _judged_by_groups(
     policies: CodePolicies,
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
-    """The same by the policies of the wait for wgmma groups."""
+    """The same by the text of PTX first, then by the readings that the policies allow."""
     left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
+    narrow, wide = by_the_text(policies), as_shipped(policies, places.module, runs)
+    attempts = [(narrow, 0)]
+    if wide != narrow:
+        attempts.append((wide, 0))
+    if left:
+        attempts.append((wide, left))
+    reading = narrow
     recordings: list[LaunchRecording] = []
     orders: list[OrderResult | None] = []
-    for groups in (0, left) if left else (0,):
+    for reading, groups in attempts:
         recordings = record_together(
-            runs, name, target_of(places), places.span, policies, registers_per_thread, groups
+            runs, name, target_of(places), places.span, reading, registers_per_thread, groups
         )
-        last = groups == left
+        last = (reading, groups) == attempts[-1]
         orders = [
-            order_of_run(run, recording, policies, show=last)
+            order_of_run(run, recording, reading, show=last)
             for run, recording in zip(runs, recordings, strict=True)
         ]
         if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
             break
     for n, order in enumerate(orders):
         if order is not None and order.fault is not None and order.fault.kind is WEAK_KIND:
-            recordings[n], orders[n] = by_wider_readings(runs[n], recordings[n], order, policies)
+            recordings[n], orders[n] = by_wider_readings(runs[n], recordings[n], order, reading)
     return [
-        (recording, judge_recording(run, recording, label, places, policies, None, order))
+        (recording, judge_recording(run, recording, label, places, reading, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
     ]
 
@@ -387,7 +397,7 @@ def _decide(
         effect.buffer.startswith("tensor") for _, effects in involved for effect in effects
     )
     loads = [event for event, _ in involved if _loads_tensor_memory(event)]
-    if loads and policies.load_ready != "use":
+    if loads and policies.load_ready == "allow":
         item = replace(item, helps=(*item.helps, LOAD_HELP))
     if item.code == FaultKind.LEAK_AT_EXIT.value:
         item = replace(item, helps=(*item.helps, EXIT_HELP))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
 from titan.frontends.ptx.memory import STRONG, MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.shipped_readings import copies_that_arrive
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
 from titan.isa.simt.outcome import Run
@@ -42,7 +43,8 @@ class RunUses:
     `shown_writes`: those that are shown to; `same_lane`: if of lanes that write the same bytes
     the same one's stay in each warp. `unused_reads`: left out, as their values are unused;
     `unused_loads`: the same of tcgen05.ld. `colliding`: stores of several lanes to the same bytes
-    that are taken to be equal, where the machine has not seen that they differ.
+    that are taken to be equal, where the machine has not seen that they differ. `unfenced_copies`:
+    cp.async whose writes need no proxy fence.
     """
 
     of: dict[int, list[MemoryUse]] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class RunUses:
     unused_reads: list[int] = field(default_factory=list)
     unused_loads: list[int] = field(default_factory=list)
     colliding: list[int] = field(default_factory=list)
+    unfenced_copies: list[int] = field(default_factory=list)
 
     def remarks(self) -> Iterator[tuple[str, int]]:
         """What is to be remarked of the verdict: its name, and the event."""
@@ -60,6 +63,7 @@ class RunUses:
             ("equal-writes", self.equal_writes), ("shown-writes", self.shown_writes),
             ("same-lane", self.same_lane), ("unused-reads", self.unused_reads),
             ("unused-loads", self.unused_loads), ("equal-lanes", self.colliding),
+            ("copy-fence", self.unfenced_copies),
         ):  # fmt: skip
             for sequence in sequences:
                 yield name, sequence
@@ -70,9 +74,11 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
     found = RunUses()
     if policies.allocation_write == "ordered":
         found.allocations = _allocations(run)
+    arriving = copies_that_arrive(run) if policies.copy_fence == "arrivals" else set()
     for event in run.events:
         uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations)
-        if policies.copy_fence == "assumed" and _is_copy(event):
+        if event.sequence in arriving or (policies.copy_fence == "assumed" and _is_copy(event)):
+            found.unfenced_copies.append(event.sequence)
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
