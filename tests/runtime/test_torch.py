@@ -31,6 +31,17 @@ def test_an_operator_with_its_gradient():
     torch.testing.assert_close(compiled(a.detach(), b), found.detach() + 1)
 
 
+def test_an_operator_takes_rows_of_a_batch():
+    """[batch, sequence, K] for the rows of [M, K], also where torch.compile sees shapes alone."""
+    operator = titan.torch_operator(titan.load(package("gemm_small_tiles")), "rows_for_a_test")
+    x, weights = torch.randn(2, 3, 16).bfloat16(), torch.randn(24, 16).bfloat16()
+    found = operator(x, weights)
+    torch.testing.assert_close(found, x @ weights.T, atol=0.1, rtol=0.02)
+    torch.library.opcheck(operator, (x, weights))
+    compiled = torch.compile(lambda a, b: operator(a, b) + 1, backend="eager", dynamic=True)
+    assert compiled(x, weights).shape == (2, 3, 24)
+
+
 @pytest.mark.heavy
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     for name in ("gemm", "attention_forward_64"):

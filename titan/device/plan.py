@@ -99,13 +99,16 @@ def plan(
     sizes: Mapping[str, int],
     processors: int,
     scalars: Mapping[str, float] | None = None,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> LaunchPlan:
     """The launch for `sizes` on a device of `processors` multiprocessors. Raises Unlaunchable.
 
-    Scalar arguments that `scalars` does not give have the values of the manifest.
+    Scalar arguments that `scalars` does not give have the values of the manifest. Tensors that
+    `strides` does not give are dense; it has bytes, from the innermost dimension outwards, of all
+    but the innermost.
     """
     try:
-        return _plan(manifest, sizes, processors, scalars or {})
+        return _plan(manifest, sizes, processors, scalars or {}, strides or {})
     except (BadExpression, BadScalar) as error:
         raise Unlaunchable(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:
@@ -117,10 +120,12 @@ def _plan(
     sizes: Mapping[str, int],
     processors: int,
     given: Mapping[str, float],
+    strides: Mapping[str, tuple[int, ...]],
 ) -> LaunchPlan:
     names = _parameters(manifest, sizes)
+    dispensable = stride_constraints(manifest) if strides else frozenset()
     for constraint in manifest.get("constraints", ()):
-        if not evaluate(constraint, names):
+        if constraint not in dispensable and not evaluate(constraint, names):
             raise Unlaunchable(f"the kernel needs {constraint}")
     tensors = tuple(_tensor(item, names) for item in manifest["tensors"])
     by_name = {tensor.name: tensor for tensor in tensors}
@@ -133,11 +138,23 @@ def _plan(
         raise Unlaunchable(f"a grid of {grid} CTAs is not a multiple of the cluster's {cluster}")
     known = {item["name"]: item["value"] for item in manifest.get("scalars", ())}
     scalars = checked_scalars(known, given, manifest["entry"])
-    arguments = tuple(_argument(item, by_name, names, scalars) for item in manifest["arguments"])
+    arguments = tuple(
+        _argument(item, by_name, names, scalars, strides) for item in manifest["arguments"]
+    )
     return LaunchPlan(
         str(manifest["entry"]), grid, int(launch["block"]), cluster,
         int(launch["dynamic_shared_bytes"]), tensors, arguments,
     )  # fmt: skip
+
+
+def stride_constraints(manifest: LaunchManifest) -> frozenset[str]:
+    """The constraints that say nothing but that dense rows of a tensor map are multiples of 16
+    bytes, which `tensor_map` also examines, for the strides that each tensor has."""
+    tensors = {item["name"]: item for item in manifest["tensors"]}
+    mapped = [tensors[str(item["tensor"])] for item in manifest["arguments"] if "box" in item]
+    return frozenset(
+        f"{item['shape'][-1]} % {ALIGNMENT_BYTES // BYTES[item['dtype']]} == 0" for item in mapped
+    )
 
 
 def _parameters(manifest: LaunchManifest, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -171,6 +188,7 @@ def _argument(
     tensors: Mapping[str, TensorShape],
     names: Mapping[str, int],
     scalars: Mapping[str, float],
+    strides: Mapping[str, tuple[int, ...]],
 ) -> Argument:
     match item["kind"]:
         case "size":
@@ -180,23 +198,26 @@ def _argument(
         case "pointer":
             return Pointer(tensors[str(item["tensor"])].name)
         case "tensor_map":
-            return tensor_map(tensors[str(item["tensor"])], item["box"], str(item["swizzle"]))
+            tensor = tensors[str(item["tensor"])]
+            given = strides.get(tensor.name)
+            return tensor_map(tensor, item["box"], str(item["swizzle"]), given)
     raise Unlaunchable(f"an argument of kind {item['kind']!r}")
 
 
-def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMapArguments:
-    """A dense row-major tensor as a map. Raises Unlaunchable for what the driver refuses."""
+def tensor_map(
+    tensor: TensorShape, box: list[int], swizzle: str, strides: tuple[int, ...] | None = None
+) -> TensorMapArguments:
+    """A tensor as a map, dense and row-major where no strides are given (bytes, from the innermost
+    dimension outwards). Raises Unlaunchable for what the driver refuses."""
     size = BYTES[tensor.dtype]
     extents = tuple(reversed(tensor.shape))
     if not 1 <= len(extents) <= 5 or len(box) != len(extents):
         raise Unlaunchable(f"{tensor.name}: a box of {len(box)} dimensions for {len(extents)}")
     if swizzle not in SWIZZLES:
         raise Unlaunchable(f"{tensor.name}: no swizzle {swizzle!r}")
-    strides = []
-    step = size
-    for extent in extents[:-1]:
-        step *= extent
-        strides.append(step)
+    strides = dense_strides(tensor) if strides is None else strides
+    if len(strides) != len(extents) - 1:
+        raise Unlaunchable(f"{tensor.name}: {len(strides)} strides for {len(extents)} dimensions")
     for extent, side in zip(extents, box, strict=True):
         if not 1 <= side <= 256:
             raise Unlaunchable(f"{tensor.name}: a box of {side} elements in one dimension")
@@ -207,13 +228,21 @@ def tensor_map(tensor: TensorShape, box: list[int], swizzle: str) -> TensorMapAr
             raise Unlaunchable(
                 f"{tensor.name}: rows of {stride} bytes are not a multiple of {ALIGNMENT_BYTES}"
             )
-        if stride >= STRIDE_MAX:
+        if not 0 <= stride < STRIDE_MAX:
             raise Unlaunchable(f"{tensor.name}: a stride of {stride} bytes")
     row_bytes = box[0] * size
     if row_bytes % ALIGNMENT_BYTES:
         raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes")
     if swizzle != "none" and row_bytes > int(swizzle[:-1]):
         raise Unlaunchable(f"{tensor.name}: a box row of {row_bytes} bytes under swizzle {swizzle}")
-    return TensorMapArguments(
-        tensor.name, tensor.dtype, extents, tuple(strides), tuple(box), swizzle
-    )
+    return TensorMapArguments(tensor.name, tensor.dtype, extents, strides, tuple(box), swizzle)
+
+
+def dense_strides(tensor: TensorShape) -> tuple[int, ...]:
+    """Bytes from the innermost dimension outwards, of all but the innermost."""
+    found = []
+    step = BYTES[tensor.dtype]
+    for extent in reversed(tensor.shape[1:]):
+        step *= extent
+        found.append(step)
+    return tuple(found)

@@ -72,9 +72,23 @@ class ArrayFacts:
 
     @property
     def row_strided(self) -> bool:
-        """Whether elements of a row are neighbours; rows may have gaps, and any order."""
+        """Whether elements of a row are neighbours; rows may have gaps, any order, or repeat."""
         inner = not self.shape or self.shape[-1] == 1 or self.strides[-1] == 1
-        return inner and all(stride > 0 for stride in self.strides[:-1])
+        return inner and all(
+            stride >= 0 or extent == 1
+            for extent, stride in zip(self.shape[:-1], self.strides[:-1], strict=True)
+        )
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two elements share memory, as dimensions that lie inside each other show."""
+        pairs = zip(self.shape, self.strides, strict=True)
+        reach = 0
+        for stride, extent in sorted((stride, extent) for extent, stride in pairs if extent != 1):
+            if stride <= reach:
+                return False
+            reach += (extent - 1) * stride
+        return True
 
     @property
     def span(self) -> int:

@@ -2,13 +2,14 @@
 
 A size of the kernel is what the arrays have at its place; every other extent has to agree with it.
 All faults of a call are reported at once. Tensors that a kernel reaches through tensor maps alone
-may have any strides that a map describes: rows without gaps within, at multiples of 16 bytes.
+may have any strides that a map describes: rows without gaps within, at multiples of 16 bytes, in
+any order, repeated where they are read only. A leading dimension may come as several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature, sizes_by_name
 from titan.codegen.tile.scalar_values import scalar_fault
@@ -16,13 +17,12 @@ from titan.device.expressions import evaluate
 from titan.device.plan import (
     ALIGNMENT_BYTES,
     BYTES,
-    Argument,
     LaunchPlan,
-    TensorMapArguments,
     Unlaunchable,
     plan,
 )
-from titan.runtime.arrays import ArrayFacts, CallError, facts_of
+from titan.runtime.arrays import ArrayFacts, CallError
+from titan.runtime.leading import LeadingDimensions, folded, leading_dimensions, unfolded
 
 
 def input_names(manifest: Manifest) -> list[str]:
@@ -96,9 +96,10 @@ def sizes_of(
     manifest: Manifest,
     arrays: Mapping[str, ArrayFacts],
     keywords: Mapping[str, object] | None = None,
+    any_strides: bool = False,
 ) -> dict[str, int]:
     """The sizes of the kernel, as the shapes of the arrays give them, or the keywords of the call
-    where no shape names them. Raises CallError."""
+    where no shape names them. Raises CallError, for strides too unless any are taken."""
     faults: list[str] = []
     sizes = sizes_given(manifest, keywords or {})
     given: dict[str, str] = {}
@@ -107,7 +108,9 @@ def sizes_of(
     dense = dense_names(manifest)
     for item in tensors:
         facts = arrays[item["name"]]
-        faults += _form(item, facts, item["name"] in dense)
+        faults += _form(item, facts)
+        fault = strides_fault(item["name"], facts, item["name"] in dense, item["output"])
+        faults += [fault] if fault and not any_strides else []
         if len(facts.shape) != len(item["shape"]):
             continue
         for extent, text in zip(facts.shape, item["shape"], strict=True):
@@ -153,7 +156,7 @@ def dense_names(manifest: Manifest) -> set[str]:
     return {item["name"] for item in manifest["tensors"]} - (by_map - by_pointer)
 
 
-def strides_fault(name: str, facts: ArrayFacts, dense: bool) -> str:
+def strides_fault(name: str, facts: ArrayFacts, dense: bool, output: bool = False) -> str:
     """What is wrong with the strides of an array; empty where the kernel takes them."""
     if facts.dense:
         return ""
@@ -161,31 +164,54 @@ def strides_fault(name: str, facts: ArrayFacts, dense: bool) -> str:
     if dense:
         return f"{words}: its rows have to lie one behind the other (contiguous)"
     if not facts.row_strided:
-        return f"{words}: the last dimension has to be contiguous"
+        return f"{words}: the last dimension has to be contiguous, the others not negative"
+    if output and not facts.apart:
+        return f"{words}: elements of an output share memory"
     return ""
 
 
-def with_strides(launch: LaunchPlan, arrays: Mapping[str, ArrayFacts]) -> LaunchPlan:
-    """The launch with the strides of the arrays in its tensor maps. Raises CallError."""
-    made: list[Argument] = []
-    for argument in launch.arguments:
-        if isinstance(argument, TensorMapArguments) and argument.tensor in arrays:
-            facts = arrays[argument.tensor]
-            size = BYTES[argument.dtype]
-            strides = tuple(stride * size for stride in reversed(facts.strides[:-1]))
-            if facts.address % ALIGNMENT_BYTES or any(one % ALIGNMENT_BYTES for one in strides):
-                raise CallError(
-                    f"{argument.tensor} begins at {facts.address:#x} with strides of {strides}"
-                    f" bytes: a tensor map takes multiples of {ALIGNMENT_BYTES}"
-                )
-            made.append(argument if facts.dense else replace(argument, strides_bytes=strides))
-        else:
-            made.append(argument)
-    return replace(launch, arguments=tuple(made))
+def strides_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str, tuple[int, ...]]:
+    """Bytes between neighbours for the tensor maps of arrays that are not contiguous, from the
+    innermost dimension outwards, without it. Raises CallError for what no map describes."""
+    found: dict[str, tuple[int, ...]] = {}
+    mapped = {item["tensor"] for item in manifest["arguments"] if item["kind"] == "tensor_map"}
+    for item in manifest["tensors"]:
+        name = item["name"]
+        if name not in arrays or name not in mapped:
+            continue
+        facts, size = arrays[name], BYTES[item["dtype"]]
+        if facts.address % ALIGNMENT_BYTES:
+            raise CallError(
+                f"{name} begins at {facts.address:#x}: a tensor map takes multiples of"
+                f" {ALIGNMENT_BYTES}"
+            )
+        strides = _map_strides(facts, size)
+        if strides == _contiguous(facts, size):
+            continue  # the launch examines dense rows, and names the size that is at fault
+        if any(one % ALIGNMENT_BYTES for one in strides):
+            raise CallError(
+                f"{name} has strides of {strides} bytes: a tensor map takes multiples of"
+                f" {ALIGNMENT_BYTES}"
+            )
+        found[name] = strides
+    return found
 
 
-def _form(item: ManifestTensor, facts: ArrayFacts, dense: bool) -> list[str]:
-    """Rank, element type and strides."""
+def _map_strides(facts: ArrayFacts, size: int) -> tuple[int, ...]:
+    """A dimension of one element, whose stride frameworks leave open, has that of what it holds."""
+    found: list[int] = []
+    within = size
+    for place in reversed(range(len(facts.shape))):
+        extent, stride = facts.shape[place], facts.strides[place] * size
+        if extent == 1:
+            stride = -(-within // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        within = max(within, extent * stride)
+        found.append(stride)
+    return tuple(found[1:])
+
+
+def _form(item: ManifestTensor, facts: ArrayFacts) -> list[str]:
+    """Rank and element type."""
     name, faults = item["name"], []
     if len(facts.shape) != len(item["shape"]):
         faults.append(
@@ -193,8 +219,7 @@ def _form(item: ManifestTensor, facts: ArrayFacts, dense: bool) -> list[str]:
         )
     if not facts.holds(item["dtype"]):
         faults.append(f"{name} holds {facts.dtype}, and {item['dtype']} is taken")
-    fault = strides_fault(name, facts, dense)
-    return [*faults, fault] if fault else faults
+    return faults
 
 
 def _extents(
@@ -210,23 +235,67 @@ def _extents(
     return faults
 
 
+def _contiguous(facts: ArrayFacts, size: int) -> tuple[int, ...]:
+    found = []
+    for extent in reversed(facts.shape[1:]):
+        size *= extent
+        found.append(size)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """The arrays of a call as the kernel's tensors, its sizes, and the dimensions of each leading
+    size as the call has them."""
+
+    arrays: dict[str, ArrayFacts]
+    sizes: dict[str, int]
+    leading: LeadingDimensions
+
+
 def bound(
     manifest: Manifest,
-    arguments: Mapping[str, object],
-    processors: int,
-    scalars: Mapping[str, float] | None = None,
+    given: Mapping[str, ArrayFacts],
     keywords: Mapping[str, object] | None = None,
-) -> tuple[dict[str, ArrayFacts], dict[str, int], LaunchPlan]:
-    """Facts of the inputs, sizes and launch. Raises CallError."""
-    arrays = {name: facts_of(value, name) for name, value in arguments.items()}
-    places = {(facts.place, facts.number) for facts in arrays.values()}
+    any_strides: bool = False,
+) -> BoundCall:
+    """What a call gives, its outputs among it or not; strides are not examined where another
+    kernel is to read the arrays. Raises CallError."""
+    places = {(facts.place, facts.number) for facts in given.values()}
     if len(places) > 1:
         words = ", ".join(
-            f"{name} on {facts.place.value} {facts.number}" for name, facts in arrays.items()
+            f"{name} on {facts.place.value} {facts.number}" for name, facts in given.items()
         )
         raise CallError(f"{manifest['kernel']}: the arrays are on several devices: {words}")
-    sizes = sizes_of(manifest, arrays, keywords)
     try:
-        return arrays, sizes, plan(manifest, sizes, processors, scalars)
+        leading = leading_dimensions(manifest, {name: one.shape for name, one in given.items()})
+        arrays = {name: folded(manifest, name, one, leading) for name, one in given.items()}
+    except CallError as fault:
+        raise CallError(f"{signature(manifest)}: {fault}") from None
+    return BoundCall(arrays, sizes_of(manifest, arrays, keywords, any_strides), leading)
+
+
+def launch_of(
+    manifest: Manifest, call: BoundCall, processors: int, scalars: Mapping[str, float] | None = None
+) -> LaunchPlan:
+    """The launch of a call, with the strides of its arrays. Raises CallError."""
+    strides = strides_of(manifest, call.arrays)
+    try:
+        return plan(manifest, call.sizes, processors, scalars, strides)
     except Unlaunchable as reason:
         raise CallError(f"{signature(manifest)}: {reason}") from None
+
+
+def output_shapes(manifest: Manifest, call: BoundCall) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and element type of each output, as the inputs of a call give them."""
+    return {
+        item["name"]: (
+            unfolded(
+                manifest, item["name"],
+                tuple(evaluate(text, call.sizes) for text in item["shape"]), call.leading,
+            ),
+            item["dtype"],
+        )
+        for item in manifest["tensors"]
+        if item["output"]
+    }  # fmt: skip

@@ -1,11 +1,10 @@
 """`titan.Library`: one call for several packages of the same computation, chosen by shape.
 
-A call names a kernel; every package with the same tensors whose tile program gives the same numbers
-on random small problems may answer it. (That is a test and no proof: it keeps causal attention
-from answering for plain attention.) Among those that admit the sizes the one with the least
-estimated time is taken: waves of CTAs times iterations times the initiation interval of the
-schedule, in cycles of the machine model, with a constant for the beginning and the end of a
-wave. An estimate ranks; it promises no time.
+A call names a kernel; every package that computes the same on the same memory may answer it
+(`correspondence`), one that takes an operand transposed among them. Among those that admit the
+sizes and the strides the one with the least estimated time is taken: waves of CTAs times iterations
+times the initiation interval of the schedule, in cycles of the machine model, with a constant for
+the beginning and the end of a wave. An estimate ranks; it promises no time.
 """
 
 from __future__ import annotations
@@ -19,36 +18,33 @@ from pathlib import Path
 
 from titan.codegen.tile.manifest import COORDINATE_MOST
 from titan.codegen.tile.roofline import FILL_CYCLES, PROCESSORS
-from titan.codegen.tile.scalars import with_scalars
-from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
-from titan.device.plan import Unlaunchable, plan
 from titan.foundation.diagnostics.wording import suggestion
-from titan.runtime.arrays import CallError, Foreign, Place, facts_of
-from titan.runtime.binding import named, scalar_names, sizes_of
-from titan.runtime.loaded import LoadedKernel
+from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
+from titan.runtime.binding import bound, launch_of, named, output_shapes
+from titan.runtime.correspondence import Correspondence, correspondences
+from titan.runtime.loaded import LoadedKernel, output_facts
 
 SCHEDULE = "schedule.json"
 EMULATED = ("sm_90a", "sm_100a")  # targets of the emulated device
-TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
-TRIED_SCALAR = 0.37
-TOLERANCE = 0.02  # of the largest number: sums in another order, rounded once
 
 
 @dataclass(frozen=True, slots=True)
 class RankedKernel:
-    """A package that admits a call, with the estimate that ranks it."""
+    """A package that admits a call, with the estimate that ranks it, and how it reads the call."""
 
     kernel: LoadedKernel
     cycles: int
+    how: Correspondence
 
 
 class Library:
     """The packages below a folder. Raises CallError where there are none.
 
-    `library(A, B, kernel="gemm")` calls the best package that computes what `gemm` does; `choices`
-    ranks them. `target` picks among packages of several targets; by default, for arrays of the
-    CPU, those that the emulated device runs.
+    `library(A, B, kernel="gemm")` calls the best package that computes what `gemm` does, and reads
+    transposed views where one of them is made for their memory; `choices` ranks them. `target`
+    picks among packages of several targets; by default, for arrays of the CPU, those that the
+    emulated device runs.
     """
 
     def __init__(self, folder: str | os.PathLike[str], target: str | None = None) -> None:
@@ -58,33 +54,67 @@ class Library:
         self.target = target
         self.kernels = tuple(LoadedKernel(place) for place in places)
         self._intervals: dict[Path, int] = {}
-        self._same: dict[tuple[Path, Path], bool] = {}
+        self._alike: dict[tuple[Path, Path], list[Correspondence]] = {}
 
     def __call__(
         self, *inputs: Foreign, kernel: str, out: Foreign = None, **keywords: Foreign
     ) -> Foreign:
         """Call the best package for these arrays."""
-        found = self.choices(*inputs, kernel=kernel, **keywords)
-        return found[0].kernel(*inputs, out=out, **keywords)
+        wanted = self._named(kernel, inputs)
+        given = named(wanted.manifest, inputs, keywords)
+        facts = {name: facts_of(value, name) for name, value in given.items()}
+        call = bound(wanted.manifest, facts, keywords, any_strides=True)
+        shapes = output_shapes(wanted.manifest, call)
+        outputs = wanted.outputs(shapes, out, next(iter(given.values())))
+        first = next(iter(facts.values()))
+        for name, array in outputs.items():
+            facts[name] = output_facts(name, array, shapes[name], first)
+        whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
+        best = self._ranked(wanted, whole, inputs, keywords)[0]
+        best.kernel.launch(best.how.arrays(whole), keywords, (*given.values(), *outputs.values()))
+        found = tuple(outputs.values())
+        return found[0] if len(found) == 1 else found
 
     def choices(self, *inputs: Foreign, kernel: str, **keywords: Foreign) -> list[RankedKernel]:
-        """The packages that take these arrays, the best first. Raises CallError."""
+        """The packages that take these arrays and write dense ones, the best first. Raises
+        CallError."""
+        wanted = self._named(kernel, inputs)
+        given = named(wanted.manifest, inputs, keywords)
+        facts = {name: facts_of(value, name) for name, value in given.items()}
+        call = bound(wanted.manifest, facts, keywords, any_strides=True)
+        place = next(iter(facts.values()))
+        for item in wanted.manifest["tensors"]:
+            if item["output"]:
+                shape = tuple(evaluate(text, call.sizes) for text in item["shape"])
+                call.arrays[item["name"]] = _dense(shape, item["dtype"], place)
+        return self._ranked(wanted, call.arrays, inputs, keywords)
+
+    def _named(self, kernel: str, inputs: tuple[object, ...]) -> LoadedKernel:
         usable = [item for item in self.kernels if self._is_for(item, inputs)]
-        named_one = next((item for item in usable if item.name == kernel), None)
-        if named_one is None:
+        found = next((item for item in usable if item.name == kernel), None)
+        if found is None:
             known = sorted({item.name for item in usable})
             raise CallError("; ".join((f"no package {kernel!r} here", *suggestion(kernel, known))))
+        return found
+
+    def _ranked(
+        self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...],
+        keywords: Mapping[str, Foreign],
+    ) -> list[RankedKernel]:  # fmt: skip
+        """The packages that take these arrays, by the names of the wanted one's tensors."""
         reasons, found = [], []
-        for item in usable:
-            if not self.same_computation(named_one, item):
+        for item in self.kernels:
+            if not self._is_for(item, inputs):
                 continue
-            try:
-                found.append(RankedKernel(item, self._cycles(item, inputs, keywords)))
-            except (CallError, Unlaunchable, BadExpression) as reason:
-                reasons.append(str(reason))
+            for how in self.alike(wanted, item):
+                try:
+                    cycles = self._cycles(item, how.arrays(arrays), keywords)
+                    found.append(RankedKernel(item, cycles, how))
+                except (CallError, BadExpression) as reason:
+                    reasons.append(str(reason))
         if not found:
-            raise CallError("no package takes the call: " + "; ".join(reasons))
-        return sorted(found, key=lambda choice: (choice.cycles, choice.kernel.name))
+            raise CallError("no package takes the call: " + "; ".join(dict.fromkeys(reasons)))
+        return sorted(found, key=lambda one: (one.cycles, not one.how.as_it_is, one.kernel.name))
 
     def _is_for(self, kernel: LoadedKernel, inputs: tuple[object, ...]) -> bool:
         target = str(kernel.manifest["target"])
@@ -92,24 +122,26 @@ class Library:
             return self.target in (None, target)
         return facts_of(inputs[0]).place is not Place.CPU or target in EMULATED
 
-    def same_computation(self, one: LoadedKernel, other: LoadedKernel) -> bool:
-        """Whether two packages have the same tensors and agree on small random problems."""
+    def alike(self, one: LoadedKernel, other: LoadedKernel) -> list[Correspondence]:
+        """How the other package computes what the first does, on the same memory."""
         key = (one.folder, other.folder)
-        if key not in self._same:
-            alike = one is other or _same_call(one, other)
-            self._same[key] = alike and (one is other or _same_numbers(one, other))
-        return self._same[key]
+        if key not in self._alike:
+            self._alike[key] = correspondences(one.manifest, other.manifest)
+        return self._alike[key]
+
+    def same_computation(self, one: LoadedKernel, other: LoadedKernel) -> bool:
+        """Whether two packages compute the same, and take the same arrays in the same way."""
+        return one is other or any(how.as_it_is for how in self.alike(one, other))
 
     def _cycles(
-        self, kernel: LoadedKernel, inputs: tuple[object, ...], more: Mapping[str, Foreign]
+        self, kernel: LoadedKernel, arrays: Mapping[str, ArrayFacts], more: Mapping[str, Foreign]
     ) -> int:
-        """The estimate. Raises CallError, Unlaunchable and BadExpression."""
+        """The estimate. Raises CallError and BadExpression."""
         manifest = kernel.manifest
-        given = named(manifest, inputs, more)
-        facts = {name: facts_of(value, name) for name, value in given.items()}
-        sizes = sizes_of(manifest, facts, more)
         processors = PROCESSORS.get(str(manifest["target"]), max(PROCESSORS.values()))
-        plan(manifest, sizes, processors)  # refuses what cannot be launched
+        call = bound(manifest, arrays, more)
+        launch_of(manifest, call, processors)  # refuses what cannot be launched
+        sizes = call.sizes
         work = evaluate(manifest["work"], sizes)
         trip_count = manifest["trip_count"]
         coordinates = _names(trip_count) - set(sizes)
@@ -134,43 +166,12 @@ def _names(text: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"min", "max"}
 
 
-def _same_call(one: LoadedKernel, other: LoadedKernel) -> bool:
-    """Whether two packages take the same tensors and scalar arguments."""
-    scalars = [sorted(scalar_names(item.manifest)) for item in (one, other)]
-    return one.manifest["tensors"] == other.manifest["tensors"] and scalars[0] == scalars[1]
-
-
-def _same_numbers(one: LoadedKernel, other: LoadedKernel) -> bool:
-    """Whether the tile programs of two packages agree on random problems of small sizes."""
-    import numpy
-
-    from titan.codegen.tile.dtypes import rounded
-    from titan.codegen.tile.semantics import run
-
-    try:
-        programs = [from_data(item.manifest["program"]) for item in (one, other)]
-    except (KeyError, BadProgram):
-        return False
-    scalars = {item.name: TRIED_SCALAR for item in programs[0].scalars}
-    programs = [with_scalars(program, scalars) for program in programs]
-    names = sorted(item["name"] for item in one.manifest["parameters"])
-    for turn in range(len(TRIED_SIZES) - 1):
-        sizes = {
-            name: TRIED_SIZES[(place + turn) % len(TRIED_SIZES)] for place, name in enumerate(names)
-        }
-        try:
-            tensors = plan(one.manifest, sizes, 1).tensors
-        except Unlaunchable:
-            return False
-        random = numpy.random.default_rng(turn)
-        inputs = {
-            item.name: rounded(random.standard_normal(item.shape), item.dtype)
-            for item in tensors
-            if not item.output
-        }
-        first, second = (run(program, inputs, sizes) for program in programs)
-        for name, values in first.items():
-            scale = float(numpy.abs(values).max()) or 1.0
-            if not float(numpy.abs(values - second[name]).max()) <= TOLERANCE * scale:
-                return False
-    return True
+def _dense(shape: tuple[int, ...], dtype: str, like: ArrayFacts) -> ArrayFacts:
+    """An array of this shape that is not there."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return ArrayFacts(
+        0, shape, tuple(reversed(strides)), dtype, like.place, like.number, True, None
+    )

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from titan.codegen.tile.manifest import Manifest, signature
-from titan.device.plan import LaunchPlan
 from titan.device.platforms import AMD_TARGETS
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import (
     bound,
-    dense_names,
+    launch_of,
     named,
     output_names,
+    output_shapes,
     scalars_of,
-    strides_fault,
-    with_strides,
 )
 from titan.runtime.frameworks import framework_of, same_place, wait_for
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
@@ -93,40 +91,56 @@ class LoadedKernel:
     def __call__(self, *inputs: Foreign, out: Foreign = None, **keywords: Foreign) -> Foreign:
         """Launch the kernel on these arrays."""
         given = named(self.manifest, inputs, keywords)
-        first = facts_of(next(iter(given.values())), next(iter(given)))
-        launcher = self._launcher(first.place)
-        scalars = scalars_of(self.manifest, keywords)
-        arrays, _, launch = bound(self.manifest, given, launcher.processors, scalars, keywords)
-        like = next(iter(given.values()))
-        outputs = self._outputs(launch, out, like)
+        facts = {name: facts_of(value, name) for name, value in given.items()}
+        first, like = next(iter(facts.values())), next(iter(given.values()))
+        self._launcher(first.place)
+        shapes = output_shapes(self.manifest, bound(self.manifest, facts, keywords))
+        outputs = self.outputs(shapes, out, like)
         for name, array in outputs.items():
-            arrays[name] = _output(name, array, launch, first, name in dense_names(self.manifest))
-        strided = with_strides(launch, arrays)
-        wait_for((*given.values(), *outputs.values()))
-        if first.place is Place.CPU:
-            launcher.run(strided, arrays, 0)
-        else:
-            framework = framework_of(like)
-            launcher.run(strided, arrays, framework.stream(like))
-            if framework.waits:
-                launcher.wait()
+            facts[name] = output_facts(name, array, shapes[name], first)
+        self.launch(facts, keywords, (*given.values(), *outputs.values()))
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
+
+    def launch(
+        self, facts: Mapping[str, ArrayFacts], keywords: Mapping[str, Foreign],
+        arrays: Sequence[Foreign],
+    ) -> None:  # fmt: skip
+        """Launch on arrays by tensor, outputs among them, which belong to `arrays`; `keywords` has
+        sizes and scalar arguments. Raises what a call raises."""
+        place = next(iter(facts.values())).place
+        launcher = self._launcher(place)
+        call = bound(self.manifest, facts, keywords)
+        launch = launch_of(
+            self.manifest, call, launcher.processors, scalars_of(self.manifest, keywords)
+        )
+        wait_for(arrays)
+        if place is Place.CPU:
+            launcher.run(launch, call.arrays, 0)
+        else:
+            framework = framework_of(arrays[0])
+            launcher.run(launch, call.arrays, framework.stream(arrays[0]))
+            if framework.waits:
+                launcher.wait()
 
     def shapes(
         self, *inputs: Foreign, **keywords: Foreign
     ) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and element type of each output for these inputs; nothing is launched."""
         given = named(self.manifest, inputs, keywords)
-        _, _, launch = bound(self.manifest, given, 1, keywords=keywords)
-        return {item.name: (item.shape, item.dtype) for item in launch.tensors if item.output}
+        facts = {name: facts_of(value, name) for name, value in given.items()}
+        call = bound(self.manifest, facts, keywords)
+        launch_of(self.manifest, call, 1)
+        return output_shapes(self.manifest, call)
 
-    def _outputs(self, launch: LaunchPlan, out: Foreign, like: object) -> dict[str, Foreign]:
+    def outputs(
+        self, shapes: Mapping[str, tuple[tuple[int, ...], str]], out: Foreign, like: object
+    ) -> dict[str, Foreign]:
+        """The outputs by name: `out`, or new arrays beside `like`. Raises CallError."""
         names = output_names(self.manifest)
         if out is None:
             make = framework_of(like).empty
-            tensors = {tensor.name: tensor for tensor in launch.tensors}
-            return {name: make(tensors[name].shape, tensors[name].dtype, like) for name in names}
+            return {name: make(*shapes[name], like) for name in names}
         if isinstance(out, Mapping):
             found = dict(out)
         else:
@@ -137,23 +151,20 @@ class LoadedKernel:
         return {name: found[name] for name in names}
 
 
-def _output(
-    name: str, array: object, launch: LaunchPlan, first: ArrayFacts, dense: bool
+def output_facts(
+    name: str, array: object, form: tuple[tuple[int, ...], str], first: ArrayFacts
 ) -> ArrayFacts:
-    """The facts of an output. Raises CallError where the kernel cannot write it."""
-    facts = facts_of(array, name)
-    tensor = next(item for item in launch.tensors if item.name == name)
+    """The facts of an output of this shape and type. Raises CallError where it is another."""
+    facts, (shape, dtype) = facts_of(array, name), form
     if not facts.writable:
         raise CallError(f"{name} cannot be written")
-    if facts.shape != tensor.shape:
-        raise CallError(f"{name} has shape {list(facts.shape)}, not {list(tensor.shape)}")
-    if not facts.holds(tensor.dtype) or not same_place(facts, first):
+    if facts.shape != shape:
+        raise CallError(f"{name} has shape {list(facts.shape)}, not {list(shape)}")
+    if not facts.holds(dtype) or not same_place(facts, first):
         raise CallError(
-            f"{name} has to hold {tensor.dtype} on the device of the inputs;"
+            f"{name} has to hold {dtype} on the device of the inputs;"
             f" it holds {facts.dtype} on {facts.place.value} {facts.number}"
         )
-    if fault := strides_fault(name, facts, dense):
-        raise CallError(fault)
     return facts
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from titan.runtime.arrays import CallError, Foreign
 from titan.runtime.binding import input_names, named, output_names
 from titan.runtime.frameworks import TORCH_TYPES
+from titan.runtime.leading import leading_dimensions
 from titan.runtime.loaded import LoadedKernel
 
 NAMESPACE = "titan"
@@ -63,14 +64,25 @@ def _fake_outputs(kernel: LoadedKernel, arrays: tuple[Foreign, ...]) -> list[For
     import torch
 
     given: dict[str, Foreign] = named(kernel.manifest, arrays, {})
+    shapes = {name: tuple(array.shape) for name, array in given.items()}
+    leading = leading_dimensions(kernel.manifest, shapes)
     sizes: dict[str, Foreign] = {}
     for item in kernel.manifest["tensors"]:
-        if item["name"] in given:
-            sizes.update(zip(item["shape"], given[item["name"]].shape, strict=True))
+        texts = item["shape"]
+        if item["name"] in shapes:
+            shape, folded = shapes[item["name"]], bool(texts) and texts[0] in leading
+            first = len(shape) - len(texts) + 1 if folded else 0
+            sizes.update(zip(texts[folded:], shape[first:], strict=True))
     like = arrays[0]
+
+    def extents(texts: list[str]) -> list[Foreign]:
+        first = leading.get(texts[0]) if texts else None
+        rest = texts if first is None else texts[1:]
+        return [*(first or ()), *(sizes[text] if text in sizes else int(text) for text in rest)]
+
     return [
         torch.empty(
-            [sizes[text] if text in sizes else int(text) for text in item["shape"]],
+            extents(item["shape"]),
             dtype=getattr(torch, TORCH_TYPES[item["dtype"]]), device=like.device,
         )
         for item in kernel.manifest["tensors"]
