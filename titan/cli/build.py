@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from titan.codegen.pipeline.build import Answer, BuildCandidate, BuildLimits, Judge
     from titan.codegen.tile.model import TileProgram
-    from titan.package.produce import Produced
 
 
 @click.command()
@@ -121,6 +121,12 @@ if TYPE_CHECKING:
     metavar="ADDRESS",
     help="Verify all shapes of a file in parallel on a dask.distributed cluster.",
 )
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Packages built at the same time; by default one per core, or TITAN_JOBS.",
+)
 @colour_option
 def build(
     paths: tuple[str, ...],
@@ -142,6 +148,7 @@ def build(
     format_name: str,
     explain: bool,
     cluster: str | None,
+    jobs: int | None,
     colour: str,
 ) -> int:
     """Build verified kernels from tile programs: files, and folders with tile files in them.
@@ -167,35 +174,67 @@ def build(
         loop=loop,
     )
     codes: list[int] = []
-    how = (limits, not no_compile, certificate_states, cluster)
+    order = BuildOrder(
+        Path(output), limits, not no_compile, certificate_states, cluster, format_name,
+        tiles if explain else 0,
+    )  # fmt: skip
     with progress():
-        produced = (
-            (path, _produced(path, tile, text, Path(output), how, codes))
-            for path, tile, text in _programs(paths, target, tail, colour, codes)
-        )
-        _report(produced, format_name, tiles if explain else 0)
+        work = [(*one, order) for one in _programs(paths, target, tail, colour, codes)]
+        _report(built_in_turn(work, 1 if cluster is not None else jobs), format_name, codes)
     if cache_rates and not no_cache and format_name != "json":
         write(rates_text(cache))
     worst = (ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.REFUTED)
     return next((code for code in worst if code in codes), ExitCode.VERIFIED)
 
 
-def _report(
-    produced: Iterator[tuple[str, Produced | None]], format_name: str, explained: int
-) -> None:
-    """What was built; text as soon as it is there. `explained`: for so many iterations, or 0."""
-    from titan.package.explain import explain
-    from titan.package.summary import as_data, as_text
+@dataclass(frozen=True, slots=True)
+class BuildOrder:
+    """How programs are built and reported; `explained`: for so many iterations, or 0."""
 
+    parent: Path
+    limits: BuildLimits
+    with_toolchain: bool
+    certificate_states: int
+    cluster: str | None
+    format_name: str
+    explained: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What one build has to say: on the two streams, for JSON, and as an exit code."""
+
+    text: str = ""
+    document: dict[str, object] | None = None
+    errors: tuple[str, ...] = ()
+    code: ExitCode = ExitCode.VERIFIED
+
+
+def built_in_turn(
+    work: list[tuple[str, TileProgram, str, BuildOrder]], jobs: int | None
+) -> Iterator[BuildReport]:
+    """Reports in the order of the programs, each as soon as it and those before it are done."""
+    from titan.cli.spread import spread
+
+    for number, report in enumerate(spread(built, work, jobs), 1):
+        yield report
+        if number < len(work):
+            current().show(f"building, {work[number][1].name} next", number, len(work))
+
+
+def _report(reports: Iterator[BuildReport], format_name: str, codes: list[int]) -> None:
+    """What was built; text as soon as it is there."""
     documents: list[dict[str, object]] = []
-    for path, package in produced:
-        if package is None:
-            continue
-        why = explain(package, explained) if explained else None
-        if format_name == "json":
-            documents.append(as_data(path, package, why))
-        else:
-            write(as_text(path, package, why))
+    for report in reports:
+        codes.append(report.code)
+        if report.errors:
+            current().wipe()
+            for line in report.errors:
+                click.echo(line, err=True)
+        if report.document is not None:
+            documents.append(report.document)
+        if report.text:
+            write(report.text)
             sys.stdout.flush()
     if format_name == "json":
         import json
@@ -281,43 +320,36 @@ def _files(paths: tuple[str, ...]) -> list[str]:
     return files
 
 
-def _produced(
-    path: str,
-    tile: TileProgram,
-    text: str,
-    parent: Path,
-    how: tuple[BuildLimits, bool, int, str | None],
-    codes: list[int],
-) -> Produced | None:
+def built(path: str, tile: TileProgram, text: str, order: BuildOrder) -> BuildReport:
+    """One package, written to its folder, or the reason for none."""
     from titan.codegen.pipeline.build import BuildRefused, one_by_one
     from titan.foundation.atomic import CannotWrite
     from titan.foundation.diagnostics.wording import one_line
+    from titan.package.explain import explain
     from titan.package.produce import ProductionHooks, produce
+    from titan.package.summary import as_data, as_text
     from titan.proof.configuration import FaultyError
-
-    limits, with_toolchain, states, cluster = how
 
     def report(what: str) -> None:
         current().show(f"{tile.name} for {tile.target}: {what}")
 
+    judge = one_by_one if order.cluster is None else _all_at_once(order.cluster)
+    hooks = ProductionHooks(report, judge)
     try:
-        judge = one_by_one if cluster is None else _all_at_once(cluster)
-        return produce(
-            tile, text, parent, limits, ProductionHooks(report, judge), with_toolchain, states
-        )
+        package = produce(
+            tile, text, order.parent, order.limits, hooks, order.with_toolchain,
+            order.certificate_states,
+        )  # fmt: skip
     except BuildRefused as refused:
-        current().wipe()
-        click.echo(f"REFUSED {tile.name} ({one_line(path)}) for {tile.target}: {refused}", err=True)
-        for step in refused.steps:
-            click.echo(f"  not taken {step.shape.name}: {step.reason}", err=True)
-        codes.append(ExitCode.REFUTED)
+        lines = [f"REFUSED {tile.name} ({one_line(path)}) for {tile.target}: {refused}"]
+        lines += [f"  not taken {step.shape.name}: {step.reason}" for step in refused.steps]
+        return BuildReport(errors=tuple(lines), code=ExitCode.REFUTED)
     except FaultyError as fault:
-        current().wipe()
-        fault_text = f"{tile.name}: a fault where none was found: {fault}"
-        click.echo(f"{one_line(path)}: {fault_text}", err=True)
-        codes.append(ExitCode.INTERNAL)
+        words = f"{one_line(path)}: {tile.name}: a fault where none was found: {fault}"
+        return BuildReport(errors=(words,), code=ExitCode.INTERNAL)
     except CannotWrite as error:
-        current().wipe()
-        click.echo(f"{one_line(path)}: {error}", err=True)
-        codes.append(ExitCode.BAD_INPUT)
-    return None
+        return BuildReport(errors=(f"{one_line(path)}: {error}",), code=ExitCode.BAD_INPUT)
+    why = explain(package, order.explained) if order.explained else None
+    if order.format_name == "json":
+        return BuildReport(document=as_data(path, package, why))
+    return BuildReport(text=as_text(path, package, why))

@@ -126,6 +126,7 @@ class Cache:
         )
         try:
             self.database.execute(text, (*named, int(hit), int(not hit)))
+            self.database.commit()  # a search that follows must not lock others out
         except sqlite3.DatabaseError as error:
             self._give_up(error)
 
