@@ -31,13 +31,14 @@ cp.async.bulk.wait_group 0;
 """
 
 
-def finding_of(before: str, policy: tuple[tuple[str, str], ...] = ()) -> Finding:
+def finding_of(before: str, policy: tuple[tuple[str, str], ...] = (), entry: str = "k") -> Finding:
     """What is found of one thread that fills shared memory and stores it with the copy engine."""
     launch, errors = read_launch_text("{grid: 1, block: 1, parameters: [pointer]}", "l.yaml")
     assert errors == []
     options = CodeOptions(schedules=0, policies=chosen(policy))
     head = HEAD.replace(".reg", ".shared .align 8 .b64 b;\n.reg .pred %p<4>;\n.reg", 1)
-    text = head + before + READ + TAIL
+    text = (head + before + READ + TAIL).replace(".entry k(", f".entry {entry}(")
+    assert f".entry {entry}(" in text
     (finding,) = verify_code(Source("k.ptx", text), launch, options, [], 0.0)
     return finding
 
@@ -74,6 +75,20 @@ def test_what_is_not_waited_for_is_refuted_whatever_the_policy():
     assert [item.code for item in finding.diagnostics] == ["TTN203"]
 
 
-def test_by_default_an_arrival_is_enough_and_a_wait_is_not():
-    assert finding_of(ARRIVED).verdict is Verdict.VERIFIED
-    assert finding_of(WAITED).verdict is Verdict.REFUTED
+@pytest.mark.parametrize(
+    ("before", "entry", "verdict"),
+    [
+        (ARRIVED, "_ZN7cutlass13device_kernelIXE", Verdict.VERIFIED),
+        (ARRIVED, "_ZN4mine13device_kernelIXE", Verdict.REFUTED),
+        (ARRIVED, "k", Verdict.REFUTED),
+        (WAITED, "_ZN7cutlass13device_kernelIXE", Verdict.REFUTED),
+        (INIT + STORE + SIGNAL + WAIT, "_ZN7cutlass13device_kernelIXE", Verdict.REFUTED),
+        (ARRIVED + FENCE, "k", Verdict.VERIFIED),
+    ],
+)
+def test_by_default_an_arrival_is_enough_in_kernels_of_cutlass_alone(before, entry, verdict):
+    """In anybody else's code a fence that is left out may have been forgotten."""
+    finding = finding_of(before, entry=entry)
+    assert finding.verdict is verdict, finding.diagnostics
+    rests = verdict is Verdict.VERIFIED and FENCE not in before
+    assert rests == any(REMARKS["copy-fence"] in note for note in finding.notes)

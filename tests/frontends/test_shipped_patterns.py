@@ -195,15 +195,27 @@ WAIT_FOR_LOAD = "tcgen05.wait::ld.sync.aligned;"
         ("", USE, "convention", ["TTN202"]),  # used when it has been overwritten
     ],
 )
-def test_where_no_wait_for_loads_is_in_the_module_a_use_waits(between, after, policy, expected):
+def test_in_kernels_of_cute_dsl_without_any_wait_for_loads_a_use_waits(
+    between, after, policy, expected
+):
     """CuTe DSL has no tcgen05.wait::ld in any kernel; what has one in the module needs all."""
     body = TENSOR_MEMORY.replace("{between}", between).replace("{after}", after)
     text = kernel(body, 32).replace("sm_90a", "sm_100a").replace("version 8.3", "version 8.8")
+    text = text.replace(".entry k(", ".entry kernel_cutlass_k(")
     finding = verified(text, NOTHING, policies=chosen((("load_ready", policy),)))
     assert codes(finding)[:1] == expected, finding.diagnostics
     if not expected:
         noted = any(REMARKS["load-use"] in note for note in finding.notes)
         assert noted == (WAIT_FOR_LOAD not in between)
+
+
+@pytest.mark.parametrize("entry", ["k", "my_kernel_cutlass_k", "_ZN7cutlass13device_kernelIXE"])
+def test_in_any_other_kernel_the_only_wait_for_loads_may_not_be_forgotten(entry):
+    body = TENSOR_MEMORY.replace("{between}", USE).replace("{after}", "")
+    text = kernel(body, 32).replace("sm_90a", "sm_100a").replace("version 8.3", "version 8.8")
+    finding = verified(text.replace(".entry k(", f".entry {entry}("), NOTHING)
+    assert codes(finding)[:1] == ["TTN202"], finding.diagnostics
+    assert any("load_ready=use" in text for item in finding.diagnostics for text in item.helps)
 
 
 COMPLETING = """

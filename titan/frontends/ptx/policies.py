@@ -21,7 +21,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "allocation_write": ("ordered", "generic"),
     "equal_writes": ("shown", "assumed", "refuse"),
     "unused_reads": ("allow", "refuse"),
-    "copy_fence": ("arrivals", "required", "assumed"),
+    "copy_fence": ("convention", "arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
@@ -45,7 +45,7 @@ class CodePolicies:
     `parity`: a parity outside of {0, 1} counts modulo 2. `register_ready`: a register that an
     operation in flight owns may be touched ("allow"). `load_ready`: one that a tcgen05.ld loads
     may be moved before its wait ("allow"); with "use" its first use waits for the load, and with
-    "convention" it does where the module has no tcgen05.wait::ld at all.
+    "convention" it does in kernels of CuTe DSL whose module has no tcgen05.wait::ld at all.
     `allocation_write`: what tcgen05.alloc writes to shared memory needs no proxy fence before a
     copy overwrites it ("ordered"), or is a write as any other ("generic"). `equal_writes`: writes
     of several warps to the same bytes do not race where they are shown to write the same values
@@ -53,8 +53,9 @@ class CodePolicies:
     value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs no wait.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
     ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
-    is ("arrivals"). `wgmma_wait`: a warp that has waited for a wgmma
-    group knows that the parts of all four warps are complete ("warpgroup"), or its own ("warp").
+    is ("arrivals"), or that is in kernels of CUTLASS ("convention"). `wgmma_wait`: a warp that has
+    waited for a wgmma group knows that the parts of all four warps are complete ("warpgroup"), or
+    its own ("warp").
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
     `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
@@ -80,7 +81,7 @@ class CodePolicies:
     allocation_write: str = "ordered"
     equal_writes: str = "shown"
     unused_reads: str = "allow"
-    copy_fence: str = "arrivals"
+    copy_fence: str = "convention"
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
     counter_full: str = "stalls"

@@ -56,8 +56,8 @@ EXIT_HELP = (
     "it, as some kernels that ship do; no document says so"
 )
 COPY_HELP = (
-    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, as its arrival at an "
-    "mbarrier is by default; PTX names a fence"
+    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, `arrivals` its arrival "
+    "at an mbarrier, as in kernels of CUTLASS; PTX names a fence"
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
@@ -275,7 +275,7 @@ def _judged_by_groups(
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same by the text of PTX first, then by the readings that the policies allow."""
     left = groups_left(runs) if policies.wgmma_wait == "warpgroup" else 0
-    narrow, wide = by_the_text(policies), as_shipped(policies, places.module, runs)
+    narrow, wide = by_the_text(policies), as_shipped(policies, name, places.module, runs)
     attempts = [(narrow, 0)]
     if wide != narrow:
         attempts.append((wide, 0))
