@@ -10,9 +10,10 @@ answering for plain attention.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, sizes_by_name
 from titan.codegen.tile.scalars import with_scalars
@@ -21,6 +22,9 @@ from titan.device.plan import Unlaunchable, plan
 from titan.runtime.arrays import ArrayFacts
 from titan.runtime.binding import scalar_names
 from titan.runtime.leading import foldable
+
+if TYPE_CHECKING:
+    from titan.codegen.tile.semantics import Array
 
 TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
 TRIED_BATCH = 2  # for the size of a batch, which every tensor has in front
@@ -69,26 +73,64 @@ class Correspondence:
         }
 
 
-def correspondences(one: Manifest, other: Manifest) -> list[Correspondence]:
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """What is computed: tensors, the sizes that a launch brings, those of them that a call gives
+    by name, the names of scalar arguments, and `compute(inputs, sizes)` for numbers.
+
+    `compute` gives None where there is no tile program.
+    """
+
+    tensors: tuple[ManifestTensor, ...]
+    sizes: frozenset[str]
+    by_name: tuple[str, ...]
+    scalars: tuple[str, ...]
+    compute: Callable[[dict[str, Array], dict[str, int]], dict[str, Array] | None]
+
+
+def computation_of(manifest: Manifest) -> Computation:
+    """What a package computes."""
+
+    def compute(inputs: dict[str, Array], sizes: dict[str, int]) -> dict[str, Array] | None:
+        from titan.codegen.tile.semantics import run
+
+        try:
+            program = from_data(manifest["program"])
+        except (KeyError, BadProgram):
+            return None
+        values = {item.name: TRIED_SCALAR for item in program.scalars}
+        return run(with_scalars(program, values), inputs, sizes)
+
+    return Computation(
+        tuple(manifest["tensors"]),
+        frozenset(item["name"] for item in manifest["parameters"]),
+        tuple(sizes_by_name(manifest)),
+        tuple(scalar_names(manifest)),
+        compute,
+    )
+
+
+def correspondences(one: Manifest, other: Manifest | Computation) -> list[Correspondence]:
     """How the other package computes what the first does; the plain way is first where it is."""
-    if sorted(scalar_names(one)) != sorted(scalar_names(other)):
+    wanted = computation_of(one)
+    theirs = other if isinstance(other, Computation) else computation_of(other)
+    if sorted(wanted.scalars) != sorted(theirs.scalars):
         return []
-    if len(one["tensors"]) != len(other["tensors"]):
+    if len(wanted.tensors) != len(theirs.tensors):
         return []
     # Sizes that a call gives by name have to mean the same in both.
-    by_name = sizes_by_name(one)
-    if by_name != sizes_by_name(other):
+    if wanted.by_name != theirs.by_name:
         return []
     shaped = islice(
-        _unified(other["tensors"], one["tensors"], {name: name for name in by_name}),
+        _unified(theirs.tensors, wanted.tensors, {name: name for name in wanted.by_name}),
         CORRESPONDENCES_MOST,
     )
-    found = [item for item in shaped if _same_numbers(one, other, item)]
+    found = [item for item in shaped if _same_numbers(one, wanted, theirs, item)]
     return sorted(found, key=lambda item: not item.as_it_is)
 
 
 def _unified(
-    theirs: list[ManifestTensor], ours: list[ManifestTensor], sizes: dict[str, str]
+    theirs: Sequence[ManifestTensor], ours: Sequence[ManifestTensor], sizes: dict[str, str]
 ) -> Iterator[Correspondence]:
     if not theirs:
         yield Correspondence((), tuple(sorted(sizes.items())))
@@ -99,7 +141,7 @@ def _unified(
             continue
         for axes in permutations(range(len(item["shape"]))):
             shape = [item["shape"][axis] for axis in axes]
-            known = _renamed(first["shape"], shape, sizes)
+            known = renamed(first["shape"], shape, sizes)
             if known is None:
                 continue
             left = [one for one in ours if one is not item]
@@ -108,7 +150,7 @@ def _unified(
                 yield Correspondence(tensors, rest.sizes)
 
 
-def _renamed(theirs: list[str], ours: list[str], sizes: dict[str, str]) -> dict[str, str] | None:
+def renamed(theirs: list[str], ours: list[str], sizes: dict[str, str]) -> dict[str, str] | None:
     """`sizes` with the names that make one shape the other, or None: different names stay so."""
     if len(theirs) != len(ours):
         return None
@@ -125,32 +167,25 @@ def _renamed(theirs: list[str], ours: list[str], sizes: dict[str, str]) -> dict[
     return known if len(set(known.values())) == len(known) else None
 
 
-def _same_numbers(one: Manifest, other: Manifest, how: Correspondence) -> bool:
+def _same_numbers(
+    manifest: Manifest, one: Computation, other: Computation, how: Correspondence
+) -> bool:
     """Whether the tile programs agree on random problems of small sizes, read in this way."""
     import numpy
 
     from titan.codegen.tile.dtypes import rounded
-    from titan.codegen.tile.semantics import run
 
-    try:
-        programs = [from_data(item["program"]) for item in (one, other)]
-    except (KeyError, BadProgram):
-        return False
-    programs = [
-        with_scalars(program, {item.name: TRIED_SCALAR for item in program.scalars})
-        for program in programs
-    ]
-    names = sorted(item["name"] for item in one["parameters"])
-    renamed = dict(how.sizes)
-    if {renamed.get(item["name"]) for item in other["parameters"]} != set(names):
+    names = sorted(one.sizes)
+    of = dict(how.sizes)
+    if {of.get(name) for name in other.sizes} != set(names):
         return False
     for turn in range(len(TRIED_SIZES) - 1):
         sizes = {
             name: TRIED_SIZES[(place + turn) % len(TRIED_SIZES)] for place, name in enumerate(names)
         }
-        sizes |= {name: TRIED_BATCH + turn for name, whole in foldable(one).items() if whole}
+        sizes |= {name: TRIED_BATCH + turn for name, whole in foldable(manifest).items() if whole}
         try:
-            tensors = plan(one, sizes, 1).tensors
+            tensors = plan(manifest, sizes, 1).tensors
         except Unlaunchable:
             return False
         random = numpy.random.default_rng(turn)
@@ -164,8 +199,10 @@ def _same_numbers(one: Manifest, other: Manifest, how: Correspondence) -> bool:
             for item in how.tensors
             if item.name in inputs
         }
-        first = run(programs[0], inputs, sizes)
-        second = run(programs[1], theirs, {name: sizes[to] for name, to in how.sizes})
+        first = one.compute(inputs, sizes)
+        second = other.compute(theirs, {name: sizes[to] for name, to in how.sizes})
+        if first is None or second is None:
+            return False
         for item in how.tensors:
             if item.name not in first:
                 continue

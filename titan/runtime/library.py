@@ -1,10 +1,12 @@
 """`titan.Library`: one call for several packages of the same computation, chosen by shape.
 
 A call names a kernel; every package that computes the same on the same memory may answer it
-(`correspondence`), one that takes an operand transposed among them. Among those that admit the
-sizes and the strides the one with the least estimated time is taken: waves of CTAs times iterations
-times the initiation interval of the schedule, in cycles of the machine model, with a constant for
-the beginning and the end of a wave. An estimate ranks; it promises no time.
+(`correspondence`), one that takes an operand transposed among them, and so may two one after the
+other (`chains`): parts over K, and their sum. Among those that admit the sizes and the strides the
+one with the least estimated time is taken: waves of CTAs times iterations times the cycles of one
+(the initiation interval of the schedule, or of the busiest resource), with a constant for the
+beginning and the end of a wave; for two launches also the way of the workspace to memory and back.
+An estimate ranks; it promises no time.
 """
 
 from __future__ import annotations
@@ -12,30 +14,53 @@ from __future__ import annotations
 import ast
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil, prod
 from pathlib import Path
 
 from titan.codegen.tile.manifest import COORDINATE_MOST
-from titan.codegen.tile.roofline import FILL_CYCLES, PROCESSORS
+from titan.codegen.tile.roofline import (
+    FILL_CYCLES,
+    MEMORY_BYTES_A_CYCLE,
+    PROCESSORS,
+    iteration_cycles,
+)
+from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
+from titan.device.plan import ALIGNMENT_BYTES, BYTES
 from titan.foundation.diagnostics.wording import suggestion
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
-from titan.runtime.binding import bound, launch_of, named, output_shapes
+from titan.runtime.binding import bound, input_names, launch_of, named, output_shapes
+from titan.runtime.chains import Chain, chains, counts_of_parts, tensor_named
 from titan.runtime.correspondence import Correspondence, correspondences
 from titan.runtime.loaded import LoadedKernel, output_facts
 
 SCHEDULE = "schedule.json"
+_LEAST_MEMORY = min(MEMORY_BYTES_A_CYCLE.values())
+CHOICES_KEPT = 256
 EMULATED = ("sm_90a", "sm_100a")  # targets of the emulated device
 
 
 @dataclass(frozen=True, slots=True)
 class RankedKernel:
-    """A package that admits a call, with the estimate that ranks it, and how it reads the call."""
+    """A package that admits a call, with the estimate that ranks it, and how it reads the call.
+
+    Where two packages do it one after the other, `chain` holds both, `kernel` is the first of them,
+    and `parts` says in how many parts it computes the workspace, whose shape is `between`.
+    """
 
     kernel: LoadedKernel
     cycles: int
     how: Correspondence
+    chain: Chain | None = None
+    parts: int = 1
+    between: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The packages that are launched."""
+        return self.kernel.name if self.chain is None else self.chain.name
 
 
 class Library:
@@ -55,6 +80,8 @@ class Library:
         self.kernels = tuple(LoadedKernel(place) for place in places)
         self._intervals: dict[Path, int] = {}
         self._alike: dict[tuple[Path, Path], list[Correspondence]] = {}
+        self._chains: dict[Path, list[Chain]] = {}
+        self._chosen: dict[tuple[object, ...], RankedKernel] = {}
 
     def __call__(
         self, *inputs: Foreign, kernel: str, out: Foreign = None, **keywords: Foreign
@@ -70,8 +97,12 @@ class Library:
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
         whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
-        best = self._ranked(wanted, whole, inputs, keywords)[0]
-        best.kernel.launch(best.how.arrays(whole), keywords, (*given.values(), *outputs.values()))
+        best = self._best(wanted, whole, inputs, keywords)
+        held = (*given.values(), *outputs.values())
+        if best.chain is None:
+            best.kernel.launch(best.how.arrays(whole), keywords, held)
+        else:
+            best.chain.launch(best.how.arrays(whole), best.between, best.parts, held)
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
 
@@ -97,6 +128,23 @@ class Library:
             raise CallError("; ".join((f"no package {kernel!r} here", *suggestion(kernel, known))))
         return found
 
+    def _best(
+        self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...],
+        keywords: Mapping[str, Foreign],
+    ) -> RankedKernel:  # fmt: skip
+        """The first of the ranking, found once for arrays that lie alike."""
+        numbers = [item for item in sorted(keywords.items()) if isinstance(item[1], int | float)]
+        alike = [
+            (name, one.address % ALIGNMENT_BYTES, one.shape, one.strides, one.dtype, one.place)
+            for name, one in sorted(arrays.items())
+        ]
+        key = (wanted.folder, *numbers, *alike)
+        if key not in self._chosen:
+            if len(self._chosen) >= CHOICES_KEPT:
+                self._chosen.clear()
+            self._chosen[key] = self._ranked(wanted, arrays, inputs, keywords)[0]
+        return self._chosen[key]
+
     def _ranked(
         self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...],
         keywords: Mapping[str, Foreign],
@@ -112,9 +160,55 @@ class Library:
                     found.append(RankedKernel(item, cycles, how))
                 except (CallError, BadExpression) as reason:
                     reasons.append(str(reason))
+        found += self._chained(wanted, arrays, inputs)
         if not found:
             raise CallError("no package takes the call: " + "; ".join(dict.fromkeys(reasons)))
-        return sorted(found, key=lambda one: (one.cycles, not one.how.as_it_is, one.kernel.name))
+        return sorted(found, key=lambda one: (one.cycles, not one.how.as_it_is, one.name))
+
+    def _chained(
+        self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...]
+    ) -> list[RankedKernel]:
+        """The pairs of packages that take these arrays, each with its best number of parts."""
+        found = []
+        for chain in self.chains(wanted):
+            if not (self._is_for(chain.first, inputs) and self._is_for(chain.second, inputs)):
+                continue
+            try:
+                made = list(self._parts(chain, chain.how.arrays(arrays)))
+            except (CallError, BadExpression):
+                continue  # what a chain does not take, it does not answer for
+            found += sorted(made, key=lambda one: (one.cycles, one.parts))[:1]
+        return found
+
+    def chains(self, wanted: LoadedKernel) -> list[Chain]:
+        """The pairs of packages that compute what the wanted one does."""
+        if wanted.folder not in self._chains:
+            self._chains[wanted.folder] = chains(wanted, self.kernels)
+        return self._chains[wanted.folder]
+
+    def _parts(self, chain: Chain, arrays: Mapping[str, ArrayFacts]) -> Iterator[RankedKernel]:
+        """The pair with each number of parts that is considered. Raises CallError and
+        BadExpression."""
+        manifest = chain.first.manifest
+        names = input_names(manifest)
+        given = {name: arrays[name] for name in names}
+        one = bound(manifest, given, {chain.parts: 1}).sizes
+        target = str(manifest["target"])
+        processors = _processors(target)
+        counts = counts_of_parts(
+            evaluate(manifest["work"], one), evaluate(manifest["trip_count"], one), processors
+        )
+        workspace = tensor_named(manifest, chain.written)
+        for count in counts:
+            sizes = {**one, chain.parts: count}
+            shape = tuple(evaluate(text, sizes) for text in workspace["shape"])
+            between = _dense(shape, workspace["dtype"], next(iter(arrays.values())))
+            cycles = self._cycles(
+                chain.first, chain.of_first(arrays, between), {chain.parts: count}
+            ) + self._cycles(chain.second, chain.of_second(arrays, between), {})
+            moved = 2 * prod(shape) * BYTES[workspace["dtype"]]
+            cycles += FILL_CYCLES + moved // MEMORY_BYTES_A_CYCLE.get(target, _LEAST_MEMORY)
+            yield RankedKernel(chain.first, cycles, chain.how, chain, count, shape)
 
     def _is_for(self, kernel: LoadedKernel, inputs: tuple[object, ...]) -> bool:
         target = str(kernel.manifest["target"])
@@ -138,7 +232,7 @@ class Library:
     ) -> int:
         """The estimate. Raises CallError and BadExpression."""
         manifest = kernel.manifest
-        processors = PROCESSORS.get(str(manifest["target"]), max(PROCESSORS.values()))
+        processors = _processors(str(manifest["target"]))
         call = bound(manifest, arrays, more)
         launch_of(manifest, call, processors)  # refuses what cannot be launched
         sizes = call.sizes
@@ -150,14 +244,30 @@ class Library:
         return int(waves * (trips * self.interval(kernel) + FILL_CYCLES))
 
     def interval(self, kernel: LoadedKernel) -> int:
-        """The initiation interval of the package's schedule, in cycles. Raises CallError."""
+        """Cycles of one iteration: the initiation interval of the package's schedule, or what the
+        busiest resource takes (the way from the L2 cache, say), where that is more. Raises
+        CallError."""
         if kernel.folder not in self._intervals:
             try:
                 data = json.loads((kernel.folder / SCHEDULE).read_text(encoding="utf-8"))
-                self._intervals[kernel.folder] = int(data["ii"])
+                interval = int(data["ii"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise CallError(f"{kernel.folder} has no schedule: {error}") from None
+            self._intervals[kernel.folder] = max(interval, _busiest_cycles(kernel))
         return self._intervals[kernel.folder]
+
+
+def _busiest_cycles(kernel: LoadedKernel) -> int:
+    """Cycles of an iteration at its busiest resource; 0 where the package has no tile program."""
+    try:
+        tile = from_data(kernel.manifest["program"])
+    except (KeyError, BadProgram):
+        return 0
+    return ceil(max(iteration_cycles(tile).values()))
+
+
+def _processors(target: str) -> int:
+    return PROCESSORS.get(target, max(PROCESSORS.values()))
 
 
 def _names(text: str) -> set[str]:

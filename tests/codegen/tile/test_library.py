@@ -11,12 +11,12 @@ import pytest
 from tests.sampling import sampled
 from titan.codegen.tile.dtypes import FORMATS, rounded
 from titan.codegen.tile.load import load_tile, targets_of
-from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.model import Tensor, TileProgram
 from titan.codegen.tile.outputs import SAMPLE_INTEGERS
 from titan.codegen.tile.rates import known_targets
 from titan.codegen.tile.semantics import reference64, run
 from titan.foundation.resources import root
-from titan.sync.expression import evaluate
+from titan.sync.expression import evaluate, names_of
 
 LIBRARY = sorted((root("protocols") / "tiles").glob("*.yaml"))
 Arrays = dict[str, np.ndarray]
@@ -32,6 +32,14 @@ def biased(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], n
 
 def relu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, 0)
+
+
+def parts_of_gemm(x: Arrays, parts: int) -> np.ndarray:
+    """Each part over its share of the 64 columns of the factors, zeros where none are left."""
+    steps = (x["A"].shape[1] + 63) // 64
+    share = 64 * ((steps + parts - 1) // parts)
+    shares = [slice(part * share, (part + 1) * share) for part in range(parts)]
+    return np.stack([x["A"][:, one] @ x["B"][:, one].T for one in shares])
 
 
 def scaled_gemm(x: Arrays) -> np.ndarray:
@@ -236,6 +244,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
          "gemm_cluster2", "gemm_large"), gemm,
     ),
+    **dict.fromkeys(("gemm_split_k", "gemm_split_k_small_tiles"), parts_of_gemm),
+    "sum_parts": lambda x: x["P"].sum(axis=0),
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
     "attention_forward_packed": packed_attention(False),
     "attention_forward_causal_packed": packed_attention(True),
@@ -284,9 +294,13 @@ SIZES = [
 SAME = {
     "times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps",
     "experts": "taps", "pages": "taps", "pages_most": "taps", "longest": "queries",
-    "tokens": "keys",
+    "tokens": "keys", "parts": "taps",
     "halves": "N", "positions": "keys",
 }  # fmt: skip
+
+
+def names_in(tensor: Tensor) -> set[str]:
+    return {name for extent in tensor.shape for name in names_of(extent)}
 
 
 def stem(path: Path) -> str:
@@ -318,7 +332,8 @@ def test_a_program_means_its_formula(path: Path, sizes: dict[str, int]) -> None:
     inputs, parameters = launch(tile, sizes)
     types = {tensor.name: tensor.dtype for tensor in tile.tensors}
     stored = {name: rounded(x, types[name]).astype(float) for name, x in inputs.items()}
-    more = [parameters["longest"]] if "longest" in parameters else []
+    shown = {name for item in tile.tensors if not item.output for name in names_in(item)}
+    more = [value for name, value in parameters.items() if name not in shown]
     formula = FORMULAS[stem(path)](stored, *more)
     exact, found = reference64(tile, inputs, parameters), run(tile, inputs, parameters)
     for output in (tensor for tensor in tile.tensors if tensor.output):

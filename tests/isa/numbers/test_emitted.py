@@ -74,6 +74,8 @@ def furthest(
 CASES = [
     ("gemm", {"M": 130, "N": 72, "K": 136}),
     ("gemm_cluster2", {"M": 256, "N": 128, "K": 64}),
+    ("gemm_split_k", {"M": 130, "N": 72, "K": 328, "parts": 4}),
+    ("sum_parts", {"M": 70, "N": 40, "parts": 6}),
     ("gemm_fp8", {"M": 100, "N": 128, "K": 256}),
     ("gemm_grouped", {"experts": 3, "M": 700, "N": 136, "K": 200}),
     (

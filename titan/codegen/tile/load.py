@@ -336,7 +336,8 @@ class _Decoder:
         lookups = tuple(one for one in read.values() if one is not None)
         changing = {one.name for one in lookups if name in names_by_way(lookups, one.view.offsets)}
         outside = scope.with_names(*(one for one in read if one not in changing))
-        trips = self.terms.expression(node, outside, "the number of iterations")
+        what = "the number of iterations"
+        trips = self.terms.expression(node, outside, what, outside.positive)
         return LoopRead(name, trips, lookups, outside, scope.with_names(name, *read))
 
     def read_lookups(self, top: Fields, here: TileScope) -> dict[str, Lookup | None]:

@@ -20,6 +20,9 @@ from titan.codegen.tile.rates import Rates, rates
 
 FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 PROCESSORS = {"sm_90a": 132, "sm_100a": 148, "gfx942": 304, "gfx950": 256}  # of the largest GPU
+# Bytes of the GPU's memory in a cycle at its highest clock. Data sheets: 3.35 TB/s of an H100 SXM
+# at 1.98 GHz, 8 of a B200 at 1.965 GHz, 5.3 of an MI300X at 2.1 GHz, 8 of an MI355X at 2.4 GHz.
+MEMORY_BYTES_A_CYCLE = {"sm_90a": 1690, "sm_100a": 4070, "gfx942": 2520, "gfx950": 3330}
 TENSOR_CORES = "tensor cores"
 INSTRUCTION_ROWS = {"registers": 64, "tensor": 128}  # a right operand is read once for so many
 

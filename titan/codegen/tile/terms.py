@@ -45,7 +45,8 @@ class WrittenReference:
 class TileScope:
     """What each name in an expression represents: a number, or itself; scalars stand apart.
 
-    `positive` are names whose numbers are at least 1, so that an offset may divide by them.
+    `positive` are names whose numbers are at least 1, so that offsets and the number of iterations
+    may divide by them.
     """
 
     names: dict[str, Expression] = field(default_factory=dict)
@@ -64,12 +65,15 @@ class TileTerms:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    def expression(self, node: Node, scope: TileScope, what: str) -> Expression | None:
-        """The expression of a node; None, and a diagnostic, where it is none."""
+    def expression(
+        self, node: Node, scope: TileScope, what: str, divisors: Set[str] = frozenset()
+    ) -> Expression | None:
+        """The expression of a node, with the divisors of `text`; None, and a diagnostic, where it
+        is none."""
         if not isinstance(node, Scalar) or node.is_null:
             text = f"{what} must be an integer expression, not {kind(node)}"
             return self.reader.error("TTN008", text, node.span)
-        return self.text(node.text, inner_span(node), scope, what)
+        return self.text(node.text, inner_span(node), scope, what, divisors)
 
     def text(
         self,
