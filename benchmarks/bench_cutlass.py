@@ -7,7 +7,8 @@ CUTLASS is a checkout of its repository (`include`, `tools/util/include`, `examp
 `--programs` where compiled programs are kept, `--googletest` where GoogleTest is installed; nvcc is
 needed, and takes one to three minutes of processor time for a program. The sources of
 `benchmarks/cutlass/` bring their own reference on the host and compare for equality; examples and
-unit tests of CUTLASS check themselves. Each program, and each unit test by itself, runs under
+unit tests of CUTLASS check themselves; example 48 includes headers of cuRAND, whose folder CPATH
+names where the toolkit has none. Each program, and each unit test by itself, runs under
 `titan run --check first`.
 `--write` puts the table into docs/reference/cutlass.md and benchmarks/results/cutlass.json, where
 rows of other programs stay.

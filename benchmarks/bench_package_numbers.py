@@ -1,12 +1,13 @@
 """The packages that `titan build` writes for NVIDIA, by numbers: their PTX on the emulated device.
 
-    python -m benchmarks.bench_package_numbers [--only TEXT] [--safe] [--write]
+    python -m benchmarks.bench_package_numbers [--only TEXT] [--missing] [--safe] [--write]
 
 Needs nvcc. Each tile program is built and emitted for each NVIDIA target that it names. Its PTX
 runs at several sizes (trip counts below, at and beyond the depth of its rings, whole and ragged
 tiles) under the policies of `titan stress --backend emulated`, and has to give the numbers of the
 tile program. Its unsafe variants run likewise: a variant is seen by numbers where some run is
 wrong, hangs or faults, and by the checker where a launch is refuted; `--safe` leaves them out.
+`--missing` takes only packages whose stored row is not there or says nothing of variants.
 `--write` puts the table into
 docs/reference/real_code.md and the rows into benchmarks/results/package_numbers.json, where those
 of other packages stay, and what was seen of variants that are left out.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.real_code import RESULTS, Row, store, table_text, write
@@ -31,7 +32,7 @@ from titan.codegen.tile.stored import as_data
 from titan.device.emulated import ADVERSARIAL, CHECKED, EmulatedPackage
 from titan.device.manifests import Sizes
 from titan.device.packages import References, emulated_run
-from titan.device.records import RunCase
+from titan.device.records import NOT_RUN, RunCase
 from titan.device.stress import sizes_for
 from titan.device.variants import SAFE, variants
 from titan.foundation.resources import root
@@ -116,13 +117,13 @@ def row(name: str, tile: TileProgram, emitted: Emitted, *, safe: bool) -> Row:
     )  # fmt: skip
 
 
-def rows(only: str, *, safe: bool) -> Iterator[Row]:
-    """One row a package."""
+def rows(only: str, *, safe: bool, known: Container[tuple[str, str]] = ()) -> Iterator[Row]:
+    """One row a package, but for those `known` by name and target."""
     limits = BuildLimits(5.0, verify_seconds=20.0, cache=".titan/schedules.sqlite")
     nvidia = generated_targets(Vendor.NVIDIA)
     for path in sorted((root("protocols") / "tiles").glob("*.yaml")):
         for target in targets_of(str(path)):
-            if target not in nvidia or only not in path.stem:
+            if target not in nvidia or only not in path.stem or (path.stem, target) in known:
                 continue
             try:
                 made = build(load_tile(str(path), target=target), path.read_text("utf-8"), limits)
@@ -132,27 +133,39 @@ def rows(only: str, *, safe: bool) -> Iterator[Row]:
                 yield path.stem, target, "", "", "", f"no package: {str(reason)[:100]}", "", ""
 
 
-def joined(found: Sequence[Row]) -> list[Row]:
-    """The rows that were stored before with those that were found, by package and target."""
+def stored_rows() -> dict[tuple[str, str], Row]:
+    """The rows that were stored before, by package and target."""
     path = RESULTS / "package_numbers.json"
     stored = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    kept = {
+    return {
         (item["package"], item["target"]): tuple(item[name] for name in HEAD) for item in stored
     }
+
+
+def joined(found: Sequence[Row]) -> list[Row]:
+    """The rows that were stored before with those that were found, by package and target."""
+    kept = stored_rows()
     for one in found:
         before = kept.get(one[:2], ("",))
         kept[one[0], one[1]] = one if one[-1] else (*one[:-1], before[-1])
     return [kept[key] for key in sorted(kept)]
 
 
+def told(stored: Row) -> bool:
+    """Whether a stored row says how the variants show."""
+    return stored[-1] not in {"", NOT_RUN}
+
+
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("--safe", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    for one in rows(options.only, safe=options.safe):
+    known = [key for key, one in stored_rows().items() if options.missing and told(one)]
+    for one in rows(options.only, safe=options.safe, known=known):
         print(" | ".join(one), flush=True)
         if options.write:  # after each row, so that a run that is ended keeps what it found
             found = joined([one])

@@ -146,6 +146,16 @@ def test_parts_of_a_warp_that_run_side_by_side_are_not_decided():
     assert story.recording().problems == []
 
 
+@pytest.mark.parametrize(("met", "together"), [(3, True), (1, False), (4, False)])
+def test_parts_of_a_warp_are_one_again_where_an_election_waits_for_them(met, together):
+    story = Story()
+    for lanes in (1, 2):
+        story.access(0, 64 * lanes, 8, lanes=lanes)
+    story.add(ev.Elect(*story.at(0, met), met, 0))
+    story.access(0, 64, 8, lanes=1)
+    assert (story.recording().problems == []) is together
+
+
 @pytest.mark.parametrize(
     "story",
     [ring(), ring(wait_empty=False), ring(drain=False), ring(expect=TILE // 2), epilogue(fence=0)],

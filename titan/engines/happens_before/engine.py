@@ -15,12 +15,13 @@ instead. VERIFIED holds for the sizes given. UNDECIDED names the condition that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import FirstSuspicion, Suspicion, Weight
+from titan.engines.happens_before.peeks import Peek, PeekingRun
 from titan.engines.happens_before.readings import STRICT, Readings
 from titan.engines.happens_before.scopes import at_cluster_scope
 from titan.engines.happens_before.steering import (
@@ -68,17 +69,19 @@ def analyse(
     *,
     show: bool = True,
     readings: Readings = STRICT,
+    peeks: Sequence[Peek] = (),
 ) -> OrderResult:
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size.
 
     Without `show` a fault is not sought where the order leaves one open: what is not verified is
-    UNDECIDED, with the first thing that is suspected.
+    UNDECIDED, with the first thing that is suspected. `peeks`: tests of barriers that the program
+    does not have; where one may see another phase than its own, the result is UNDECIDED.
     """
     if readings.narrow_reads:
-        result = _decided(program, sizes, budget, show, readings)
+        result = _decided(program, sizes, budget, show, readings, peeks)
         if not result.narrow or _ordered_at_cluster_scope(program, sizes, budget, readings):
             return result
-    return _decided(program, sizes, budget, show, replace(readings, narrow_reads=False))
+    return _decided(program, sizes, budget, show, replace(readings, narrow_reads=False), peeks)
 
 
 def _ordered_at_cluster_scope(
@@ -95,6 +98,7 @@ def _decided(
     budget: Budget | None,
     show: bool,
     readings: Readings,
+    peeks: Sequence[Peek] = (),
 ) -> OrderResult:
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
@@ -102,7 +106,7 @@ def _decided(
         layout = RunLayout(unfolder)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
-    return _Analysis(layout, show, readings).result()
+    return _Analysis(layout, show, readings, peeks).result()
 
 
 def _undecided(
@@ -114,8 +118,11 @@ def _undecided(
 
 
 class _Analysis:
-    def __init__(self, layout: RunLayout, show: bool, readings: Readings) -> None:
+    def __init__(
+        self, layout: RunLayout, show: bool, readings: Readings, peeks: Sequence[Peek]
+    ) -> None:
         self._layout, self._show, self._readings = layout, show, readings
+        self._peeks = peeks
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
@@ -127,13 +134,16 @@ class _Analysis:
 
     def _decided(self) -> OrderResult:
         tracker = Tracker(self._layout, not self._show, self._readings)
-        execution = OrderedRun(self._layout, tracker)
+        made = partial(PeekingRun, peeks=self._peeks) if self._peeks else OrderedRun
+        execution = made(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))
         fault = run_to_end(execution, order)
         if fault is not None:
             shown = fault, tuple(execution.steps)
             return self._refuted(shown) if self._show else self._open(fault)
+        if isinstance(execution, PeekingRun):
+            execution.ended()
         tracker.ended()
         return self._judge(tracker)
 

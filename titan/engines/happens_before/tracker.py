@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from titan.engines.happens_before.clocks import Clock, Clocks, FlightTrack, Timestamp
+from titan.engines.happens_before.clocks import (
+    BarrierTrack,
+    Clock,
+    Clocks,
+    FlightTrack,
+    Timestamp,
+)
 from titan.engines.happens_before.findings import SuspicionCollector
 from titan.engines.happens_before.lifetime import ExitRules
 from titan.engines.happens_before.memory import MemoryObserver
@@ -39,6 +45,10 @@ class Tracker(Observer):
     def _at(self, agent: int) -> Timestamp:
         assert self.execution is not None
         return self.clocks.timestamp(self.execution, agent)
+
+    def track(self, barrier: Mbarrier) -> BarrierTrack:
+        """What is known of an mbarrier so far."""
+        return self._phases.track(barrier)
 
     def ended(self) -> None:
         """The run has reached the end of every agent."""

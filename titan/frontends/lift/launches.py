@@ -25,6 +25,10 @@ from titan.isa.simt.outcome import Ending, Run
 
 DEPTH_MIN = 2
 NAME_MAX = 48
+PEEKED = (
+    "a test of a barrier sees the phase that is meant by what other warps have waited for, which a "
+    "kernel file does not say"
+)
 FAMILIES = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a"}
 
 
@@ -136,6 +140,8 @@ def _lifted(
     if unsure is not None:
         reason = f"{unsure.label} is undecided: {unsure.reason}"
         return ClusterLift(driver, cta, tuple(trials), None, reason)
+    if any(peek.phase > 0 for recording in recordings for peek in recording.peeks):
+        return ClusterLift(driver, cta, tuple(trials), None, PEEKED)
     programs = [
         Recorded(trips, recording.program)
         for trips, recording in zip(runs, recordings, strict=True)
@@ -162,6 +168,8 @@ def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, 
     )
     if recording.problems:
         return None, recording.problems[0][0]
+    if any(peek.phase > 0 for peek in recording.peeks):
+        return None, PEEKED
     try:
         heading = heading_of(launched, None, cta)
         return write_launch(recording.program, heading, line_text(places)), ""

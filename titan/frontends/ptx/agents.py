@@ -25,7 +25,8 @@ Locate = Callable[[int], Span | None]  # an instruction to its place in the text
 class RecordedAgent:
     """A warp of the recording. `members`: what each operation was made of, by identity.
 
-    `loads` are its operations of tcgen05.ld, in their order.
+    `loads` are its operations of tcgen05.ld, in their order. `counted` is the number of operations,
+    but for plain accesses.
     """
 
     number: int
@@ -38,6 +39,7 @@ class RecordedAgent:
     members: dict[int, list[Member]] = field(default_factory=dict)
     queues: dict[str, int] = field(default_factory=dict)  # lanes that issued into each
     loads: list[int] = field(default_factory=list)
+    counted: int = 0
     _accesses: list[Member] = field(default_factory=list)
     _issues: list[Member] = field(default_factory=list)
     _issue_queue: str = ""
@@ -86,6 +88,7 @@ class RecordedAgent:
 
     def _append(self, operation: ir.Operation, members: list[Member]) -> None:
         self.operations.append(operation)
+        self.counted += not isinstance(operation, ir.Access)
         self.members[id(operation)] = members
 
 

@@ -45,7 +45,7 @@ def order_of_run(
     # for the places of a fault.
     (program,), _ = merged_alike([recording.program])
     readings = Readings(policies.cta_release != "none", relays)
-    return analyse(program, show=show, readings=readings)
+    return analyse(program, show=show, readings=readings, peeks=recording.peeks)
 
 
 def by_wider_readings(

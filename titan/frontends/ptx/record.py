@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from titan.engines.happens_before.peeks import Peek
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
 from titan.frontends.ptx.map_reads import maps_waited_for
 from titan.frontends.ptx.memory import RecordedMemory
 from titan.frontends.ptx.pair_allocations import PairAllocations
-from titan.frontends.ptx.peeks import doubtful_peeks
+from titan.frontends.ptx.peeks import peeks_of_run
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.resources import ResourcePools
 from titan.frontends.ptx.uses import uses_of_run
@@ -65,7 +66,8 @@ class LaunchRecording:
     """The program of one run. `members`: what each operation was made of, by its identity.
 
     `problems` are what the sync program cannot say of this run, with an instruction: no verdict
-    follows then. `remarks` are assumptions that were used: name, times, first instruction.
+    follows then. `remarks` are assumptions that were used: name, times, first instruction. `peeks`
+    are tests of barriers of which the order of the program has to say which phase they see.
     """
 
     program: ir.SyncProgram
@@ -73,6 +75,7 @@ class LaunchRecording:
     memory: RecordedMemory
     problems: list[tuple[str, int]] = field(default_factory=list)
     remarks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    peeks: list[Peek] = field(default_factory=list)
 
 
 def record(
@@ -158,7 +161,9 @@ class _Recorder:
         self.uses, self.allocations = found.of, found.allocations
         for remarked, sequence in found.remarks():
             self.remark(remarked, run.events[sequence].instruction)
-        for instruction in doubtful_peeks(run)[:1]:
+        tests = peeks_of_run(run)
+        self.open_peeks, self.peeks = tests.open, list[Peek]()
+        for instruction in tests.astray[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))
         self.waited_maps = maps_waited_for(run)
@@ -180,11 +185,15 @@ class _Recorder:
     def recording(self, name: str, target: str) -> LaunchRecording:
         """The program; the memory has been settled."""
         for event in self.run.order or self.run.events:
+            if event.sequence in self.open_peeks:
+                self._peek(self.agents[(event.cta, event.warp)], self.open_peeks[event.sequence])
             handler = _HANDLERS.get(type(event))
+            if handler is None and not isinstance(event, ev.Elect):
+                continue
+            agent = self.agents[(event.cta, event.warp)]
+            if not self.run.order:
+                self._lanes(agent, event)
             if handler is not None:
-                agent = self.agents[(event.cta, event.warp)]
-                if not self.run.order:
-                    self._lanes(agent, event)
                 handler(self, agent, event)
         for waiter in self.run.outcome.waiters:
             self._waiting(self.agents[(waiter.cta, waiter.warp)], waiter)
@@ -211,7 +220,14 @@ class _Recorder:
             self.resources.pools(),
             self.policies.of_program(),
         )
-        return LaunchRecording(program, members, self.memory, self.problems, self.remarks)
+        return LaunchRecording(
+            program, members, self.memory, self.problems, self.remarks, self.peeks
+        )
+
+    def _peek(self, agent: RecordedAgent, poll: ev.Poll) -> None:
+        """A test of a barrier that is none of the program's waits."""
+        name = self.mbarrier(poll.barrier).name
+        self.peeks.append(Peek(agent.number, agent.counted, (name, 0), poll.phase))
 
     # ----------------------------------------------------------------------- assumptions
 
@@ -224,11 +240,15 @@ class _Recorder:
         """Whether the event's lanes are known to be after the warp's events so far.
 
         `abreast` are the lanes that took part in the last event, or have met since; `behind` those
-        that were left for others before. Where they go on again, the two run side by side.
+        that were left for others before. Where they go on again, the two run side by side. An
+        `elect.sync` goes on when all lanes of its mask have come to it (PTX, "elect.sync").
         """
+        if isinstance(event, ev.Elect):
+            self._met(agent, event.lanes)
+            return
         if isinstance(event, ev.RendezvousEvent) and event.meeting is ev.Meeting.WARP:
             if event.side is not ev.Side.ARRIVE:
-                self.abreast[agent] = self.abreast.get(agent, 0) | event.lanes
+                self._met(agent, event.lanes)
             return
         known = self.abreast.get(agent, 0)
         if known and event.lanes & ~known:
@@ -241,6 +261,13 @@ class _Recorder:
         else:
             self.behind[agent] = self.behind.get(agent, 0) & ~event.lanes
         self.abreast[agent] = event.lanes
+
+    def _met(self, agent: RecordedAgent, lanes: int) -> None:
+        """Lanes have met: all of them are where one of them is."""
+        known = self.abreast.get(agent, 0)
+        if not known or lanes & known:
+            self.abreast[agent] = known | lanes
+            self.behind[agent] = self.behind.get(agent, 0) & ~lanes
 
     # ------------------------------------------------------------------------- accesses
 
