@@ -1,6 +1,6 @@
 """Verdicts on AMD assembly, and what becomes of every wait and barrier in it.
 
-    python -m benchmarks.amd_code FOLDER [--mutants] [--wait-states] [--only TEXT]
+    python -m benchmarks.amd_code FOLDER [--any] [--mutants] [--wait-states] [--only TEXT]
 
 FOLDER holds assembly with its launch beside it (`gemm.s`, `gemm.launch.yaml`), HIP in the same
 way (`benchmarks/amd`), and packages of `titan build` for AMD GPUs with the launch of their
@@ -14,6 +14,8 @@ work-groups. What survives both is argued, or listed:
 and redundant ends the command.
 *equivalent*: in each of these runs, some of which execute it, the mutant makes the same accesses,
 and all that conflict are in the same order (`titan/frontends/gcn/phase_order.py`).
+With `--any` what is verified is lifted and verified for any number of trips: a column says so, with
+the states of the search, or why only launches are covered.
 With `--wait-states` each `s_nop` is made one wait state shorter, and judged in the same way.
 """
 
@@ -44,10 +46,11 @@ from titan.frontends.verify_code import CodeOptions, ctas_of
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.validate.compare.gcn_compile import CLANG, FLAGS, hip_assembly
-from titan.verify.model import Finding
+from titan.verify.model import Finding, VerifyOptions
 
 SIZE, HEADS = 384, 2  # of packages
 HIP_TARGETS = ("gfx942", "gfx950")
+STATES_MAX = 2_000_000  # of one search for any number of trips
 
 
 def kernels(folder: Path, only: str) -> Iterator[tuple[str, str, LaunchDescription]]:
@@ -110,12 +113,33 @@ def _compiled(folder: Path, manifest: Any) -> str:
 
 
 def judged(
-    text: str, launch: LaunchDescription, ctas: tuple[int, ...] | None = None, sweep: bool = False
+    text: str,
+    launch: LaunchDescription,
+    ctas: tuple[int, ...] | None = None,
+    sweep: bool = False,
+    require: str = "bounded",
 ) -> Finding:
     """The verdict on the one kernel of a text."""
-    started, options = time.process_time(), CodeOptions(ctas=ctas, sweep=sweep)
+    started = time.process_time()
+    engines = VerifyOptions(require="any", save_traces=None, states_max=STATES_MAX)
+    options = CodeOptions(ctas=ctas, sweep=sweep, require=require, engines=engines)
     (found,) = verify_assembly(Source("k.s", text), launch, options, [], started)
     return found
+
+
+def any_number(text: str, launch: LaunchDescription) -> str:
+    """For which numbers of trips a kernel is verified, or why not for any."""
+    found = judged(text, launch, require="any")
+    seconds = f"{found.seconds:.1f} s"
+    if found.verdict is not Verdict.VERIFIED:
+        because = found.narrowing.because if found.narrowing is not None else found.verdict.name
+        return f"launches: {because} ({seconds})"
+    if not found.coverage.minimums:
+        return f"no loop depends on the launch ({seconds})"
+    states = [one.states for one in found.engines if one.engine == "explorer"]
+    most = f", at most {max(states):,} states" if states else ""
+    places = "; ".join(f"{name}, from {least} on" for name, least in found.coverage.minimums)
+    return f"any {places}{most} ({seconds})"
 
 
 @dataclass
@@ -234,15 +258,17 @@ def main() -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--any", action="store_true")
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--wait-states", action="store_true")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    print("| kernel | verdict | seconds | run | mutants | remark |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| kernel | verdict | seconds | run | any number | mutants | remark |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, text, launch in kernels(given.folder, given.only):
         found = judged(text, launch)
         killed, words = "", list[str]()
+        further = any_number(text, launch) if given.any else ""
         if given.mutants or given.wait_states:
             fates = mutants(text, launch, given.wait_states)
             killed = fates.figures()
@@ -251,7 +277,8 @@ def main() -> None:
         run = found.engines[0].remark if found.engines else ""
         seconds = found.engines[0].seconds if found.engines else 0.0
         verdict = found.verdict.name.lower()
-        print(f"| {name} | {verdict} | {seconds:.2f} | {run} | {killed} | {remark} |", flush=True)
+        cells = (name, verdict, f"{seconds:.2f}", run, further, killed, remark)
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

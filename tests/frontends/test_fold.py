@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.frontends.story import EMPTY, FULL, TILE, Story, ring
+from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.fold import TRIPS, Folded, Recorded, fold
 from titan.frontends.lift.kernel_text import Heading
@@ -22,6 +23,7 @@ from titan.frontends.lift.unfolded import difference
 from titan.frontends.ptx.alike import merged_alike, outputs_in_order, without_single_uses
 from titan.isa.simt import events as ev
 from titan.sync import program as ir
+from titan.sync.parts import effects_of
 from titan.verify.engines import VerifyBudget, run_explorer
 
 
@@ -285,3 +287,68 @@ def test_a_tile_that_two_warps_store_is_never_left_out(fault):
         return
     kept = [item for item in lifted.kernel.program.buffers if item.space is ir.Space.GLOBAL]
     assert kept, "the tile of two warps is in the file"
+
+
+# ------------------------------------------------------------ loops of accesses, written by hand
+
+
+def straight(trips: int, *operations: ir.Operation) -> Recorded:
+    """A recording of one agent; its regions are those that the operations name."""
+    names = {effect.buffer: None for item in operations for effect in effects_of(item)}
+    buffers = tuple(ir.Buffer(name) for name in names)
+    role = ir.Role("wave 0", operations, threads=64)
+    barriers = (ir.NamedBarrier("s_barrier"),)
+    return Recorded(trips, ir.SyncProgram("k", "gfx950", (role,), (), (), barriers, buffers))
+
+
+def touch(line: int, *names: str, write: bool = True) -> ir.Access:
+    effects = tuple(ir.Effect(name, ir.ZERO, write) for name in names)
+    return ir.Access(effects, span=Span("k.s", line, 1, line, 2))
+
+
+def meet(line: int) -> ir.BarrierSync:
+    return ir.BarrierSync(ir.Reference("s_barrier"), ir.ONE, span=Span("k.s", line, 1, line, 2))
+
+
+def test_an_epilogue_may_use_a_part_of_the_stage_that_is_due():
+    """Halves of a stage that every round uses together are apart for what comes behind the loop."""
+
+    def made(trips: int) -> Recorded:
+        rounds = [touch(1, f"a+{r % 2}", f"b+{r % 2}") for r in range(trips)]
+        last = touch(2, f"a+{(trips - 1) % 2}", write=False)
+        return straight(trips, *rounds, meet(3), last)
+
+    folded = fold([made(trips) for trips in range(5, 9)])
+    assert equal(folded, made(12)) and equal(folded, made(15))
+    assert sorted(array.stages for array in folded.memory.arrays.values()) == [2, 2]
+
+
+def test_code_in_front_of_a_loop_may_do_what_a_part_of_its_body_does():
+    """A prologue stores the first tile at once, and the loop the next ones in two parts."""
+
+    def made(trips: int) -> Recorded:
+        rounds = [
+            item
+            for _ in range(trips)
+            for item in (
+                meet(3), touch(4, "a", "b", write=False), meet(5), touch(6, "a"), touch(7, "b"),
+            )
+        ]  # fmt: skip
+        return straight(trips, touch(1, "a", "b"), touch(2, "c"), *rounds)
+
+    folded = fold([made(trips) for trips in range(5, 9)])
+    assert equal(folded, made(3)) and equal(folded, made(11))
+    loops = [item for item in folded.program.roles[0].body if isinstance(item, ir.Loop)]
+    assert [len(loop.body) for loop in loops] == [5]
+
+
+def test_rounds_are_whole_trips_where_a_trip_repeats_itself():
+    """Engines decide no loop of two rounds a trip for any number."""
+
+    def made(trips: int) -> Recorded:
+        return straight(trips, *(meet(line) for _ in range(trips) for line in (1, 2)))
+
+    folded = fold([made(trips) for trips in range(5, 9)])
+    (loop,) = folded.program.roles[0].body
+    assert isinstance(loop, ir.Loop) and len(loop.body) == 2
+    assert equal(folded, made(12))

@@ -45,18 +45,18 @@ def lift(
     cta: int,
     colour: str,
 ) -> int:
-    """Lift compiled code (PTX) to a kernel file that represents any number of trips.
+    """Lift compiled code (PTX, AMD assembly) to a kernel file that represents any number of trips.
 
     The loops are folded from launches with several trip counts, and the file is compared with
     others, operation by operation. Exit codes: 0 lifted, 2 bad input, 3 not lifted; the reason is
     printed. Whether what the file says is right, `titan verify` decides.
     """
     from titan.cli.verify import code_policies
-    from titan.frontends.lift.command import lift_file
+    from titan.frontends.gcn.any_code import lift_any_code
     from titan.frontends.verify_code import CodeOptions
 
     options = CodeOptions(launch, entry, ctas=(cta,), policies=code_policies(policies))
-    result = lift_file(path, options)
+    result = lift_any_code(path, options)
     if result.diagnostics:
         show(result.diagnostics, "text", colour)
     for note in result.notes:

@@ -205,7 +205,7 @@ def _verify_entry(
         filled = [*filled, *found.notes]
     finding = combined(_judged(code, launch), launches, trials, options.policies, started)
     if found is not None and finding.verdict is Verdict.VERIFIED:
-        finding = _for_any(finding, found)
+        finding = for_any(finding, found)
     if finding.verdict is Verdict.REFUTED and options.save_traces is not None:
         finding = _saved(finding, code, trials, options.save_traces)
     return replace(finding, notes=(*notes, *filled, *finding.notes))
@@ -310,13 +310,13 @@ def _any_number(
 ) -> AnyNumber:
     """What lifting the kernel along the integers that drive its loops finds out."""
     from titan.frontends.lift.any_number import any_number
-    from titan.frontends.lift.launches import LaunchedCode
+    from titan.frontends.lift.launched import LaunchedPtx
 
-    launched = LaunchedCode(code, launch, places, options.policies, options.steps_max)
+    launched = LaunchedPtx(code, launch, places, options.policies, options.steps_max)
     return any_number(launched, ctas_of(launch, options), options.engines)
 
 
-def _for_any(finding: Finding, found: AnyNumber) -> Finding:
+def for_any(finding: Finding, found: AnyNumber) -> Finding:
     """The finding with what holds for any number; undecided where something that loops does not."""
     coverage = replace(
         finding.coverage,

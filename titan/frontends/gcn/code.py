@@ -9,6 +9,7 @@ from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
 from titan.foundation.source.span import Source, Span
+from titan.frontends.gcn.depth import lds_depth
 from titan.frontends.ptx.launch import LaunchDescription, completed
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.isa.ptx.module import Function, StateSpace, Variable
@@ -111,6 +112,10 @@ class WaveRunner:
         machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
         machine.group.stalls = self.stalls
         return machine.run(), []
+
+    def depth(self, base: Run, longer: Run) -> int:
+        """Stages of the deepest ring in LDS that the longer run shows."""
+        return lds_depth(longer)
 
     @uncollected
     def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:

@@ -13,7 +13,7 @@ barriers that it leaves out. `s_endpgm` waits for all that the wave has in fligh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.gcn.tokens import token_text
@@ -45,17 +45,61 @@ def record_waves(
     run: Run, name: str, target: str, locate: Locate, policies: CodePolicies
 ) -> LaunchRecording:
     """The sync program of a run of one work-group."""
-    waves = sorted({event.warp for event in run.events})
-    mine: dict[int, list[Event]] = {wave: [] for wave in waves}
+    return record_waves_together([run], name, target, locate, policies)[0]
+
+
+def record_waves_together(
+    runs: Sequence[Run], name: str, target: str, locate: Locate, policies: CodePolicies
+) -> list[LaunchRecording]:
+    """The sync programs of runs of one work-group under several launches.
+
+    Bytes are cut into regions by the footprints of all runs, so that a region has the same name in
+    each of the programs.
+    """
+    memory = RecordedMemory({event.cta: 0 for run in runs for event in run.events[:1]})
+    noted: list[tuple[dict[int, list[MemoryUse]], dict[str, tuple[int, int]]]] = []
+    for run in runs:
+        remarks: dict[str, tuple[int, int]] = {}
+        uses = _uses(run, policies, remarks)
+        for found in uses.values():
+            for use in found:
+                memory.note(use)
+        noted.append((uses, remarks))
+    memory.settle()
+    made = []
+    for run, (uses, remarks) in zip(runs, noted, strict=True):
+        roles, named, members = _roles(run, memory, uses, locate)
+        for event in run.events:
+            remark = REMARKED.get(type(event))
+            if remark is not None:
+                times, first = remarks.get(remark, (0, event.instruction))
+                remarks[remark] = (times + 1, first)
+        program = ir.SyncProgram(
+            name,
+            target,
+            tuple(roles),
+            (),
+            (),
+            named,
+            tuple(memory.buffers.values()),
+            tuple(
+                ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
+                for queue in WaveQueue
+            ),
+            (),
+            replace(policies.of_program(), tensor_pipe="in_order"),
+        )
+        made.append(LaunchRecording(program, members, memory, [], remarks))
+    return made
+
+
+def _roles(
+    run: Run, memory: RecordedMemory, uses: Mapping[int, list[MemoryUse]], locate: Locate
+) -> tuple[list[ir.Role], tuple[ir.NamedBarrier, ...], dict[int, list[Member]]]:
+    """The waves of a run, the barriers at which they meet, and what operations were made of."""
+    mine: dict[int, list[Event]] = {wave: [] for wave in sorted({e.warp for e in run.events})}
     for event in run.events:
         mine[event.warp].append(event)
-    remarks: dict[str, tuple[int, int]] = {}
-    uses = _uses(run, policies, remarks)
-    memory = RecordedMemory(dict.fromkeys({event.cta for event in run.events}, 0))
-    for found in uses.values():
-        for use in found:
-            memory.note(use)
-    memory.settle()
     barriers = {
         wave: sum(isinstance(event, WaveBarrier) for event in events)
         for wave, events in mine.items()
@@ -67,27 +111,7 @@ def record_waves(
         body = agent.body()
         members |= agent.members
         roles.append(ir.Role(f"wave {wave}", tuple(body), threads=LANES))
-    for event in run.events:
-        remark = REMARKED.get(type(event))
-        if remark is not None:
-            times, first = remarks.get(remark, (0, event.instruction))
-            remarks[remark] = (times + 1, first)
-    program = ir.SyncProgram(
-        name,
-        target,
-        tuple(roles),
-        (),
-        (),
-        tuple(named.values()),
-        tuple(memory.buffers.values()),
-        tuple(
-            ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
-            for queue in WaveQueue
-        ),
-        (),
-        replace(policies.of_program(), tensor_pipe="in_order"),
-    )
-    return LaunchRecording(program, members, memory, [], remarks)
+    return roles, tuple(named.values()), members
 
 
 def _uses(

@@ -15,7 +15,7 @@ from titan.foundation.diagnostics.wording import listed, suggestion
 from titan.foundation.errors import UserError
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
-from titan.foundation.verdict import Reason, Verdict
+from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.gcn.code import (
     TARGETS,
@@ -26,39 +26,73 @@ from titan.frontends.gcn.code import (
 )
 from titan.frontends.gcn.faults import missing_argument, wave_faults
 from titan.frontends.gcn.grid import add_group, stores_meet
+from titan.frontends.gcn.launched import LaunchedWaves
 from titan.frontends.gcn.record import LANES, record_waves
 from titan.frontends.gcn.tokens import stage_texts
+from titan.frontends.lift.any_number import AnyNumber, any_number
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_recording
-from titan.frontends.verify_code import CodeOptions, ctas_of, refused
+from titan.frontends.verify_code import CodeOptions, ctas_of, for_any, refused
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import WaitStatesMissing
-from titan.verify.model import Finding, Narrowing
+from titan.verify.model import Finding
 
 TEXT_BYTES_MAX = 64 << 20
 STAGES_SHOWN_MAX = 6
 
 
-def verify_assembly_file(path: str, options: CodeOptions) -> Iterator[Finding]:
-    """The verdicts on the kernels of an assembly file."""
-    started = time.process_time()
+@dataclass(slots=True)
+class ReadAssembly:
+    """Assembly with its launch, read; or what is wrong with one of them."""
+
+    kernels: list[AssemblyCode] = field(default_factory=list)
+    description: LaunchDescription | None = None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_assembly(path: str, options: CodeOptions) -> ReadAssembly:
+    """A file of assembly and what says how it is launched."""
     source, errors = load_file(path, TEXT_BYTES_MAX)
     description: LaunchDescription | None = None
     name = options.launch or beside(path)
     if source is not None and name is not None:
         description, errors = read_launch(name)
     if source is None or errors:
-        yield refused(path, errors, started)
-        return
+        return ReadAssembly(diagnostics=errors)
     notes = [] if name is None or options.launch else [f"the launch is that of {name}"]
-    yield from verify_assembly(source, description, options, notes, started)
+    return _read_text(source, description, options, notes)
+
+
+def _read_text(
+    source: Source,
+    description: LaunchDescription | None,
+    options: CodeOptions,
+    notes: list[str],
+) -> ReadAssembly:
+    assembly, errors = parse_assembly(source)
+    if assembly is None:
+        return ReadAssembly(diagnostics=errors)
+    chosen: list[AssemblyKernel] = []
+    if assembly.target not in TARGETS:
+        errors = [_other_target(assembly.target, source)]
+    else:
+        chosen, errors = _chosen(assembly.kernels, source, description, options)
+    kernels = [AssemblyCode(assembly, source, kernel) for kernel in chosen]
+    return ReadAssembly(kernels, description, errors, notes)
+
+
+def verify_assembly_file(path: str, options: CodeOptions) -> Iterator[Finding]:
+    """The verdicts on the kernels of an assembly file."""
+    started = time.process_time()
+    yield from _verify_all(path, read_assembly(path, options), options, started)
 
 
 def assembly_findings(path: str, options: CodeOptions) -> list[Finding]:
@@ -74,19 +108,18 @@ def verify_assembly(
     started: float,
 ) -> Iterator[Finding]:
     """The verdicts on the kernels of a text, launched as described."""
-    assembly, errors = parse_assembly(source)
-    chosen: list[AssemblyKernel] = []
-    if assembly is not None:
-        if assembly.target not in TARGETS:
-            errors = [_other_target(assembly.target, source)]
-        else:
-            chosen, errors = _chosen(assembly.kernels, source, description, options)
-    if assembly is None or errors:
-        yield refused(source.path, errors, started)
+    read = _read_text(source, description, options, notes)
+    yield from _verify_all(source.path, read, options, started)
+
+
+def _verify_all(
+    path: str, read: ReadAssembly, options: CodeOptions, started: float
+) -> Iterator[Finding]:
+    if read.diagnostics:
+        yield refused(path, read.diagnostics, started)
         return
-    for kernel in chosen:
-        code = AssemblyCode(assembly, source, kernel)
-        yield _verify_kernel(code, description, options, notes, started)
+    for code in read.kernels:
+        yield _verify_kernel(code, read.description, options, read.notes, started)
         started = time.process_time()
 
 
@@ -142,14 +175,18 @@ def _verify_kernel(
         filled = [*filled, *remarks]
         if trials[-1].verdict in (Verdict.REFUTED, Verdict.REFUSED):
             break
+    found: AnyNumber | None = None
+    if options.require == "any" and all(item.verdict is Verdict.VERIFIED for item in trials):
+        lifted = LaunchedWaves(code, launch, places, options.policies, runner)
+        found = any_number(lifted, ctas_of(launch, options), options.engines)
+        trials += found.trials
+        filled = [*filled, *found.notes]
     waves = (launch.threads + LANES - 1) // LANES
     name = short_name(code.kernel.name)
     kernel = JudgedKernel(code.source.path, name, code.assembly.target, "wave", waves, LANES)
     finding = combined(kernel, launches, trials, options.policies, started)
-    if options.require == "any" and finding.verdict is Verdict.VERIFIED:
-        because = "assembly is not lifted to a kernel file"
-        narrowing = Narrowing((), Reason.UNSUPPORTED, because, "")
-        finding = replace(finding, verdict=Verdict.UNDECIDED, narrowing=narrowing)
+    if found is not None and finding.verdict is Verdict.VERIFIED:
+        finding = for_any(finding, found)
     tokens = [
         f"line {places.span(instruction).start_line}: {text}"
         for instruction, text in list(seen.stages.items())[:STAGES_SHOWN_MAX]

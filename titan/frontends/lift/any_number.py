@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.foundation.verdict import Reason, Verdict
-from titan.frontends.lift.code_loops import first_loop
-from titan.frontends.lift.launches import ClusterLift, LaunchedCode, judged, lift_cluster
+from titan.frontends.lift.launched import LaunchedCode
+from titan.frontends.lift.launches import ClusterLift, judged, lift_cluster
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
 from titan.frontends.ptx.sweep import Driver, drivers_of
 from titan.frontends.ptx.trial import Trial
@@ -45,11 +45,10 @@ class AnyNumber:
 def any_number(launched: LaunchedCode, ctas: Sequence[int], options: VerifyOptions) -> AnyNumber:
     """All integers that drive loops, one after the other; the others stay as given."""
     found = AnyNumber()
-    code = launched.code
-    drivers, notes, unknown = drivers_of(launched.runner, code.function, launched.launch)
+    drivers, notes, unknown = drivers_of(launched.runner, launched.function, launched.launch)
     found.notes += [note.replace("nothing is swept", "nothing is lifted") for note in notes]
     found.missing += [("trips", text) for text in unknown]
-    line = first_loop(code.module, code.function)
+    line = launched.first_loop()
     if not drivers and not unknown and line is not None:
         text = f"no parameter was found that drives the loops (the first ends in line {line})"
         found.missing.append(("trips", text))

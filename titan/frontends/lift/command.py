@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
-from titan.foundation.source.span import whole_file
+from titan.foundation.source.span import Span, whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.lift.launches import LaunchedCode, lift_cluster, write_given
+from titan.frontends.lift.launched import LaunchedCode, LaunchedPtx
+from titan.frontends.lift.launches import lift_cluster, write_given
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
 from titan.frontends.ptx.launch import completed
 from titan.frontends.ptx.places import CodePlaces
@@ -35,9 +37,7 @@ def lift_file(path: str, options: CodeOptions) -> LiftResult:
         return LiftResult(Verdict.REFUSED, diagnostics=tuple(read.diagnostics))
     place = whole_file(path)
     if len(read.kernels) > 1:
-        names = ", ".join(item.function.name for item in read.kernels[:8])
-        item = diagnostic("TTN010", f"the module has {len(read.kernels)} entries: {names}", place)
-        return LiftResult(Verdict.REFUSED, diagnostics=(item,))
+        return refusal_of_choice([item.function.name for item in read.kernels], place)
     code = read.kernels[0]
     launch, errors, filled = completed(read.description, code.function, place)
     if launch is None:
@@ -47,13 +47,20 @@ def lift_file(path: str, options: CodeOptions) -> LiftResult:
         item = diagnostic("TTN009", f"the launch has {launch.ctas} CTAs, and no {cta}", place)
         return LiftResult(Verdict.REFUSED, diagnostics=(item,))
     places = CodePlaces(code.module, code.source)
-    launched = LaunchedCode(code, launch, places, options.policies, options.steps_max)
-    return _lifted(launched, launch.cluster_members(cta)[0], [*read.notes, *filled])
+    launched = LaunchedPtx(code, launch, places, options.policies, options.steps_max)
+    return lifted_of(launched, launch.cluster_members(cta)[0], [*read.notes, *filled])
 
 
-def _lifted(launched: LaunchedCode, cta: int, notes: list[str]) -> LiftResult:
+def refusal_of_choice(names: Sequence[str], place: Span) -> LiftResult:
+    """The refusal of a file with several kernels, of which none is named."""
+    shown = ", ".join(names[:8])
+    item = diagnostic("TTN010", f"the module has {len(names)} entries: {shown}", place)
+    return LiftResult(Verdict.REFUSED, diagnostics=(item,))
+
+
+def lifted_of(launched: LaunchedCode, cta: int, notes: list[str]) -> LiftResult:
     """Along the first integer that drives loops and whose loops can be folded."""
-    drivers, found, unknown = drivers_of(launched.runner, launched.code.function, launched.launch)
+    drivers, found, unknown = drivers_of(launched.runner, launched.function, launched.launch)
     if not drivers:
         # No number of trips that could be another, or a run that does not get to them.
         lifted, reason = write_given(launched, cta)

@@ -11,7 +11,7 @@ not fit is refused with its reason and place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.lift.grouping import RoleGroup, grouped
@@ -38,6 +38,8 @@ from titan.sync.parts import effects_of
 TRIPS, ROUND, AGENT = "trips", "r", "self"
 NAMES = (TRIPS, ROUND)
 RECORDINGS_MIN = 3
+# Rounds of a loop that a trip may add, None: any number; whether they are the same instructions.
+ATTEMPTS = ((None, False), (1, False), (None, True), (1, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +66,29 @@ def fold(recordings: Sequence[Recorded]) -> Folded:
     """The program for any number of trips. Raises NotFoldedError.
 
     The shortest bodies are tried first. Where one trip does alike things to two rings in turn, the
-    shortest body mixes them; then bodies are whole trips.
+    shortest body mixes them; then, and where a trip adds several rounds, which engines do not
+    decide for any number, bodies are whole trips. Where the code in front of a loop does
+    the same as a part of its body, with other memory, rounds are those of the same instructions.
     """
     recordings = sorted(recordings, key=lambda item: item.trips)
     if len({item.trips for item in recordings}) < RECORDINGS_MIN:
         raise NotFoldedError(f"fewer than {RECORDINGS_MIN} trip counts were recorded")
-    try:
-        return _Folder(recordings, None).folded()
-    except NotFoldedError as error:
+    first: NotFoldedError | None = None
+    mixed: Folded | None = None
+    for slope_max, in_place in ATTEMPTS:
         try:
-            return _Folder(recordings, 1).folded()
-        except NotFoldedError:
-            raise error from None
+            folder = _Folder(recordings, slope_max, in_place)
+            folded = folder.folded()
+        except NotFoldedError as error:
+            first = first or error
+            continue
+        if folder.slope <= 1:
+            return folded
+        mixed = mixed or folded
+    if mixed is not None:
+        return mixed
+    assert first is not None
+    raise first
 
 
 def unfolded(program: ir.SyncProgram) -> Folded:
@@ -89,9 +102,12 @@ def unfolded(program: ir.SyncProgram) -> Folded:
 
 
 class _Folder:
-    def __init__(self, recordings: Sequence[Recorded], slope_max: int | None) -> None:
+    def __init__(
+        self, recordings: Sequence[Recorded], slope_max: int | None, in_place: bool
+    ) -> None:
         self.recordings = recordings
         self.slope_max = slope_max
+        self.in_place = in_place
         self.longest = recordings[-1].trips
         self.program = recordings[-1].program
         self.bodies = [
@@ -99,10 +115,11 @@ class _Folder:
             for number in range(len(self.program.roles))
         ]
         self.memory, self.barriers = Rings(), Rings()
+        self.slope = 0  # rounds of a loop that a trip adds
 
     def folded(self) -> Folded:
         segments = [
-            segments_of(role.name, bodies, self.slope_max)
+            segments_of(role.name, bodies, self.slope_max, self.in_place)
             for role, bodies in zip(self.program.roles, self.bodies, strict=True)
         ]
         self._find_rings(segments)
@@ -110,6 +127,7 @@ class _Folder:
             RoleSketch(role, [self._segment(number, item) for item in segments[number]])
             for number, role in enumerate(self.program.roles)
         ]
+        self.slope = max((item.slope for found in segments for item in found), default=0)
         groups = grouped(sketches, self.memory)
         for item in self._declared_buffers():
             if item not in self.memory.place:
@@ -130,14 +148,33 @@ class _Folder:
                     places = segment.places(self.longest, position)
                     operations = [role.body[place] for place in places]
                     key = (number, places[0])
+                    where = f"{role.name}, {place_text(operations[0])}"
                     for kind, rounds in _by_class(operations).items():
-                        memory += entries_of((key, kind), rounds)[1]
+                        memory += entries_of((key, kind), rounds, where)[1]
                     names = [mbarriers_of(operation) for operation in operations]
                     for slot in range(len(names[0])):
                         chosen = [frozenset((found[slot],)) for found in names]
-                        barriers += entries_of((key, slot), chosen)[1]
-        add_rings(self.memory, memory)
+                        barriers += entries_of((key, slot), chosen, where)[1]
+        add_rings(self.memory, memory, apart=self._used_apart(segments))
         add_rings(self.barriers, barriers)
+
+    def _used_apart(self, segments: Sequence[Sequence[Segment]]) -> dict[str, set[Hashable]]:
+        """By region, the operations outside of loops that use it after some numbers of trips only.
+
+        An epilogue may use a part of the stage that is due: that part is an array of its own.
+        """
+        found: dict[str, set[Hashable]] = {}
+        for number, bodies in enumerate(self.bodies):
+            for segment in segments[number]:
+                if segment.looped:
+                    continue
+                operations = [body[segment.starts[trips]] for trips, body in bodies.items()]
+                for kind, names in _by_class(operations).items():
+                    for name in frozenset.union(*names) - frozenset.intersection(*names):
+                        found.setdefault(name, set()).add(
+                            (number, segment.starts[self.longest], kind)
+                        )
+        return found
 
     def _declared_buffers(self) -> list[str]:
         return [item.name for item in self.program.buffers]

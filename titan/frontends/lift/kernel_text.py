@@ -25,7 +25,7 @@ _FENCES = {
     ir.FenceKind.TEXTURE: "texture",
     ir.FenceKind.SURFACE: "surface",
 }
-_UNITS = {1: "threads", 32: "warps", 128: "warpgroups"}
+_UNITS = {1: "threads", 32: "warps", 64: "warps", 128: "warpgroups"}  # 64: waves of AMD GPUs
 _ONE_PATH = (ir.Space.TENSOR, ir.Space.REGISTER)
 
 

@@ -9,18 +9,14 @@ from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.fold import Recorded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError
+from titan.frontends.lift.launched import LaunchedCode
 from titan.frontends.lift.lifted import LiftedKernel, LineOf, lift_recordings, write_launch
 from titan.frontends.lift.names import identifier
 from titan.frontends.lift.segments import NotFoldedError
-from titan.frontends.ptx.code import CodeKernel
-from titan.frontends.ptx.machine import Runner
-from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.sweep import Driver
-from titan.frontends.ptx.trial import Trial, judge_run, judge_together
-from titan.isa.simt.launch import Launch
+from titan.frontends.ptx.trial import Trial
 from titan.isa.simt.outcome import Ending, Run
 
 DEPTH_MIN = 2
@@ -30,26 +26,6 @@ PEEKED = (
     "kernel file does not say"
 )
 FAMILIES = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a"}
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchedCode:
-    """A kernel with its launch as given, and how its runs are judged."""
-
-    code: CodeKernel
-    launch: Launch
-    places: CodePlaces
-    policies: CodePolicies
-    steps_max: int
-
-    @property
-    def runner(self) -> Runner:
-        """The machine."""
-        return Runner(self.code.module, self.code.source, self.steps_max)
-
-    def cta_text(self, cta: int) -> str:
-        """`(0, 2, 0)`."""
-        return f"({', '.join(map(str, self.launch.coordinates(cta)))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +71,8 @@ def judged(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> Tria
     run, _ = launched.runner.run(driver.launch(launched.launch, trips), cta)
     if run is None:
         return None
-    code = launched.code
     where = driver.label(trips), launched.cta_text(cta)
-    name = code.function.name
-    trial = judge_run(run, where, name, launched.places, launched.policies, code.registers)
+    ((_, trial),) = launched.judged_together([run], [where])
     return replace(trial, made=(driver.launch(launched.launch, trips), cta, 0))
 
 
@@ -106,7 +80,7 @@ def _unfit(launched: LaunchedCode, run: Run | None, errors: list[Diagnostic], tr
     """Why a run is not a part of a family; nothing if it ended by itself."""
     if run is None:
         return f"with {trips} trips it does not run: {errors[0].headline}"
-    missing = missing_value(run, launched.code.function, launched.places)
+    missing = launched.missing(run)
     if missing is not None:
         return f"with {trips} trips {missing.headline}"
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
@@ -125,12 +99,8 @@ def _unlifted(
 def _lifted(
     launched: LaunchedCode, driver: Driver, cta: int, runs: dict[int, Run], used: list[int]
 ) -> ClusterLift:
-    code = launched.code
-    name = code.function.name
     where = [(driver.label(trips), launched.cta_text(cta)) for trips in runs]
-    found = judge_together(
-        list(runs.values()), where, name, launched.places, launched.policies, code.registers
-    )
+    found = launched.judged_together(list(runs.values()), where)
     recordings = [item for item, _ in found]
     trials = [
         replace(item, made=(driver.launch(launched.launch, trips), cta, 0))
@@ -161,31 +131,27 @@ def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, 
         return None, errors[0].headline
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
         return None, f"the run does not end: {run.outcome.reason}"
-    code, places = launched.code, launched.places
-    where = "", launched.cta_text(cta)
-    ((recording, _),) = judge_together(
-        [run], [where], code.function.name, places, launched.policies, code.registers
-    )
+    ((recording, _),) = launched.judged_together([run], [("", launched.cta_text(cta))])
     if recording.problems:
         return None, recording.problems[0][0]
     if any(peek.phase > 0 for peek in recording.peeks):
         return None, PEEKED
     try:
         heading = heading_of(launched, None, cta)
-        return write_launch(recording.program, heading, line_text(places)), ""
+        return write_launch(recording.program, heading, line_text(launched.places)), ""
     except NotWritableError as error:
         return None, str(error)
 
 
 def heading_of(launched: LaunchedCode, driver: Driver | None, cta: int) -> Heading:
     """The head of a lifted file; without a driver of one launch."""
-    code = launched.code
-    name = identifier(short_name(code.function.name))[:NAME_MAX].strip("_")
-    notes = [f"lifted from {code.source.path}, CTA {launched.cta_text(cta)}"]
+    name = identifier(short_name(launched.function.name))[:NAME_MAX].strip("_")
+    path = launched.places.source.path
+    notes = [f"lifted from {path}, CTA {launched.cta_text(cta)}"]
     if driver is not None:
         notes.append(f"trips: {driver.place} = {driver.unit} * trips")
-    target = FAMILIES.get(code.target, code.target)
-    return Heading(name or "kernel", target, code.source.path, tuple(notes))
+    target = FAMILIES.get(launched.target, launched.target)
+    return Heading(name or "kernel", target, path, tuple(notes))
 
 
 def line_text(places: CodePlaces) -> LineOf:

@@ -168,9 +168,11 @@ class _Renamed:
 
 
 def _role_name(role: ir.Role, many: bool) -> str:
-    """`warp_4`, `warps_5_to_7`; in a cluster with the CTA: `warp_4_cta_1`."""
-    numbers = [text.partition("@")[0].removeprefix("warp ") for text in role.name.split(" to ")]
-    name = f"warp_{numbers[0]}" if len(numbers) == 1 else f"warps_{numbers[0]}_to_{numbers[1]}"
+    """`warp_4`, `waves_5_to_7`; in a cluster with the CTA: `warp_4_cta_1`."""
+    texts = [text.partition("@")[0] for text in role.name.split(" to ")]
+    word = texts[0].partition(" ")[0]
+    numbers = [text.removeprefix(f"{word} ") for text in texts]
+    name = f"{word}_{numbers[0]}" if len(numbers) == 1 else f"{word}s_{numbers[0]}_to_{numbers[1]}"
     return f"{name}_cta_{role.cta}" if many else name
 
 

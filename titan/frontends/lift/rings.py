@@ -70,8 +70,13 @@ class Rings:
         return array
 
 
-def entries_of(key: Hashable, rounds: Sequence[frozenset[str]]) -> tuple[set[str], list[Entry]]:
-    """What an operation uses in every round, and its entries by period. Raises NotFoldedError."""
+def entries_of(
+    key: Hashable, rounds: Sequence[frozenset[str]], where: str = ""
+) -> tuple[set[str], list[Entry]]:
+    """What an operation uses in every round, and its entries by period. Raises NotFoldedError.
+
+    `where`: the place of the operation, for the reason.
+    """
     constant = frozenset.intersection(*rounds)
     seen: dict[str, list[int]] = defaultdict(list)
     for number, names in enumerate(rounds):
@@ -81,7 +86,8 @@ def entries_of(key: Hashable, rounds: Sequence[frozenset[str]]) -> tuple[set[str
     for name, at in seen.items():
         period = at[1] - at[0] if len(at) > 1 else 0
         if not period or at != list(range(at[0], len(rounds), period)) or at[0] >= period:
-            raise NotFoldedError(f"{name} does not repeat at a fixed distance")
+            place = f" ({where})" if where else ""
+            raise NotFoldedError(f"{name} does not repeat at a fixed distance{place}")
         periods[period][name] = at[0]
     made = [Entry((key, period), period, offsets) for period, offsets in sorted(periods.items())]
     for entry in made:
@@ -90,10 +96,16 @@ def entries_of(key: Hashable, rounds: Sequence[frozenset[str]]) -> tuple[set[str
     return set(constant), made
 
 
-def add_rings(rings: Rings, entries: Iterable[Entry], turned: bool = True) -> None:
+def add_rings(
+    rings: Rings,
+    entries: Iterable[Entry],
+    turned: bool = True,
+    apart: Mapping[str, Iterable[Hashable]] | None = None,
+) -> None:
     """The rings of these entries as arrays. Raises NotFoldedError where entries contradict.
 
-    `turned`: a ring begins at its lowest address, and not with what round 0 uses.
+    `turned`: a ring begins at its lowest address, and not with what round 0 uses. `apart`: more
+    users of objects, which no entry names.
     """
     for cluster in _clusters(list(entries)):
         stages, users = _stages(cluster)
@@ -101,7 +113,8 @@ def add_rings(rings: Rings, entries: Iterable[Entry], turned: bool = True) -> No
         shift = stages[min(stages, key=address_key)] if turned else 0
         groups: dict[frozenset[Hashable], list[list[str]]] = {}
         for name in sorted(stages, key=address_key):
-            group = groups.setdefault(frozenset(users[name]), [[] for _ in range(count)])
+            using = frozenset(users[name]).union((apart or {}).get(name, ()))
+            group = groups.setdefault(using, [[] for _ in range(count)])
             group[(stages[name] - shift) % count].append(name)
         for regions in groups.values():
             rings.add(regions)

@@ -56,12 +56,15 @@ class Segment:
 Bodies = Mapping[int, ir.Block]  # of one role, by trips
 
 
-def segments_of(role: str, bodies: Bodies, slope_max: int | None = None) -> list[Segment]:
+def segments_of(
+    role: str, bodies: Bodies, slope_max: int | None = None, in_place: bool = False
+) -> list[Segment]:
     """The segments of a role, in order. Raises NotFoldedError.
 
-    `slope_max`: rounds of a loop that one trip may add; None: any number.
+    `slope_max`: rounds of a loop that one trip may add; None: any number. `in_place`: whether the
+    rounds of a loop are made of the same instructions.
     """
-    return _Splitter(role, bodies, slope_max).segments()
+    return _Splitter(role, bodies, slope_max, in_place).segments()
 
 
 def mbarriers_of(operation: ir.Operation) -> list[str]:
@@ -84,7 +87,7 @@ def shape_of(operation: ir.Operation) -> tuple[object, ...]:
 
 
 class _Splitter:
-    def __init__(self, role: str, bodies: Bodies, slope_max: int | None) -> None:
+    def __init__(self, role: str, bodies: Bodies, slope_max: int | None, in_place: bool) -> None:
         self.role = role
         self.slope_max = slope_max
         self.bodies = bodies
@@ -92,7 +95,10 @@ class _Splitter:
         self.longest = self.trips[-1]
         numbers: dict[tuple[object, ...], int] = {}
         self.shapes = {
-            trips: [numbers.setdefault(shape_of(item), len(numbers)) for item in body]
+            trips: [
+                numbers.setdefault((shape_of(item), item.span if in_place else None), len(numbers))
+                for item in body
+            ]
             for trips, body in bodies.items()
         }
 

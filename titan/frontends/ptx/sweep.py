@@ -12,21 +12,18 @@ run: barriers that copies complete, or groups that may be left in flight.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.ptx.machine import LaunchRunner
 from titan.frontends.ptx.spread import spread
 from titan.isa.ptx.module import Function, Variable
-from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch, LaunchTensorMap
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS
 
 STRIDE_BYTES = 16  # strides of a tensor map are multiples of it
 VALUE_MAX = 1 << 20
-DEPTH_MAX = 16
 DRIVERS_MAX = 3
 WORDS_MAX = 24  # words of structures that are tried
 _LABEL = re.compile(r"(.*) = (\d+) \((\d+) trips\)")
@@ -107,15 +104,17 @@ def drivers_of(
     if base is None or base.outcome.ending is not Ending.FINISHED:
         return [], [NO_END], [NOT_ENDED]
     driving, unknown = [], []
+    longest = base
     for place in _places(function, launch):
         twice = run(changed(launch, place, 2 * place.value))
         if _cost(twice) > _cost(base):
             driving.append(place)
+            longest = twice if twice is not None and _cost(twice) > _cost(longest) else longest
         elif twice is not None and twice.outcome.ending in (Ending.HUNG, Ending.BUDGET):
             unknown.append(f"with {place} = {2 * place.value} the launch does not run to its end")
     if not driving:
         return [], [*unknown, NO_DRIVER], unknown
-    depth = _depth(base)
+    depth = runner.depth(base, longest)
     drivers, notes = [], list(unknown)
     for place in driving[:DRIVERS_MAX]:
         unit = _unit(launch, place, _cost(base), run)
@@ -234,19 +233,3 @@ def _unit(
                 break
             unit *= 2
     return max(units) if len(units) == 2 else None
-
-
-def _depth(run: Run) -> int:
-    """Stages of the deepest ring that the run shows."""
-    completed = {
-        completion.barrier
-        for event in run.events
-        if isinstance(event, ev.AsynchronousEvent)
-        for completion in event.completes
-    }
-    of_cta = Counter(barrier.cta for barrier in completed)
-    pending = max(
-        (event.pending + 1 for event in run.events if isinstance(event, ev.QueueWaitEvent)),
-        default=1,
-    )
-    return max(1, min(DEPTH_MAX, max(max(of_cta.values(), default=1), pending)))
