@@ -44,17 +44,18 @@ OURS = {
     "gemm_persistent": "gemm, persistent", "attention_forward": "attention 128",
     "attention_forward_causal": "causal attention 128", "attention_forward_64": "attention 64",
 }  # fmt: skip
+STORES = ("STS", "STSM")  # to shared memory: 4 to 16 bytes a lane, or matrices
 Row = dict[str, object]
 
 
 def row_of(path: Path, problem: str, who: str, part: str, assembler: Path | None) -> Row | None:
     """The counts of the main loop; None where the kernel has none."""
     compiler, figures, functions = machine.read(path, assembler)
-    kernels = [count(function) for function in functions if part in function.name]
-    busy = [kernel for kernel in kernels if kernel.main is not None]
+    kernels = [(count(function), function) for function in functions if part in function.name]
+    busy = [pair for pair in kernels if pair[0].main is not None]
     if not busy:
         return None
-    kernel = max(busy, key=lambda item: item.main.tensor if item.main else 0)
+    kernel, whole = max(busy, key=lambda pair: pair[0].main.tensor if pair[0].main else 0)
     loop = kernel.main
     assert loop is not None and figures is not None
     return {
@@ -63,6 +64,8 @@ def row_of(path: Path, problem: str, who: str, part: str, assembler: Path | None
         "tensor_cycles": loop.tensor_cycles, "turn": loop.turn,
         "fences": sum(sum(one.fences.values()) for one in kernel.loops),
         "registers": figures.registers, "spill_bytes": figures.spill_bytes,
+        "whole": kernel.instructions,
+        "stores": sum(item.name.startswith(STORES) for item in whole.instructions),
     }  # fmt: skip
 
 
@@ -106,8 +109,8 @@ def table(found: list[Row]) -> str:
     lines = [
         "| problem | kernel | instructions (shortest way) | of the tensor cores | for each"
         " (shortest way) | issue slots a tensor-core cycle | between named barriers | costly fences"
-        " | registers, spilled bytes |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        " | whole kernel | stores to shared memory | registers, spilled bytes |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in found:
         turn = row["turn"] if row["turn"] is not None else ""
@@ -116,6 +119,7 @@ def table(found: list[Row]) -> str:
             f" | {row['tensor']}"
             f" | {ratio(row['instructions'], row['tensor'])} ({ratio(row['least'], row['tensor'])})"
             f" | {ratio(row['least'], row['tensor_cycles'])} | {turn} | {row['fences']}"
+            f" | {row['whole']} | {row['stores']}"
             f" | {row['registers']}, {row['spill_bytes']} |"
         )
     compilers = ", ".join(dict.fromkeys(str(row["compiler"]) for row in found))

@@ -286,6 +286,14 @@ TITAN_DEVICE void registers_decrease() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Registers));
 }
 
+// Until all launches before this one on the stream have ended and what they wrote is visible. Where
+// a launch is not dependent it does nothing. PTX: griddepcontrol.wait.
+TITAN_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
+// The next launch may begin once all CTAs are here; it waits by itself. PTX: griddepcontrol.
+TITAN_DEVICE void grid_release() {
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+}
+
 TITAN_DEVICE void trap() { asm volatile("trap;\n"); }
 
 // -------------------------------------------------------------------------- shared memory
@@ -343,6 +351,17 @@ TITAN_DEVICE void store_shared64(void* pointer, u64 value) {
 }
 TITAN_DEVICE void store_shared128(void* pointer, u32 first, u32 second, u32 third, u32 fourth) {
   *(uint4*)pointer = make_uint4(first, second, third, fourth);
+}
+
+// Four matrices of 8 x 8 elements of 16 bits, spread over the warp as the tensor cores spread a
+// fragment: lane l has columns 2 (l % 4) and the next of row l / 4 of each. `pointer` is where row
+// l % 8 of matrix l / 8 goes, 16 bytes. PTX: stmatrix.
+TITAN_DEVICE void store_matrices(void* pointer, u32 first, u32 second, u32 third, u32 fourth) {
+  for (int pair = 0; pair < 4; ++pair) delay_pair();
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(
+                   shared_address(pointer)),
+               "r"(first), "r"(second), "r"(third), "r"(fourth)
+               : "memory");
 }
 
 // Generic accesses before it, and accesses of the engines (bulk copies, wgmma) after it, of shared
@@ -480,51 +499,65 @@ TITAN_DEVICE void prefetch_tensor_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"((u64)map) : "memory");
 }
 
+// When the lines of a copy leave the L2 cache: before or after all others. PTX: createpolicy.
+#define TITAN_EVICTION(NAME)                                                           \
+  TITAN_DEVICE u64 NAME() {                                                            \
+    u64 policy;                                                                        \
+    asm volatile("createpolicy.fractional.L2::" #NAME ".b64 %0, 1.0;\n" : "=l"(policy)); \
+    return policy;                                                                     \
+  }
+TITAN_EVICTION(evict_first)
+TITAN_EVICTION(evict_last)
+#undef TITAN_EVICTION
+
 // tensor_load: a box of the tensor into shared memory; its bytes come off `barrier` when it has
 //   landed. Coordinates count elements, innermost first. What lies outside reads as zero.
 // tensor_load_multicast: into the same place of every CTA of the cluster whose bit is in `mask`, and
 //   off the barrier at the same place there.
+// tensor_load_kept, tensor_load_multicast_kept: the same with a policy of the L2 cache.
 // tensor_store: a box from shared memory to the tensor; what lies outside is not written. One bulk
 //   group takes up all stores of this thread until `bulk_commit`.
-#define TITAN_TENSOR_COPIES(RANK, PARAMETERS, VALUES, LOAD, MULTICAST, STORE)                       \
-  TITAN_DEVICE void tensor_load(void* destination, const TensorMap* map, u64* barrier, PARAMETERS) { \
-    disturb(21);                                                                                   \
-    asm volatile("cp.async.bulk.tensor." RANK                                                      \
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" LOAD      \
-                 "}], [%2];\n" ::"r"(shared_address(destination)),                                 \
-                 "l"((u64)map), "r"(shared_address(barrier)), VALUES                               \
+#define TITAN_PLAIN(...) __VA_ARGS__
+#define TITAN_TENSOR_LOAD(PLACE, NAME, FORM, PARAMETERS, MORE, COORDINATES, TEXT, OPERANDS, VALUES) \
+  TITAN_DEVICE void NAME(void* destination, const TensorMap* map, u64* barrier,                    \
+                         TITAN_PLAIN PARAMETERS TITAN_PLAIN MORE) {                                \
+    disturb(PLACE);                                                                                \
+    asm volatile("cp.async.bulk.tensor." FORM " [%0], [%1, {" COORDINATES "}], [%2]" TEXT          \
+                 ";\n" ::"r"(shared_address(destination)),                                         \
+                 "l"((u64)map), "r"(shared_address(barrier)) TITAN_PLAIN OPERANDS,                 \
+                 TITAN_PLAIN VALUES                                                                \
                  : "memory");                                                                      \
-    disturb(22);                                                                                   \
-  }                                                                                                \
-  TITAN_DEVICE void tensor_load_multicast(void* destination, const TensorMap* map, u64* barrier,   \
-                                          PARAMETERS, u16 mask) {                                  \
-    disturb(23);                                                                                   \
-    asm volatile("cp.async.bulk.tensor." RANK                                                      \
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"     \
-                 " [%0], [%1, {" MULTICAST "}], [%2], %3;\n" ::"r"(shared_address(destination)),   \
-                 "l"((u64)map), "r"(shared_address(barrier)), "h"(mask), VALUES                    \
-                 : "memory");                                                                      \
-    disturb(24);                                                                                   \
-  }                                                                                                \
-  TITAN_DEVICE void tensor_store(const TensorMap* map, const void* source, PARAMETERS) {            \
+    disturb(PLACE + 1);                                                                            \
+  }
+#define TITAN_FORM(RANK) RANK ".shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+// AT2 and so on: the operands that are the coordinates, from this one on.
+#define TITAN_TENSOR_COPIES(RANK, PARAMETERS, VALUES, AT2, AT3, AT4, AT5)                          \
+  TITAN_TENSOR_LOAD(21, tensor_load, TITAN_FORM(RANK), PARAMETERS, (), AT3, "", (), VALUES)        \
+  TITAN_TENSOR_LOAD(21, tensor_load_kept, TITAN_FORM(RANK) ".L2::cache_hint", PARAMETERS,          \
+                    (, u64 policy), AT4, ", %3", (, "l"(policy)), VALUES)                          \
+  TITAN_TENSOR_LOAD(23, tensor_load_multicast, TITAN_FORM(RANK) ".multicast::cluster", PARAMETERS, \
+                    (, u16 mask), AT4, ", %3", (, "h"(mask)), VALUES)                              \
+  TITAN_TENSOR_LOAD(23, tensor_load_multicast_kept,                                                \
+                    TITAN_FORM(RANK) ".multicast::cluster.L2::cache_hint", PARAMETERS,             \
+                    (, u16 mask, u64 policy), AT5, ", %3, %4", (, "h"(mask), "l"(policy)), VALUES) \
+  TITAN_DEVICE void tensor_store(const TensorMap* map, const void* source,                         \
+                                 TITAN_PLAIN PARAMETERS) {                                         \
     disturb(25);                                                                                   \
-    asm volatile("cp.async.bulk.tensor." RANK ".global.shared::cta.tile.bulk_group [%1, {" STORE   \
+    asm volatile("cp.async.bulk.tensor." RANK ".global.shared::cta.tile.bulk_group [%1, {" AT2     \
                  "}], [%0];\n" ::"r"(shared_address(source)),                                      \
-                 "l"((u64)map), VALUES                                                             \
+                 "l"((u64)map), TITAN_PLAIN VALUES                                                 \
                  : "memory");                                                                      \
     disturb(26);                                                                                   \
   }
-#define TITAN_COMMA ,
-TITAN_TENSOR_COPIES("2d", int c0 TITAN_COMMA int c1, "r"(c0) TITAN_COMMA "r"(c1), "%3, %4",
-                    "%4, %5", "%2, %3")
-TITAN_TENSOR_COPIES("3d", int c0 TITAN_COMMA int c1 TITAN_COMMA int c2,
-                    "r"(c0) TITAN_COMMA "r"(c1) TITAN_COMMA "r"(c2), "%3, %4, %5", "%4, %5, %6",
-                    "%2, %3, %4")
-TITAN_TENSOR_COPIES("4d", int c0 TITAN_COMMA int c1 TITAN_COMMA int c2 TITAN_COMMA int c3,
-                    "r"(c0) TITAN_COMMA "r"(c1) TITAN_COMMA "r"(c2) TITAN_COMMA "r"(c3),
-                    "%3, %4, %5, %6", "%4, %5, %6, %7", "%2, %3, %4, %5")
+TITAN_TENSOR_COPIES("2d", (int c0, int c1), ("r"(c0), "r"(c1)), "%2, %3", "%3, %4", "%4, %5", "%5, %6")
+TITAN_TENSOR_COPIES("3d", (int c0, int c1, int c2), ("r"(c0), "r"(c1), "r"(c2)), "%2, %3, %4",
+                    "%3, %4, %5", "%4, %5, %6", "%5, %6, %7")
+TITAN_TENSOR_COPIES("4d", (int c0, int c1, int c2, int c3), ("r"(c0), "r"(c1), "r"(c2), "r"(c3)),
+                    "%2, %3, %4, %5", "%3, %4, %5, %6", "%4, %5, %6, %7", "%5, %6, %7, %8")
+#undef TITAN_PLAIN
+#undef TITAN_TENSOR_LOAD
+#undef TITAN_FORM
 #undef TITAN_TENSOR_COPIES
-#undef TITAN_COMMA
 
 // The stores of this thread since the last one become a group. PTX: cp.async.bulk.commit_group.
 TITAN_DEVICE void bulk_commit() {

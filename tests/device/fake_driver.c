@@ -53,7 +53,7 @@ const char *fake_numbers(void) {
   snprintf(out, sizeof out,
            "u8 %d u32 %d i32 %d f16 %d f32 %d bf16 %d none %d 32B %d 64B %d 128B %d promote %d "
            "cluster %d devicemap %d static_shared %d local %d registers %d dynamic %d pinned %d "
-           "device %d readwrite %d map %zu",
+           "device %d readwrite %d map %zu dependent %d",
            CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_DATA_TYPE_UINT32,
            CU_TENSOR_MAP_DATA_TYPE_INT32, CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
            CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -63,7 +63,8 @@ const char *fake_numbers(void) {
            CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
            CU_FUNC_ATTRIBUTE_NUM_REGS, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
            CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE,
-           CU_MEM_ACCESS_FLAGS_PROT_READWRITE, sizeof(CUtensorMap));
+           CU_MEM_ACCESS_FLAGS_PROT_READWRITE, sizeof(CUtensorMap),
+           CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   return out;
 }
 
@@ -135,8 +136,12 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **
        c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
        (size_t)c->hStream, extra != NULL, (size_t)f);
   for (unsigned i = 0; i < c->numAttrs; ++i)
-    note(", attribute %d: %u %u %u", c->attrs[i].id, c->attrs[i].value.clusterDim.x,
-         c->attrs[i].value.clusterDim.y, c->attrs[i].value.clusterDim.z);
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      note(", attribute %d: %d", c->attrs[i].id,
+           c->attrs[i].value.programmaticStreamSerializationAllowed);
+    else
+      note(", attribute %d: %u %u %u", c->attrs[i].id, c->attrs[i].value.clusterDim.x,
+           c->attrs[i].value.clusterDim.y, c->attrs[i].value.clusterDim.z);
   for (size_t i = 0; kinds[i]; ++i) {
     if (kinds[i] == 'm') note(", map of %zx", *(size_t *)parameters[i]);
     if (kinds[i] == 'p') note(", pointer %zx", *(size_t *)parameters[i]);

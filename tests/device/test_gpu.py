@@ -77,10 +77,11 @@ def test_numbers_are_those_of_the_header(library):
     ours = (
         driver.PROMOTE_256B, driver.CLUSTER_DIMENSION, driver.HOST_REGISTER_DEVICEMAP,
         driver.STATIC_SHARED, driver.LOCAL_BYTES, driver.REGISTERS, driver.MAX_DYNAMIC_SHARED,
-        driver.MAP_BYTES,
+        driver.MAP_BYTES, driver.DEPENDENT_LAUNCH,
     )  # fmt: skip
-    names = ("promote", "cluster", "devicemap", "static_shared", "local", "registers", "dynamic")
-    assert ours == (*(known[name] for name in names), known["map"])
+    names = ("promote", "cluster", "devicemap", "static_shared", "local", "registers", "dynamic",
+             "map", "dependent")  # fmt: skip
+    assert ours == tuple(known[name] for name in names)
     assert (known["pinned"], known["device"], known["readwrite"]) == (1, 1, 3)
 
 
@@ -118,6 +119,17 @@ def test_a_launch_without_a_cluster_has_no_attribute(device, tmp_path):
     gpu.GpuModule(source, "sm_90a").function("k", 0).launch(1, 32, [])
     assert "attribute" not in log(device)[-1]
     assert not any("attribute 8" in line for line in log(device))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"), [(1, ", attribute 6: 1"), (2, ", attribute 4: 2 1 1, attribute 6: 1")]
+)
+def test_a_launch_that_may_begin_early_says_so(device, tmp_path, cluster, told):
+    source = tmp_path / "kernel.cu"
+    source.write_text("")
+    planned = LaunchPlan("k", 8, 32, cluster, 0, (), (), True)
+    gpu.Prepared(gpu.GpuModule(source, "sm_90a").function("k", 0), planned, {}).run()
+    assert told in log(device)[-1] and log(device)[-1].count("attribute") == cluster
 
 
 def test_errors_are_told_by_their_names(device, tmp_path):

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
     COMPILER is None or fake_gpu.include() is None, reason="no g++, or no cuda.h"
 )
 STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic")
-KERNELS = ("gemm_small_tiles", "gemm_cluster2", "convolution", "gemm")
+KERNELS = ("gemm_small_tiles", "gemm_cluster2", "convolution", "gemm", "sum_parts")
 LIBRARY = r"""
 #include "packages_cuda.h"
 using titan::packages::rows;

@@ -19,6 +19,7 @@ DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32"
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 PROMOTE_256B = 3
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+DEPENDENT_LAUNCH = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 HOST_REGISTER_DEVICEMAP = 2  # CU_MEMHOSTREGISTER_DEVICEMAP
 # CUfunction_attribute
 STATIC_SHARED, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 1, 3, 4, 8
@@ -40,9 +41,9 @@ class NoDevice(DeviceError):
 
 
 class LaunchAttributeValue(ctypes.Union):
-    """CUlaunchAttributeValue, as far as clusters need it."""
+    """CUlaunchAttributeValue, as far as clusters and dependent launches need it."""
 
-    _fields_ = [("pad", ctypes.c_char * 64), ("cluster", Unsigned * 3)]
+    _fields_ = [("pad", ctypes.c_char * 64), ("cluster", Unsigned * 3), ("dependent", Int)]
 
 
 class LaunchAttribute(ctypes.Structure):

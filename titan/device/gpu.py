@@ -19,6 +19,7 @@ from typing import ClassVar
 from titan.device.driver import (
     CLUSTER_DIMENSION,
     DATA_TYPES,
+    DEPENDENT_LAUNCH,
     HOST_REGISTER_DEVICEMAP,
     LOCAL_BYTES,
     MAP_ALIGNMENT,
@@ -195,20 +196,27 @@ class GpuFunction:
         }
 
     def launch(
-        self, grid: int, threads: int, arguments: Sequence[CType], cluster: int = 1, stream: int = 0
-    ) -> None:
-        """Put a launch on a stream; `arguments` are ctypes values in the order of the kernel."""
+        self, grid: int, threads: int, arguments: Sequence[CType], cluster: int = 1,
+        stream: int = 0, dependent: bool = False,
+    ) -> None:  # fmt: skip
+        """Put a launch on a stream; `arguments` are ctypes values in the order of the kernel.
+        `dependent`: it may begin before the launch in front of it has ended."""
         addresses = [ctypes.cast(ctypes.byref(item), ctypes.c_void_p) for item in arguments]
         parameters = (ctypes.c_void_p * len(addresses))(*addresses)
-        attribute = LaunchAttribute(id=CLUSTER_DIMENSION)
-        attribute.value.cluster = (ctypes.c_uint * 3)(cluster, 1, 1)
+        attributes = []
+        if cluster > 1:
+            attributes.append(LaunchAttribute(id=CLUSTER_DIMENSION))
+            attributes[-1].value.cluster = (ctypes.c_uint * 3)(cluster, 1, 1)
+        if dependent:
+            attributes.append(LaunchAttribute(id=DEPENDENT_LAUNCH))
+            attributes[-1].value.dependent = 1
         configuration = LaunchConfiguration(
             grid=(ctypes.c_uint * 3)(grid, 1, 1),
             block=(ctypes.c_uint * 3)(threads, 1, 1),
             shared_bytes=self.shared_bytes,
             stream=stream or None,
-            attributes=ctypes.pointer(attribute),
-            attribute_count=1 if cluster > 1 else 0,
+            attributes=(LaunchAttribute * len(attributes))(*attributes),
+            attribute_count=len(attributes),
         )
         # The driver copies the arguments before it returns.
         self.call(
@@ -331,7 +339,10 @@ class Prepared:
     def run(self, stream: int = 0) -> None:
         """Put the launch on a stream. Raises DeviceError."""
         planned = self.planned
-        self.function.launch(planned.grid, planned.block, self.arguments, planned.cluster, stream)
+        more = {"dependent": True} if planned.dependent else {}
+        self.function.launch(
+            planned.grid, planned.block, self.arguments, planned.cluster, stream, **more
+        )
 
 
 def facts() -> DeviceFacts:

@@ -109,7 +109,7 @@ def levels(manifest: Manifest, source: str | None = None) -> list[Level]:
 def delays(knob: str, source: str) -> bool:
     """Whether a kernel has the place where a delay is put: a wait, or numbers that are written."""
     places = (
-        ("store_tile_pair", "store_shared", "store_global")
+        ("store_tile_pair", "store_matrices", "store_shared", "store_global")
         if knob == KNOBS[0]
         else ("barrier_wait",)
     )

@@ -83,7 +83,10 @@ Argument = TensorMapArguments | Pointer | Number | ScalarNumber
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """A launch in numbers: CTAs, threads of a CTA, CTAs of a cluster, dynamic shared memory."""
+    """A launch in numbers: CTAs, threads of a CTA, CTAs of a cluster, dynamic shared memory.
+
+    `dependent`: it may begin while the launch before it on the stream ends.
+    """
 
     entry: str
     grid: int
@@ -92,6 +95,7 @@ class LaunchPlan:
     shared_bytes: int
     tensors: tuple[TensorShape, ...]
     arguments: tuple[Argument, ...]
+    dependent: bool = False
 
 
 def plan(
@@ -144,6 +148,7 @@ def _plan(
     return LaunchPlan(
         str(manifest["entry"]), grid, int(launch["block"]), cluster,
         int(launch["dynamic_shared_bytes"]), tensors, arguments,
+        bool(launch.get("dependent", False)),
     )  # fmt: skip
 
 

@@ -255,11 +255,12 @@ class HipFunction(GpuFunction):
         """Nothing to do: a work-group may have all LDS of its unit."""
 
     def launch(
-        self, grid: int, threads: int, arguments: Sequence[CType], cluster: int = 1, stream: int = 0
-    ) -> None:
+        self, grid: int, threads: int, arguments: Sequence[CType], cluster: int = 1,
+        stream: int = 0, dependent: bool = False,
+    ) -> None:  # fmt: skip
         """Put a launch on a stream. Raises DeviceError."""
-        if cluster != 1:
-            raise DeviceError("AMD devices have no clusters")
+        if cluster != 1 or dependent:
+            raise DeviceError("AMD devices have no clusters and no dependent launches")
         addresses = [ctypes.cast(ctypes.byref(item), ctypes.c_void_p) for item in arguments]
         parameters = (ctypes.c_void_p * len(addresses))(*addresses)
         self.call(

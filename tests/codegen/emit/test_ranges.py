@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.pipeline.written import form_of
+from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, decoded, scheduled
 from titan.codegen.pipeline.model import Shape
@@ -54,6 +55,15 @@ def test_the_largest_launches_are_planned(gemm, sizes):
 def test_sizes_and_work_items_beyond_are_refused(gemm, sizes, what):
     with pytest.raises(Unlaunchable, match=re.escape(what)):
         plan(gemm, sizes, 132)
+
+
+def test_an_offset_that_need_not_grow_is_refused():
+    text = (LIBRARY / "gemm_split_k.yaml").read_text()
+    tile = parse_tile(text.replace("(s * ((", "((parts - s) * (("))
+    shape = Shape("plain", 2, overlapped=False)
+    kernel, program = decoded(form_of("sm_90a")(tile, shape, {}, 1))
+    with pytest.raises(EmissionRefused, match="an offset of a may leave 32 bits"):
+        emit(tile, kernel, program)
 
 
 def test_the_position_in_the_rings_of_a_persistent_kernel_stays_in_range():

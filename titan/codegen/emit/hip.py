@@ -59,6 +59,8 @@ def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         raise EmissionRefused(f"no HIP is emitted for {sorted(map(ascii, targets))[0]}")
     if tile.lookups or any(item.below is not None for item in tile.operations):
         raise EmissionRefused("lookups and `below` have no form in HIP")
+    if tile.dependent_launch or any(item.evict for item in tile.operations):
+        raise EmissionRefused("dependent launches and `evict` have no form in HIP")
     if tile.cluster != 1 or kernel.ctas != 1:
         raise EmissionRefused("there are no clusters")
     if [parameter.name for parameter in program.parameters] != [TILES]:

@@ -107,6 +107,7 @@ def launch_header(manifest: Manifest) -> str:
         arguments=[_argument(item) for item in arguments],
         block=launch["block"],
         cluster=launch["cluster"],
+        dependent=launch.get("dependent", False),
         shared_bytes=launch["dynamic_shared_bytes"],
     )
 

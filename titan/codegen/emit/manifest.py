@@ -226,6 +226,7 @@ def manifest(
             "grid": to_text(grid),
             "cluster": ctas,
             "dynamic_shared_bytes": layout.shared_bytes,
+            **({"dependent": True} if tile.dependent_launch else {}),
         },
         "work": to_text(work),
         "trip_count": to_text(substitute(tile.trip_count, sizes)),

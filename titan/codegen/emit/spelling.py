@@ -19,7 +19,7 @@ from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.guarded import fill_statement
 from titan.codegen.emit.layout import TRANSACTION_BYTES_MAX, Tile
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.names import identifier, integer, label, mangled
+from titan.codegen.emit.names import identifier, integer, label, mangled, shown
 from titan.codegen.emit.registers import walk_sites
 from titan.codegen.emit.ring_positions import (
     PositionKey,
@@ -53,6 +53,7 @@ from titan.codegen.emit.statements import (
     SpelledWait,
 )
 from titan.codegen.tile.model import View
+from titan.codegen.tile.operations import EVICTIONS
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, Name, binary, names_of, to_text
 
@@ -322,7 +323,14 @@ class Spelling(RoleArithmetic):
         )  # fmt: skip
         mask = (1 << self.ctas) - 1 if multicast else 0
         barrier = self._barrier(completion.barrier, scope)
-        return self._one(SpelledLoad(copy, barrier, size, mask))
+        policy = self._policy(load.evict) if load.evict else ""
+        return self._one(SpelledLoad(copy, barrier, size, mask, policy))
+
+    def _policy(self, evict: str) -> str:
+        """The policy of the L2 cache, made once a role."""
+        if evict not in EVICTIONS:
+            raise EmissionRefused(f"an unknown policy of the L2 cache: {shown(evict)}")
+        return self.descriptors.setdefault(f"titan::evict_{evict}()", f"titan_evict_{evict}")
 
     def _check_shared(self, view: View, name: str) -> None:
         """What all CTAs of a cluster receive must be the same for all their work items."""

@@ -291,12 +291,14 @@ class SpelledBulkWait(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledLoad(SpelledStatement):
-    """A bulk copy into shared memory; `mask`: the CTAs that receive it, 0 for this one alone."""
+    """A bulk copy into shared memory; `mask`: the CTAs that receive it, 0 for this one alone;
+    `policy`: the variable of the policy of the L2 cache, if there is one."""
 
     copy: PanelCopy
     barrier: str
     bytes: int
     mask: int
+    policy: str = ""
     kind: ClassVar[str] = "load"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEPTH_MAX = 120
 NODES_MAX = 200_000
 _FREE = frozenset(("span", "note"))  # never read
-_EMPTY = frozenset(("storage", "function", "by", "reduction"))  # may say nothing
+_EMPTY = frozenset(("storage", "function", "by", "reduction", "evict"))  # may say nothing
 _WORDS = ("fence_rule", "barrier_init", "exit_in_flight", "unobserved_phase")
 _KNOWN: tuple[type, ...] = (
     tiles.TileProgram, tiles.Tensor, tiles.View, tiles.Value, tiles.TileOperation, tiles.Carried,

@@ -463,7 +463,7 @@ class _Emission:
                 "name": self.name, "entry": f"titan_{self.name}", "threads": layout.threads,
                 "shared_bytes": layout.shared_bytes, "ctas": self.ctas,
                 "target": self.tile.target, "tensor_columns": allocated(self.tensor),
-                "tensor_slot": layout.tensor_slot,
+                "tensor_slot": layout.tensor_slot, "dependent": self.tile.dependent_launch,
             },
             "tensor_places": [
                 {

@@ -51,7 +51,7 @@ from titan.target.load import TargetRefused
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
     "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail",
-    "scalars", "lookups",
+    "scalars", "lookups", "dependent_launch",
 )  # fmt: skip
 TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
@@ -172,6 +172,7 @@ class _Decoder:
         cluster = self.number(top, scope, "cluster", self.rates.cluster)
         depth = self.number(top, scope, "depth", DEPTH_MAX, 0)
         persistent = top.has("persistent") and reader.boolean(top["persistent"], "`persistent`")
+        dependent = self.read_dependent(top)
         tail = reader.choice(top["tail"], TAILS, "`tail`") if top.has("tail") else TAILS[0]
         note = reader.string(top["note"], "the note", 10_000) if top.has("note") else ""
         if name is None or target is None or loop.variable is None or loop.trips is None:
@@ -200,6 +201,7 @@ class _Decoder:
             span=top.key_span("tile"),
             scalars=tuple(scope.scalars.values()),
             lookups=loop.lookups,
+            dependent_launch=dependent,
         )
         checks.whole(reader, made, self.rates, self.spans)
         return made
@@ -246,6 +248,16 @@ class _Decoder:
             assert fields is not None
             if self.declare(name, fields.key_span(name), noun):
                 yield name, fields[name]
+
+    def read_dependent(self, top: Fields) -> bool:
+        """Whether a launch may begin before the one in front of it ends."""
+        key = "dependent_launch"
+        if not top.has(key) or not self.reader.boolean(top[key], f"`{key}`"):
+            return False
+        if not self.rates.transfer.engine:
+            text = f"launches on {self.rates.name} begin when the ones before them have ended"
+            self.reader.error("TTN009", text, top[key].span)
+        return True
 
     def number(self, top: Fields, scope: TileScope, key: str, most: int, least: int = 1) -> int:
         if not top.has(key):

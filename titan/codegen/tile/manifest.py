@@ -66,12 +66,16 @@ class ManifestFilled(TypedDict):
 
 
 class ManifestLaunch(TypedDict):
-    """Threads of a CTA, CTAs of a cluster, and the expression of the number of CTAs."""
+    """Threads of a CTA, CTAs of a cluster, and the expression of the number of CTAs.
+
+    `dependent`: the launch may begin while the one before it on the stream ends.
+    """
 
     block: int
     grid: str
     cluster: int
     dynamic_shared_bytes: int
+    dependent: NotRequired[bool]
 
 
 class ManifestRole(TypedDict):

@@ -99,7 +99,8 @@ class TileOperation:
     in f32. `function`: of an activation. `condition`: of a mask, over `row` and
     `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
     coordinates and the loop variable; where it does not hold, the fill is taken. `below`: of a
-    store, the row of the tensor from which on nothing is written.
+    store, the row of the tensor from which on nothing is written. `evict`: of a load, whether its
+    lines leave the L2 cache `first` or `last`; empty for neither.
     """
 
     name: str
@@ -114,6 +115,7 @@ class TileOperation:
     span: Span | None = field(default=None, compare=False)
     scalar: ScalarArgument | None = None
     below: Expression | None = None
+    evict: str = ""
 
     @property
     def tensor_view(self) -> View:
@@ -154,7 +156,8 @@ class TileProgram:
     operands that enter an mma on the left.
 
     `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
-    `scalars` those of f32 that it may bring. A lookup may name those above it.
+    `scalars` those of f32 that it may bring. A lookup may name those above it. `dependent_launch`:
+    a launch may begin while the one before it ends; it waits before it touches global memory.
     """
 
     name: str
@@ -178,6 +181,7 @@ class TileProgram:
     span: Span | None = field(default=None, compare=False)
     scalars: tuple[ScalarArgument, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    dependent_launch: bool = False
 
     def names_in(self, *expressions: Expression) -> frozenset[str]:
         """The names that the numbers depend on, also by way of lookups."""

@@ -22,6 +22,7 @@ from titan.foundation.errors import TitanError
 S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 REGISTERS = (F, R, C)
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
+EVICTIONS = ("first", "last")  # of lines of the L2 cache, before or after all others
 VECTORS = ("vector", "element")  # kinds that threads fetch from global memory to registers
 
 
@@ -248,6 +249,7 @@ KINDS: dict[str, OperationKind] = _table(
         "load",
         "a tile of a tensor, copied to shared memory",
         ("tile",),
+        ("evict",),
         asynchronous=True,
     ),
     OperationKind(

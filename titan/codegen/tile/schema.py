@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from titan.codegen.tile.dtypes import DTYPES, TENSOR_TYPES
 from titan.codegen.tile.load import RANK_MAX, REQUIRED, SECTIONS, TAILS
-from titan.codegen.tile.operations import FUNCTIONS, KINDS, OperationKind
+from titan.codegen.tile.operations import EVICTIONS, FUNCTIONS, KINDS, OperationKind
 from titan.codegen.tile.rates import known_targets
 from titan.foundation.source.json_schema import (
     EXPRESSION,
@@ -39,6 +39,7 @@ _ATTRIBUTES: dict[str, Schema] = {
     "function": words(FUNCTIONS),
     "where": about(EXPRESSION, "a condition on `row` and `column`"),
     "fill": _NUMBER,
+    "evict": words(EVICTIONS),
     "below": about(EXPRESSION, "the row of the tensor from which on nothing is written"),
 }
 
@@ -84,6 +85,7 @@ def json_schema() -> Schema:
             "cluster": about(EXPRESSION, "CTAs of a cluster"),
             "depth": about(EXPRESSION, "stages of the rings"),
             "persistent": about(FLAG, "a CTA takes several work items"),
+            "dependent_launch": about(FLAG, "a launch begins while the one before it ends"),
             "tail": words(TAILS),
             **sections,
         },

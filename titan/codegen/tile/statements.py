@@ -16,6 +16,7 @@ from titan.codegen.tile.model import (
     View,
 )
 from titan.codegen.tile.operations import (
+    EVICTIONS,
     FUNCTIONS,
     KINDS,
     Given,
@@ -33,7 +34,7 @@ from titan.sync.expression import Expression
 
 EXTENT_MAX = 4096
 OPERATIONS_MAX = 500
-ATTRIBUTES = ("tile", "add", "by", "function", "to", "where", "fill", "below")
+ATTRIBUTES = ("tile", "add", "by", "function", "to", "where", "fill", "below", "evict")
 _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 
 
@@ -150,7 +151,17 @@ class Operations:
             return None
         if not self.fits(view, tensor, result.place, fields[kind.name].span, name):
             return None
-        return TileOperation(name, kind.name, (), result, view, span=span)
+        evict = self.eviction(name, fields) if fields.has("evict") else ""
+        return TileOperation(name, kind.name, (), result, view, span=span, evict=evict)
+
+    def eviction(self, name: str, fields: Fields) -> str:
+        """When the lines of a load leave the L2 cache; empty after a report."""
+        node, what = fields["evict"], f"`evict` of {quoted(name)}"
+        found = self.reader.choice(node, EVICTIONS, what)
+        if found and not self.rates.transfer.engine:
+            text = f"copies on {self.rates.name} take no policy for the L2 cache"
+            self.reader.error("TTN009", text, node.span)
+        return found or ""
 
     def view(self, node: Node, what: str) -> View | None:
         """The view with its tensor looked up; None after a report where one is unknown."""

@@ -66,6 +66,7 @@ def as_data(tile: TileProgram) -> Data:
         "tail": tile.tail,
         **({"scalars": {one.name: one.value for one in tile.scalars}} if tile.scalars else {}),
         **({"lookups": [_lookup(one) for one in tile.lookups]} if tile.lookups else {}),
+        **({"dependent_launch": True} if tile.dependent_launch else {}),
     }
 
 
@@ -111,6 +112,8 @@ def _operation(operation: TileOperation) -> Data:
         data["condition"] = to_text(operation.condition)
     if operation.below is not None:
         data["below"] = to_text(operation.below)
+    if operation.evict:
+        data["evict"] = operation.evict
     return data
 
 
@@ -126,7 +129,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
-        "tail", "scalars", "lookups",
+        "tail", "scalars", "lookups", "dependent_launch",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
@@ -166,6 +169,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
             Lookup(str(item["name"]), _read_view(item["view"]))
             for item in data.get("lookups", ())
         ),
+        dependent_launch=bool(data.get("dependent_launch", False)),
     )  # fmt: skip
 
 
@@ -198,6 +202,7 @@ def _operations(
             _read(item["condition"]) if "condition" in item else None,
             scalar=scalars[item["scalar"]] if "scalar" in item else None,
             below=_read(item["below"]) if "below" in item else None,
+            evict=str(item.get("evict", "")),
         )
         for item in items
     )

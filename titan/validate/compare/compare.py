@@ -250,8 +250,9 @@ class _Whole:
         made = launch_of(self.kernel, self.manifest, launch.sizes, launch.grid)
         warps = range(0, self.manifest["launch"]["block"], WARP_THREADS)
         return run_cluster(
-            self.kernel, made, launch.block, [first + lane for first in warps for lane in LANES]
-        )
+            self.kernel, made, launch.block, [first + lane for first in warps for lane in LANES],
+            self.manifest["launch"].get("dependent", False),
+        )  # fmt: skip
 
     def _tensor(
         self, thread: int, prologue: list[ThreadEvent], events: list[ThreadEvent], cut: bool

@@ -28,6 +28,7 @@ from titan.isa.simt.layout import resolve
 from titan.isa.simt.outcome import Ending, Outcome, Run
 from titan.isa.simt.run import run
 from titan.sync.expression import evaluate, parse_expression
+from titan.validate.compare.dependent import grid_faults
 from titan.validate.compare.thread_events import (
     CTA_SHIFT,
     NOTED,
@@ -164,8 +165,13 @@ def _map(number: int, item: object) -> LaunchTensorMap:
     )
 
 
-def run_cluster(kernel: EmittedKernel, launch: Launch, cta: int, threads: Iterable[int]) -> Ran:
-    """What the given threads of each CTA do in the cluster of `cta`. Raises UnsupportedPtx."""
+def run_cluster(
+    kernel: EmittedKernel, launch: Launch, cta: int, threads: Iterable[int], dependent: bool = False
+) -> Ran:
+    """What the given threads of each CTA do in the cluster of `cta`. Raises UnsupportedPtx.
+
+    `dependent`: the launch may begin before the one in front of it has ended.
+    """
     members = launch.cluster_members(cta)
     options = Options(members, steps_max=STEPS_MAX, highest_columns=True)
     made, findings = run(kernel.module, launch, options, kernel.source)
@@ -195,6 +201,7 @@ def run_cluster(kernel: EmittedKernel, launch: Launch, cta: int, threads: Iterab
         raise UnsupportedPtx(f"line {line}: control depends on data")
     found.seen = reader.seen
     found.faults += reader.faults
+    found.faults += grid_faults(made.events, kernel.module.instructions, dependent)
     return found
 
 
