@@ -12,9 +12,9 @@ from enum import IntEnum
 
 LIMITS = {
     "AGENTS_MAX": 60,  # agents are bits of a word
-    "EFFECTS_MAX": 128,  # of one operation
+    "EFFECTS_MAX": 256,  # of one operation
     "FLIGHTS_MAX": 256,  # operations of one agent in flight
-    "FLIGHT_WORDS_MAX": 288,
+    "FLIGHT_WORDS_MAX": 544,
 }
 
 

@@ -12,8 +12,9 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.events import Event
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.waves.events import OutsideLds, PendingRegister, WaitStatesMissing
+from titan.isa.waves.events import LanesDiffer, OutsideLds, PendingRegister, WaitStatesMissing
 
 FAULTS_MAX = 8
 
@@ -48,6 +49,16 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             )
             others = (Annotation(places.span(event.first), "behind this instruction"),)
             who = f"{event.why} {who}"
+        case LanesDiffer(footprint=footprint):
+            if policies.lanes == "ordered":
+                return None
+            low, high = footprint.bounds
+            space = "LDS" if footprint.space is MemorySpace.SHARED else "global memory"
+            headline = (
+                f"lanes of a wave write different values to {space}+{low:#x}..{high - 1:#x} "
+                "with one instruction: which of them stays is open"
+            )
+            return diagnostic("TTN201", headline, places.span(event.instruction), who)
         case OutsideLds(footprint=footprint, size_bytes=size):
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code import AssemblyCode, WaveRunner
 from titan.frontends.gcn.faults import missing_argument, wave_faults
 from titan.frontends.gcn.record import record_waves_together
+from titan.frontends.gcn.scalar_cache import stale_scalar_load
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
@@ -17,6 +19,48 @@ from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
+
+STALE = (
+    "a scalar load reads bytes that a wave has stored, and no s_dcache_inv behind the store is in "
+    "front of it"
+)
+
+
+def judge_waves(
+    runs: Sequence[Run],
+    where: Sequence[tuple[str, str]],
+    code: AssemblyCode,
+    places: CodePlaces,
+    policies: CodePolicies,
+) -> list[tuple[LaunchRecording, Trial]]:
+    """The recordings of runs of one work-group over one set of regions, and their judgements.
+
+    `where`: the labels and the work-groups of the trials.
+    """
+    name, target = code.kernel.name, code.assembly.target
+    recordings = record_waves_together(runs, name, target, places.span, policies)
+    return [
+        (recording, _judged(run, recording, label, places, policies))
+        for run, recording, label in zip(runs, recordings, where, strict=True)
+    ]
+
+
+def _judged(
+    run: Run,
+    recording: LaunchRecording,
+    where: tuple[str, str],
+    places: CodePlaces,
+    policies: CodePolicies,
+) -> Trial:
+    faults = wave_faults(run, places, policies)
+    trial = judge_recording(run, recording, where, places, policies, faults)
+    if trial.verdict is not Verdict.VERIFIED:
+        return trial
+    stale = stale_scalar_load(run)
+    if stale is None:
+        return trial
+    place = f"line {places.span(stale).start_line}"
+    return replace(trial, verdict=Verdict.UNDECIDED, reason=f"{STALE} ({place})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +94,8 @@ class LaunchedWaves:
     def judged_together(
         self, runs: Sequence[Run], where: Sequence[tuple[str, str]]
     ) -> list[tuple[LaunchRecording, Trial]]:
-        """The recordings of runs of one work-group over one set of regions, and their judgements.
-
-        Raises UserError where NumPy is missing.
-        """
-        places, policies = self.places, self.policies
-        recordings = record_waves_together(
-            runs, self.code.kernel.name, self.target, places.span, policies
-        )
-        return [
-            (
-                recording,
-                judge_recording(
-                    run, recording, label, places, policies, wave_faults(run, places, policies)
-                ),
-            )
-            for run, recording, label in zip(runs, recordings, where, strict=True)
-        ]
+        """The recordings of runs of one work-group, and their judgements."""
+        return judge_waves(runs, where, self.code, self.places, self.policies)
 
     def first_loop(self) -> int | None:
         """The line of the branch that closes the first loop."""

@@ -36,8 +36,10 @@ Name = tuple[int, int]  # the wave, and which of its accesses
 
 
 @dataclass(slots=True, eq=False)
-class _Access:
-    """`issued`, `over`: barriers that its wave has passed when it begins, and when it is over.
+class TimedAccess:
+    """An operation with its extent in time.
+
+    `issued`, `over`: barriers that its wave has passed when it begins, and when it is over.
 
     `since`, `until`: the same as places among the events of its wave.
     """
@@ -50,7 +52,7 @@ class _Access:
     over: int = -1
     until: int = -1
 
-    def before(self, other: _Access) -> bool:
+    def before(self, other: TimedAccess) -> bool:
         """Whether it is over before the other one begins, in every interleaving."""
         if self.name[0] != other.name[0]:
             return self.over < other.issued
@@ -59,7 +61,7 @@ class _Access:
         return self.until < other.since
 
 
-_User = tuple[_Access, bool, bool]  # whether it writes, and whether it is atomic
+_User = tuple[TimedAccess, bool, bool]  # whether it writes, and whether it is atomic
 
 
 class _Touch(NamedTuple):
@@ -93,7 +95,7 @@ def phase_order(run: Run) -> PhaseOrder | None:
         return None
     texts: dict[int, list[str]] = {}
     touched: dict[tuple[MemorySpace, int], list[_Touch]] = {}
-    for access, event in _accesses(run, texts):
+    for access, event in accesses_of(run, texts):
         for use in event.uses:
             memory = touched.setdefault((use.footprint.space, use.footprint.cta), [])
             for low, high in use.footprint.ranges():
@@ -128,12 +130,12 @@ def same_order(first: PhaseOrder | None, second: PhaseOrder | None) -> str:
     return ""
 
 
-def _accesses(run: Run, texts: dict[int, list[str]]) -> list[tuple[_Access, OperationIssued]]:
+def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess, OperationIssued]]:
     """The operations that touch memory, with their extent in time; `texts` says what they are."""
     barriers: dict[int, int] = {}
-    flying: dict[tuple[int, WaveQueue], list[_Access]] = {}
+    flying: dict[tuple[int, WaveQueue], list[TimedAccess]] = {}
     issued: dict[tuple[int, WaveQueue], int] = {}
-    found: list[tuple[_Access, OperationIssued]] = []
+    found: list[tuple[TimedAccess, OperationIssued]] = []
 
     def finish(wave: int, queue: WaveQueue, cut: int, place: int) -> None:
         waiting = flying.setdefault((wave, queue), [])
@@ -155,7 +157,7 @@ def _accesses(run: Run, texts: dict[int, list[str]]) -> list[tuple[_Access, Oper
             case OperationIssued(queue=queue, number=number):
                 issued[wave, queue] = number + 1
                 name = wave, len(words)
-                access = _Access(name, queue, number, barriers.get(wave, 0), place)
+                access = TimedAccess(name, queue, number, barriers.get(wave, 0), place)
                 words.append(f"{queue} {event.lanes:x} {event.uses}")
                 flying.setdefault((wave, queue), []).append(access)
                 found.append((access, event))
@@ -164,9 +166,9 @@ def _accesses(run: Run, texts: dict[int, list[str]]) -> list[tuple[_Access, Oper
     return found
 
 
-def _conflicting(memories: Iterable[list[_Touch]]) -> set[tuple[_Access, _Access]] | None:
+def _conflicting(memories: Iterable[list[_Touch]]) -> set[tuple[TimedAccess, TimedAccess]] | None:
     """The pairs of which one writes to a byte that the other touches; two atomics do not race."""
-    pairs: set[tuple[_Access, _Access]] = set()
+    pairs: set[tuple[TimedAccess, TimedAccess]] = set()
     for memory in memories:
         edges = sorted({edge for touch in memory for edge in (touch.low, touch.high)})
         cells: list[list[_User]] = [[] for _ in edges]

@@ -27,6 +27,7 @@ from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
     CounterFull,
     CounterWait,
+    LanesAlike,
     OperationIssued,
     UnknownAddress,
     WaveBarrier,
@@ -38,7 +39,7 @@ from titan.sync.expression import Constant
 
 LANES = 64
 BARRIER = "s_barrier"
-REMARKED = {UnknownAddress: "unknown-load", CounterFull: "counter-full"}
+REMARKED = {UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes"}
 
 
 def record_waves(

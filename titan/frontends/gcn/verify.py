@@ -24,10 +24,10 @@ from titan.frontends.gcn.code import (
     close_pairs_of,
     launched,
 )
-from titan.frontends.gcn.faults import missing_argument, wave_faults
+from titan.frontends.gcn.faults import missing_argument
 from titan.frontends.gcn.grid import add_group, stores_meet
-from titan.frontends.gcn.launched import LaunchedWaves
-from titan.frontends.gcn.record import LANES, record_waves
+from titan.frontends.gcn.launched import LaunchedWaves, judge_waves
+from titan.frontends.gcn.record import LANES
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.lift.any_number import AnyNumber, any_number
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
@@ -35,7 +35,7 @@ from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.sweep import sweep
-from titan.frontends.ptx.trial import Trial, judge_recording
+from titan.frontends.ptx.trial import Trial
 from titan.frontends.verify_code import CodeOptions, ctas_of, for_any, refused
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
@@ -282,7 +282,5 @@ def _trial(
     for event in run.events:
         if isinstance(event, WaitStatesMissing):
             seen.close.add((event.first, event.instruction))
-    name, target = code.kernel.name, code.assembly.target
-    recording = record_waves(run, name, target, places.span, options.policies)
-    faults = wave_faults(run, places, options.policies)
-    return run, judge_recording(run, recording, where, places, options.policies, faults)
+    ((_, trial),) = judge_waves([run], [where], code, places, options.policies)
+    return run, trial

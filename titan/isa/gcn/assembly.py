@@ -8,6 +8,7 @@ whether or not it could be reached.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -32,6 +33,15 @@ _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
 _STATEMENT = re.compile(r"(\s*)([A-Za-z_.][\w.]*)(.*)$", re.S)
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_.$][\w.$]*\s*=")
 _TARGET = re.compile(r"gfx[0-9a-f]{3,5}\b")
+# Modifiers of data parallel primitives, and of selected bytes and halves.
+_LANES_MOVED = frozenset(
+    (
+        "quad_perm", "row_shl", "row_shr", "row_ror", "row_mirror", "row_half_mirror", "row_bcast",
+        "row_newbcast", "wave_shl", "wave_shr", "wave_rol", "wave_ror", "row_mask", "bank_mask",
+        "bound_ctrl",
+    )
+)  # fmt: skip
+_PARTS_SELECTED = frozenset(("dst_sel", "dst_unused", "src0_sel", "src1_sel"))
 _BARE = ("s_waitcnt", "s_sendmsg", "s_sendmsghalt")  # their operand is no list
 
 
@@ -159,6 +169,7 @@ class _Reader:
             operands = (SymbolOperand(rest.strip()),)
         else:
             operands, modifiers = self._operands(rest, number, start)
+        word = _whole_mnemonic(word, modifiers)
         item = AssemblyInstruction(
             word, base, operands, modifiers, number, column, -1, self.locations.current
         )
@@ -218,6 +229,18 @@ class _Reader:
     def _bounded(self, kernel: AssemblyKernel, start: int) -> AssemblyKernel:
         end = self.ends.get(kernel.name, len(self.instructions))
         return replace(kernel, start=start, end=max(start, end))
+
+
+def _whole_mnemonic(word: str, modifiers: Mapping[str, str]) -> str:
+    """The mnemonic with the suffix of its encoding, which may be left out where modifiers say it.
+
+    What an instruction does to its sources depends on that.
+    """
+    if word.endswith(("_dpp", "_sdwa")):
+        return word
+    if not _LANES_MOVED.isdisjoint(modifiers):
+        return f"{word}_dpp"
+    return word if _PARTS_SELECTED.isdisjoint(modifiers) else f"{word}_sdwa"
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -100,6 +100,23 @@ class WaitStatesMissing(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LanesDiffer(Event):
+    """Lanes write different values to the same bytes with one instruction."""
+
+    footprint: Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class LanesAlike(Event):
+    """Lanes write values that are not known to the same bytes with one instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarCacheInvalidated(Event):
+    """`s_dcache_inv`: what the wave loads by the scalar unit from here on comes from memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutsideLds(Event):
     """An access beyond the LDS of the work-group."""
 

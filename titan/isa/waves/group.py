@@ -54,6 +54,7 @@ class WaveGroup:
         self.constants = tuple(constants)
         self.events: list[Event] = []
         self._footprints: dict[tuple[bytes, int, MemorySpace], Footprint] = {}
+        self._meeting: dict[tuple[bytes, int], bool] = {}
         self._everything = of_ranges(MemorySpace.SHARED, cta, [(0, max(1, lds_bytes))])
         self.words: NDArray[np.uint32] = np.zeros((lds_bytes + 3) // 4 + 4, np.uint32)
         self.words_known: NDArray[np.bool_] = np.zeros(len(self.words), np.bool_)
@@ -122,6 +123,15 @@ class WaveGroup:
         highs = starts[np.concatenate((breaks - 1, [len(starts) - 1]))] if len(starts) else starts
         ranges = [(int(low), int(high) + size) for low, high in zip(lows, highs, strict=True)]
         return of_ranges(space, self.cta if space is MemorySpace.SHARED else NO_CTA, ranges)
+
+    def lanes_meet(self, addresses: Addresses, size: int) -> bool:
+        """Whether two of the places have bytes in common."""
+        key = (addresses.tobytes(), size)
+        found = self._meeting.get(key)
+        if found is None:
+            found = bool((np.diff(np.sort(addresses)) < size).any())
+            self._meeting[key] = found
+        return found
 
     @property
     def all_lds(self) -> Footprint:

@@ -82,6 +82,8 @@ class WaveMachine:
     def run(self) -> Run:
         """The run of the work-group."""
         try:
+            if self.kernel.settings.get("tg_split"):
+                raise Refused("the order of global memory between waves that share no cache")
             outcome = self._go()
         except Refused as refusal:
             origin = refusal.origin

@@ -28,6 +28,7 @@ from titan.isa.waves.decode import (
 )
 from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.lane_writes import note_lanes
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave, lanes_of
@@ -121,6 +122,9 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
                 _read_words(group, wave, addresses, offsets, registers, origin, moved or size < 4)
             else:
                 _loaded(wave, registers, origin)
+                if data:
+                    stored = [(addresses + to, row) for to, row in zip(offsets, data, strict=False)]
+                    note_lanes(group, wave, number, item, stored, size, LDS)
                 _write_words(group, wave, addresses, offsets, data, size)
         group.issue(wave, number, WaveQueue.LDS, registers, uses)
 
@@ -338,6 +342,9 @@ def _vector_access(
     to_lds = "lds" in item.options or "_load_lds_" in item.base
     coherent = atomic or "sc1" in item.options or "glc" in item.options
     origin = OpaqueWord(f"memory that {item.opcode} reads", number)
+    data = _stored(code) if write and not atomic else ()
+    if "format" in item.base:
+        raise Refused(f"{item.opcode} accesses as many bytes as its resource says, which")
 
     def step(wave: Wave) -> None:
         uses: list[WaveUse] = []
@@ -357,12 +364,19 @@ def _vector_access(
                 if len(active):
                     footprint = group.footprint(active, size, GLOBAL)
                     uses.append(WaveUse(footprint, write, atomic, coherent, bool(registers)))
+                if data:
+                    note_lanes(group, wave, number, item, [(addresses, data)], size, GLOBAL)
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
         _loaded(wave, registers, origin)
         group.issue(wave, number, WaveQueue.VECTOR, registers, tuple(uses))
 
     return step
+
+
+def _stored(code: DecodedInstruction) -> range:
+    """The registers that a store writes to memory."""
+    return register_numbers(code.item.operands[0 if code.opcode.kind is OpcodeKind.BUFFER else 1])
 
 
 def _contents_access(
@@ -376,8 +390,7 @@ def _contents_access(
         raise Refused(f"{item.opcode} is not computed")
     places = np.where(wave.active, addresses, np.int64(-1))
     if "_store_" in item.base:
-        operand = item.operands[0 if code.opcode.kind is OpcodeKind.BUFFER else 1]
-        rows = register_rows(wave, register_numbers(operand), size, item)
+        rows = register_rows(wave, _stored(code), size, item)
         contents.write(places, rows)
         return
     rows = contents.read(places, size)

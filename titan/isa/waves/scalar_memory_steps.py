@@ -14,7 +14,7 @@ from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.waves.decode import DecodedInstruction, Step, written_in_order
-from titan.isa.waves.events import UnknownAddress, WaveQueue, WaveUse
+from titan.isa.waves.events import ScalarCacheInvalidated, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import OpaqueWord, Refused, Scalar, Wave
@@ -118,6 +118,10 @@ def counted_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     """
     if "inv" in code.item.base and code.opcode.kind is OpcodeKind.CACHE:
         return lambda wave: None
+    if code.item.base.startswith("s_dcache_inv"):
+        return lambda wave: group.events.append(
+            ScalarCacheInvalidated(*group.header(wave, code.number))
+        )
     registers = written_in_order(code)
     scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
     queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR

@@ -13,6 +13,8 @@ from titan.isa.waves.state import WORD, OpaqueWord, Refused, Scalar, Wave
 def scalar_step(code: DecodedInstruction) -> Step:
     """The step of an instruction of the scalar unit."""
     name = code.item.base
+    if name.startswith("s_movrels"):
+        raise Refused(f"{name} reads the register that M0 names, which is not followed")
     if name.endswith(("_saveexec_b64", "_wrexec_b64")):
         return _execution_mask(code)
     if name in COMPARE:

@@ -98,7 +98,7 @@ def waves_of(kernel: AssemblyKernel, launch: Launch, cta: int) -> list[Wave]:
             thread // np.uint32(x * y),
         )
         wave.vectors[0] = ids[0] | ids[1] << np.uint32(10) | ids[2] << np.uint32(20)
-        wave.known[0] = FULL
+        wave.known[0] = wave.exec  # of other lanes nothing is loaded
         found.append(wave)
     return found
 

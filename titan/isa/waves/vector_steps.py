@@ -186,7 +186,7 @@ def _condition_mask(code: DecodedInstruction) -> Step:
     target = _destination(code)
     if len(operands) < 4 or any(word in code.item.options for word in _CHANGES):
         return opaque_step(code)
-    zero, one = (vector_source(operand, code.number) for operand in operands[1:3])
+    zero, one = (vector_source(operand, code.number, real=True) for operand in operands[1:3])
     chosen = scalar_source(operands[3], 2, code.number)
 
     def step(wave: Wave) -> None:

@@ -1,0 +1,70 @@
+"""Lanes that write to the same bytes with one instruction: which of them stays is open.
+
+That is right where they write the same. Values that are known are compared; of others nothing is
+concluded, and that they are equal is an assumption which the recording counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from titan.isa.gcn.module import AssemblyInstruction
+from titan.isa.simt.footprints import MemorySpace
+from titan.isa.waves.events import LanesAlike, LanesDiffer
+from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.state import Wave, lanes_of
+
+PARTS_MASK = {1: np.uint32(0xFF), 2: np.uint32(0xFFFF)}  # of a register, by the bytes stored
+
+
+def note_lanes(
+    group: WaveGroup,
+    wave: Wave,
+    number: int,
+    item: AssemblyInstruction,
+    stored: Sequence[tuple[Addresses, Sequence[int]]],
+    size: int,
+    space: MemorySpace,
+) -> None:
+    """An event where active lanes write to the same bytes, unless it is the same value.
+
+    `stored`: addresses by lane (negative ones touch no memory) with the registers of the data.
+    """
+    places = np.concatenate([addresses for addresses, _ in stored])
+    used = np.tile(wave.active, len(stored)) & (places >= 0)
+    if not group.lanes_meet(places[used], size):
+        return
+    words, known = _values(wave, [registers for _, registers in stored], size, item)
+    places, words, known = places[used], words[:, used], known[used]
+    order = np.argsort(places, kind="stable")
+    places, words, known = places[order], words[:, order], known[order]
+    gaps = np.diff(places)
+    same = gaps == 0
+    apart = (words[:, 1:] != words[:, :-1]).any(axis=0)
+    both = known[1:] & known[:-1]
+    header = group.header(wave, number)
+    if (same & both & apart).any():
+        at = places[1:][same & both & apart]
+        group.events.append(LanesDiffer(*header, group.footprint(at, size, space)))
+    elif ((same & ~both) | ((gaps > 0) & (gaps < size))).any():
+        group.events.append(LanesAlike(*header))
+
+
+def _values(
+    wave: Wave, stored: Sequence[Sequence[int]], size: int, item: AssemblyInstruction
+) -> tuple[np.ndarray, np.ndarray]:
+    """The words that each lane stores, and for which lanes all of them are known."""
+    rows, masks = [], []
+    for registers in stored:
+        whole = (1 << 64) - 1
+        for register in registers:
+            whole &= wave.known[register]
+        values = [wave.vectors[register] for register in registers]
+        if size in PARTS_MASK:
+            shift = np.uint32(16 if "_hi" in item.base else 0)
+            values = [row >> shift & PARTS_MASK[size] for row in values]
+        rows.append(np.array(values))
+        masks.append(lanes_of(whole))
+    return np.concatenate(rows, axis=1), np.concatenate(masks)
