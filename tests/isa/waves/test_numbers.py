@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from tests.frontends.gcn.texts import kernel
 from titan.foundation.source.span import Source
 from titan.isa.gcn.assembly import parse_assembly
-from titan.isa.numbers.formats import BF16, F16
+from titan.isa.numbers.formats import BF16, E4M3, E5M2, F16, decode, encode
 from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.outcome import Ending
+from titan.isa.waves.byte_steps import narrowed
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.machine import WaveMachine
 from titan.isa.waves.matrix_steps import accumulate
@@ -118,22 +120,63 @@ def test_products_are_summed_by_eights(form):
         exact = [(one << np.uint32(16)).astype(np.uint32).view(np.float32) for one in words]
     start = random.standard_normal((4, 4)).astype(np.float32)
     found = accumulate(bits[0], bits[1], start, form)
-    for row in range(4):
-        for column in range(4):
-            total = start[row, column]
-            for at in (0, 8):
-                pairs = [
-                    (Fraction(float(a)), Fraction(float(b)))
-                    for a, b in zip(
-                        exact[0][row, at : at + 8], exact[1][column, at : at + 8], strict=True
-                    )
-                ]
-                largest = max(_power(a) + _power(b) for a, b in pairs)
-                unit = Fraction(2) ** (largest - 24)
-                total = np.float32(
-                    float(sum(a * b // unit for a, b in pairs) * unit + Fraction(float(total)))
-                )
-            assert found[row, column] == total
+    np.testing.assert_array_equal(found, summed(exact, start, 8))
+
+
+def summed(exact, start, together):
+    """The sums by fractions, `together` products at a time."""
+    result = start.copy()
+    for row, column in np.ndindex(*start.shape):
+        total = start[row, column]
+        for at in range(0, exact[0].shape[1], together):
+            part = slice(at, at + together)
+            pairs = [
+                (Fraction(float(a)), Fraction(float(b)))
+                for a, b in zip(exact[0][row, part], exact[1][column, part], strict=True)
+                if a and b
+            ]
+            if not pairs:
+                continue
+            largest = max(_power(a) + _power(b) for a, b in pairs)
+            unit = Fraction(2) ** (largest - 24)
+            total = np.float32(
+                float(sum(a * b // unit for a, b in pairs) * unit + Fraction(float(total)))
+            )
+        result[row, column] = total
+    return result
+
+
+@pytest.mark.parametrize(("form", "other"), [(E4M3, E4M3), (E5M2, E5M2), (E4M3, E5M2)])
+def test_products_of_bytes_are_summed_by_sixteens(form, other):
+    random = np.random.default_rng(8)
+    bits = [random.integers(0, 256, (4, 32)) for _ in "ab"]
+    for one, kind in zip(bits, (form, other), strict=True):
+        one[~np.isfinite([[decode(int(at), kind) for at in row] for row in one])] = 0
+    exact = [
+        np.array([[decode(int(at), kind) for at in row] for row in one])
+        for one, kind in zip(bits, (form, other), strict=True)
+    ]
+    start = random.standard_normal((4, 4)).astype(np.float32)
+    found = accumulate(bits[0], bits[1], start, form, other)
+    np.testing.assert_array_equal(found, summed(exact, start, 16))
+
+
+def test_a_product_of_bytes_has_eight_elements_of_a_row_in_a_lane():
+    """Small whole numbers, whose sums are exact; v8 has rows 0, 4, 8 and 12."""
+    random = np.random.default_rng(9)
+    codes = np.array([0x00, 0x38, 0x40, 0x44, 0xB8, 0xC0])  # 0, 1, 2, 3, -1, -2
+    numbers = random.integers(0, len(codes), (64, 16))
+    words = codes[numbers].astype(np.uint8).view(np.uint32)
+    zeros = "\n".join(f"v_mov_b32_e32 v{at}, 0" for at in range(8, 12))
+    lines = f"{zeros}\ns_nop 1\nv_mfma_f32_16x16x32_fp8_fp8 v[8:11], v[4:5], v[6:7], v[8:11]\n"
+    found = computed(f"{lines}s_nop 15\ns_nop 3", words, "gfx950").view(np.float32)
+    exact = np.array([decode(int(code), E4M3) for code in codes])[numbers]
+    by_group = exact.reshape(4, 16, 2, 8).transpose(2, 1, 0, 3).reshape(2, 16, 32)
+    product = by_group[0] @ by_group[1].T
+    for lane in range(64):
+        assert found[lane] == product[4 * (lane // 16), lane % 16]
+    with pytest.raises(AssertionError, match="v_mfma_f32_16x16x32_fp8_fp8"):
+        computed(f"{lines}s_nop 15\ns_nop 3", words, "gfx942")  # of another format there
 
 
 def _power(value):
@@ -150,3 +193,34 @@ def test_infinities_and_no_numbers_go_through_a_product():
     found = accumulate(bits, ones, np.zeros((2, 2), np.float32), F16)
     assert np.isinf(found[0]).all()
     assert np.isnan(found[1]).all()
+
+
+@pytest.mark.parametrize("form", [E4M3, E5M2])
+def test_bytes_are_the_nearest_to_a_number(form):
+    """Against the encoder of fractions: all bytes, numbers halfway between two, large ones."""
+    finite = [decode(code, form) for code in range(form.largest + 1)]
+    halfway = [(a + b) / 2 for a, b in pairwise(finite)]
+    step = finite[-1] - finite[-2]
+    more = [finite[-1] + step / 2, finite[-1] + step, 1e30, np.inf, np.nan]
+    random = np.random.default_rng(3)
+    some = list(np.exp2(random.uniform(-20, 18, 200)))
+    values = np.array([*finite, *halfway, *more, *some], np.float32)
+    values = np.concatenate([values, -values])
+    found = narrowed(values.view(np.uint32), form)
+    for value, code in zip(values, found, strict=True):
+        expected = encode(float(value), form)
+        if np.isnan(value):
+            assert code & 0x7F == expected & 0x7F
+        else:
+            assert code == expected, (value, code, expected)
+
+
+def test_a_conversion_to_bytes_keeps_the_other_half():
+    rows = np.zeros((64, 4), np.float32)
+    rows[:, 0], rows[:, 1] = 2.0, -1.0
+    kept = "v_mov_b32_e32 v8, 0x12345678\nv_cvt_pk_fp8_f32 v8, v4, v5"
+    assert set(computed(kept, rows, "gfx950")) == {0x1234_B840}
+    fresh = "v_cvt_pk_fp8_f32 v8, v4, v5"
+    assert set(computed(fresh, rows, "gfx950")) == {0xDEAD_B840}  # nobody may rest on it
+    back = fresh + "\nv_cvt_f32_fp8_sdwa v8, v8 src0_sel:BYTE_1\nv_nop"
+    assert set(computed(back, rows, "gfx950").view(np.float32)) == {-1.0}

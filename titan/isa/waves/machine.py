@@ -142,7 +142,7 @@ class WaveMachine:
                 return memory_step(code, self.group)
             if code.opcode.kind is OpcodeKind.SCALAR:
                 return scalar_step(code)
-            computed = None if self.group.contents is None else value_step(code)
+            computed = None if self.group.contents is None else value_step(code, self.code.target)
             if computed is not None:
                 return computed
             if code.opcode.kind is OpcodeKind.MATRIX:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from titan.isa.gcn.module import GcnOperand, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.waves.byte_steps import byte_step
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.division_steps import division_step, mended
-from titan.isa.waves.matrix_steps import product_step
+from titan.isa.waves.matrix_steps import OCP_TARGETS, product_step
 from titan.isa.waves.sources import scalar_source, selected, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
@@ -85,11 +86,13 @@ _COMPARED: dict[str, Callable[[Reals, Reals], NDArray[np.bool_]]] = {
 _NEGATED = {"u": "o", "nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt"}
 
 
-def value_step(code: DecodedInstruction) -> Step | None:
+def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     """The step of an instruction that computes numbers; None where the ordinary step does."""
     item, name = code.item, code.item.base
     if code.opcode.kind is OpcodeKind.MATRIX:
-        return product_step(code)
+        return product_step(code, processor)
+    if name.startswith("v_cvt_") and ("_fp8" in name or "_bf8" in name):
+        return byte_step(code) if processor in OCP_TARGETS else None
     if name in PACKED:
         return _packed(code)
     if name.startswith("v_cmp_") and name.endswith("_f32"):

@@ -1,0 +1,90 @@
+"""Conversions from and to 8-bit numbers in the formats of OCP, for runs that compute (gfx950).
+
+A conversion to two bytes keeps the other half of its register. Of one that was never written that
+half is a pattern, so that numbers which rest on it are wrong. Beyond the largest number there is
+NaN (CDNA4, V_CVT_PK_FP8_F32 without FP16_OVFL).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titan.isa.numbers.formats import E4M3, E5M2, FloatFormat, decode
+from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
+from titan.isa.waves.sources import selected, vector_source
+from titan.isa.waves.state import NOT_WRITTEN, OpaqueWord, Wave, Words
+
+NEVER_WRITTEN = np.uint32(0xDEAD_0000)
+_FORMATS = {"fp8": E4M3, "bf8": E5M2}
+_NONE = OpaqueWord("nothing", -1)
+
+
+def byte_step(code: DecodedInstruction) -> Step | None:
+    """The step of a conversion; None for the forms that are not computed."""
+    item = code.item
+    words = item.base.split("_")
+    if words[:3] == ["v", "cvt", "f32"] and words[3] in _FORMATS and len(words) == 4:
+        return _widened(code, _FORMATS[words[3]])
+    plain = not any(word in item.options for word in ("clamp", "op_sel"))
+    if words[:3] == ["v", "cvt", "pk"] and words[3] in _FORMATS and words[4:] == ["f32"] and plain:
+        return _narrowed(code, _FORMATS[words[3]])
+    return None
+
+
+def _widened(code: DecodedInstruction, form: FloatFormat) -> Step | None:
+    item = code.item
+    target = register_numbers(item.operands[0])[0]
+    part = item.options.get("src0_sel", "BYTE_0")
+    source = selected(vector_source(item.operands[1], code.number), part)
+    others = set(item.options) - {"src0_sel", "dst_sel", "dst_unused"}
+    if source is None or others or item.options.get("dst_sel", "DWORD") != "DWORD":
+        return None
+    table = np.array([decode(one, form) for one in range(256)], np.float32).view(np.uint32)
+
+    def step(wave: Wave) -> None:
+        values, known, origin = source(wave)
+        wave.set_vector(target, table[values & np.uint32(0xFF)], known & wave.exec, origin)
+
+    return step
+
+
+def _narrowed(code: DecodedInstruction, form: FloatFormat) -> Step:
+    target = register_numbers(code.item.operands[0])[0]
+    low, high = (
+        vector_source(operand, code.number, real=True) for operand in code.item.operands[1:3]
+    )
+
+    def step(wave: Wave) -> None:
+        (a, a_known, a_why), (b, b_known, b_why) = low(wave), high(wave)
+        kept, kept_known, kept_why = (
+            wave.vectors[target], wave.known[target], wave.origins[target],
+        )  # fmt: skip
+        if not kept_known and kept_why is NOT_WRITTEN:
+            kept, kept_known = np.full(len(kept), NEVER_WRITTEN), wave.exec
+        made = narrowed(a, form) | narrowed(b, form) << np.uint32(8)
+        whys = ((a_known, a_why), (b_known, b_why), (kept_known, kept_why))
+        origin = next((why for known, why in whys if wave.exec & ~known), _NONE)
+        known = a_known & b_known & kept_known & wave.exec
+        wave.set_vector(target, kept & np.uint32(0xFFFF_0000) | made, known, origin)
+
+    return step
+
+
+def narrowed(words: Words, form: FloatFormat) -> NDArray[np.uint32]:
+    """The bytes nearest to numbers of binary32, ties to even."""
+    values = words.view(np.float32).astype(np.float64)
+    codes = np.array([one for one in range(form.largest + 1)])
+    numbers = np.array([decode(int(one), form) for one in codes])
+    size = np.abs(values)
+    right = np.clip(np.searchsorted(numbers, size), 1, len(numbers) - 1)
+    below, above = size - numbers[right - 1], numbers[right] - size
+    even = codes[right] % 2 == 0
+    nearest = np.where((above < below) | ((above == below) & even), right, right - 1)
+    last = numbers[-1] - numbers[-2]
+    made = np.where(size > numbers[-1] + last / 2, form.nan, codes[nearest])
+    if not form.finite:
+        infinite = ((1 << form.exponent_bits) - 1) << form.fraction_bits
+        made = np.where(size >= numbers[-1] + last / 2, infinite, made)
+    made = np.where(np.isnan(values), form.nan, made)
+    return (made | np.signbit(values).astype(np.int64) << 7).astype(np.uint32)
