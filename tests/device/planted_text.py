@@ -10,7 +10,8 @@ DROPPED = re.compile(
     r"titan::(barrier_wait|barrier_arrive|barrier_arrive_expect|fence_proxy_async|bulk_commit|"
     r"bulk_wait|bulk_wait_read|wgmma_wait|wgmma_commit|wgmma_fence|named_barrier_sync|"
     r"named_barrier_arrive|block_sync|warp_sync|barrier_init|tensor_load|tensor_store|"
-    r"registers_decrease|registers_increase|wgmma_ss|wgmma_rs|store_shared32)(<[^;()]*>)?\("
+    r"registers_decrease|registers_increase|wgmma_ss|wgmma_rs|store_shared32|store_matrices)"
+    r"(<[^;()]*>)?\("
 )
 CHANGED: list[tuple[str, re.Pattern[str], str]] = [
     ("parity", re.compile(r"(barrier_wait\(.*), ([^,]*)\);"), r"\1, (\2) ^ 1);"),

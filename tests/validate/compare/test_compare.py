@@ -36,6 +36,8 @@ MANIFEST = {
         {"name": "consumer", "first_thread": 128, "registers": 232},
     ],
 }
+PEERS = "titan::barrier_arrive_remote_relaxed(b_ring_a_empty + r_t_4_before.stage, "
+SPREAD = f"if (titan_lane < 2) {PEERS}"
 LAUNCHES = [
     ComparedLaunch({"M": 128 * items, "N": 128, "K": 64 * tiles}, {"work": items, "tiles": tiles})
     for items in (0, 1, 2)
@@ -125,8 +127,10 @@ def test_the_planted_faults_are_of_every_kind():
     sampled(
         [
             ("barrier_wait_relaxed(b_ring_a_empty", "barrier_wait(b_ring_a_empty"),
-            ("barrier_arrive_remote_relaxed(b_ring_a_empty + r_t_4_before.stage, 1);", ";"),
-            ("r_t_4_before.stage, 1);", "r_t_4_before.stage, 0);"),
+            (SPREAD, f"if (titan_lane < 1) {PEERS}"),
+            ("r_t_4_before.stage, titan_lane);", "r_t_4_before.stage, 0);"),
+            (f"2) {PEERS}titan_lane);", f"3) {PEERS}titan_lane % 2);"),
+            (f"titan::warp_sync();\n          {SPREAD}", SPREAD),
             ("(titan::u16)3", "(titan::u16)1"),
             ("b_ring_a_empty + stage, 16", "b_ring_a_empty + stage, 8"),
             ("  titan::cluster_sync();\n}", "}"),

@@ -241,6 +241,12 @@ class SpelledArrive(SpelledStatement):
     relaxed: bool
     kind: ClassVar[str] = "arrive"
 
+    @property
+    def spread(self) -> bool:
+        """Whether lane n of each warp arrives at CTA n, all in one instruction."""
+        count = len(self.remote)
+        return count > 1 and self.remote == tuple(str(cta) for cta in range(count))
+
 
 @dataclass(frozen=True, slots=True)
 class SpelledExpect(SpelledStatement):

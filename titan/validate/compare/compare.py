@@ -346,7 +346,7 @@ class _Whole:
             elif handed:
                 good = by == elected
             elif kind == WARP:
-                good = bool(by) and (by == elected or len(by) == 1)
+                good = bool(by) and (by in (elected, _same_lane(by, lanes)) or len(by) == 1)
                 self._met(where, occurrence, done, lanes - elected)
             if not good:
                 count = "nobody" if not by else f"lanes {sorted(by)} of {sorted(lanes)}"
@@ -410,6 +410,12 @@ class _Whole:
 
 
 _BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 1, "i8": 1}
+
+
+def _same_lane(by: set[int], lanes: set[int]) -> set[int]:
+    """The lane of all warps that has the number of one of these."""
+    number = min(by) % WARP_THREADS
+    return {lane for lane in lanes if lane % WARP_THREADS == number}
 
 
 def _split(

@@ -92,6 +92,9 @@ class EventReader:
         """Take the events apart; `lanes` are those of each warp that are examined."""
         for event in events:
             reported = self._reported(event)
+            examined = sum(1 << lane for lane in lanes.get(event.warp, ()))
+            if isinstance(event, ev.ArriveEvent) and event.lanes & ~examined:
+                self._fault("lanes arrive that are not examined", event)
             for lane in lanes.get(event.warp, ()) if event.cta in self.ranks else ():
                 if not event.lanes >> lane & 1:
                     continue
