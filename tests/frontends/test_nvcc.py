@@ -47,14 +47,14 @@ def test_a_ring_in_cuda(tmp_path, fault):
 
 
 TILES = "map: {data_type: f32, dimensions: [32, 256], box: [32, 32]}"
-KERNELS = {  # the launch, and the rules that a fault breaks
+KERNELS = {  # the launch, and the rules that a fault breaks: one of them is shown
     "copy_pipeline": (
         "{grid: 2, block: 128, parameters: [pointer, pointer, 5]}",
         ("TTN203", "TTN203", "TTN203", "TTN203"),
     ),
     "tensor_map": (
         f"{{grid: 1, block: 128, parameters: [{{{TILES}}}, {{{TILES}}}, 4]}}",
-        ("TTN206", "TTN205", "TTN301", "TTN202", "TTN202"),
+        ("TTN206 or TTN202", "TTN205", "TTN301", "TTN202", "TTN202"),
     ),
     "cluster_sum": (
         "{grid: 4, block: 64, parameters: [pointer, pointer]}",
@@ -62,7 +62,7 @@ KERNELS = {  # the launch, and the rules that a fault breaks
     ),
     "named_barriers": (
         "{grid: 1, block: 128, parameters: [pointer, pointer, 5]}",
-        ("TTN210", "TTN205", "TTN205", "TTN201"),
+        ("TTN210", "TTN205 or TTN210", "TTN205", "TTN201"),
     ),
     "block_sum": (
         "{grid: 3, block: 256, parameters: [pointer, pointer, 300]}",
@@ -148,4 +148,4 @@ def test_kernels_as_people_write_them(tmp_path, name, fault):
         assert ASSUMED.get(name, "") in " ".join(finding.notes)
     else:
         assert finding.verdict is Verdict.REFUTED
-        assert codes[fault - 1] in [item.code for item in finding.diagnostics]
+        assert set(codes[fault - 1].split(" or ")) & {item.code for item in finding.diagnostics}

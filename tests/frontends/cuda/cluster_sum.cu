@@ -19,7 +19,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64) clust
 #endif
   float* other = c.map_shared_rank(part, c.block_rank() ^ 1);
   float v = part[t] + other[63 - t];
-  if (c.block_rank() == 0) out[t] = v;
+  if (c.block_rank() == 0) out[blockIdx.x / 2 * 64 + t] = v;
 #if FAULT != 2
   c.sync();
 #endif

@@ -15,6 +15,7 @@ from titan.cli.lift import lift
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code_mutants import assembly_mutants
+from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.loops import first_loop
 from titan.language.kernel.decode import decode_text
@@ -26,6 +27,11 @@ pytest.importorskip("titan.engines.explore._core")
 QUIET = VerifyOptions(require="any", save_traces=None)
 PROGRAMS, TRIPS = 20, 6
 TWO_WAVES = "{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
+
+
+def any_trips(text, launch=LAUNCH):
+    policies = CodePolicies(further_trips="assumed")
+    return judged(text, launch, require="any", policies=policies)
 
 
 def lifted(text: str, tmp_path: Path, launch: str = LAUNCH):
@@ -42,13 +48,19 @@ def finding_on(text: str, options: VerifyOptions = QUIET):
 
 
 def test_any_number_of_trips_is_verified_and_says_from_which_launches():
-    finding = judged(RING, require="any")
+    finding = any_trips(RING)
     assert finding.verdict is Verdict.VERIFIED, finding.notes
     assert finding.coverage.parameters == (("number of trips (parameter 1 = 1 a trip)", None),)
     assert finding.coverage.minimums[0][1] == 0
     (note,) = [note for note in finding.notes if note.startswith("lifted along")]
     assert "folded from launches of 5..8 trips" in note
-    assert "equal to those of 1..4, 11 trips" in note
+    assert "equal to those of 1..4, 9..12 trips" in note
+
+
+def test_that_further_trips_do_the_same_is_not_shown_of_assembly():
+    finding = judged(RING, require="any")
+    assert finding.verdict is Verdict.UNDECIDED and finding.narrowing is not None
+    assert "`--policy further_trips=assumed`" in finding.narrowing.because
 
 
 def test_the_file_is_readable_and_gives_the_same_verdict(tmp_path):
@@ -81,7 +93,7 @@ def test_mutants_are_refuted_through_the_file_or_by_the_machine(tmp_path):
             assert finding.verdict is Verdict.VERIFIED, (mutant.line, mutant.kind)
         else:
             assert finding.verdict is Verdict.REFUTED, (mutant.line, mutant.kind, codes)
-        assert judged(mutant.text, require="any").verdict is Verdict.REFUTED
+        assert any_trips(mutant.text).verdict is Verdict.REFUTED
 
 
 def test_what_only_a_longer_launch_does_is_not_passed_over():
@@ -91,14 +103,14 @@ def test_what_only_a_longer_launch_does_is_not_passed_over():
         "\ts_cmp_eq_u32 s6, 9\n\ts_cbranch_scc1 .Lover\n\ts_nop 0\n.Lover:\n"
         "\tv_add_u32_e32 v4, s8, v3\n",
     )
-    assert judged(text, require="any").verdict is Verdict.VERIFIED  # `s_nop` synchronises nothing
+    assert any_trips(text).verdict is Verdict.VERIFIED  # `s_nop` synchronises nothing
     skipped = RING.replace(
         "\ts_barrier\n\tv_add_f32",
         "\ts_cmp_eq_u32 s6, 9\n\ts_cbranch_scc1 .Lover\n\ts_barrier\n.Lover:\n\tv_add_f32",
     )
     assert skipped != RING
     assert judged(skipped).verdict is Verdict.VERIFIED
-    assert judged(skipped, require="any").verdict is Verdict.REFUTED
+    assert any_trips(skipped).verdict is Verdict.REFUTED
 
 
 def test_what_cannot_be_folded_is_refused_with_its_line(tmp_path):
@@ -112,7 +124,7 @@ def test_what_cannot_be_folded_is_refused_with_its_line(tmp_path):
     assert result.return_value == 3
     reason = "does not repeat at a fixed distance (wave 0, line"
     assert reason in result.output
-    finding = judged(text, require="any")
+    finding = any_trips(text)
     assert finding.verdict is Verdict.UNDECIDED
     assert reason in finding.narrowing.because
 
@@ -146,8 +158,8 @@ def test_loops_are_cycles():
 
 def test_without_loops_there_is_no_number_and_with_a_fixed_one_it_is_not_known():
     launch = "{grid: 1, block: 64, dynamic_shared: 0, parameters: [pointer, 5]}"
-    assert judged(kernel(OUT_OF_LINE), launch, require="any").verdict is Verdict.VERIFIED
-    finding = judged(kernel(FIXED), launch, require="any")
+    assert any_trips(kernel(OUT_OF_LINE), launch).verdict is Verdict.VERIFIED
+    finding = any_trips(kernel(FIXED), launch)
     assert finding.verdict is Verdict.UNDECIDED
     assert "no parameter was found that drives the loops" in finding.narrowing.because
 
@@ -208,7 +220,7 @@ def test_the_verdict_on_a_random_loop_is_that_of_the_rule(seed):
     """Two accesses that race do so within a few rounds of each other."""
     steps = drawn(seed)
     wrong = any(races(rounds(steps, trips)) for trips in range(TRIPS + 1))
-    finding = judged(text_of(steps), TWO_WAVES, require="any")
+    finding = any_trips(text_of(steps), TWO_WAVES)
     if {item.code for item in finding.diagnostics} == {"TTN217"}:
         return  # a register is loaded again while it is in flight, which the rule does not know
     assert finding.verdict is (Verdict.REFUTED if wrong else Verdict.VERIFIED), finding.notes

@@ -11,9 +11,11 @@ from titan.frontends.gcn.code import AssemblyCode, WaveRunner
 from titan.frontends.gcn.faults import missing_argument, wave_faults
 from titan.frontends.gcn.record import record_waves_together
 from titan.frontends.gcn.scalar_cache import stale_scalar_load
+from titan.frontends.lift.further_trips import FurtherTrips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
+from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial, judge_recording
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
@@ -100,3 +102,7 @@ class LaunchedWaves:
     def first_loop(self) -> int | None:
         """The line of the branch that closes the first loop."""
         return first_loop(self.code.assembly, self.code.kernel)
+
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
+        """Nothing is shown of assembly."""
+        return None

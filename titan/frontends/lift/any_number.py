@@ -1,8 +1,10 @@
 """Any number of trips of compiled code: lifted from launches, verified as a kernel file.
 
-A verdict for every number rests on the launches that were compared: that the code goes on for
-further trips as it did for those is assumed, and reported. What is refuted through the lifted file
-counts only after the launch with that number of trips is refuted itself.
+The file is equal to the launches that were compared, and that the code goes on for further trips as
+it does for those is shown by induction over rounds (`further_trips.py`). Where it is not, the first
+trip count of which it is not shown is launched; unless that is refuted, it is undecided.
+What is refuted through the lifted file counts only after the launch with that number of trips is
+refuted itself.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.foundation.verdict import Reason, Verdict
+from titan.frontends.lift.further_trips import FurtherTrips, period_of
 from titan.frontends.lift.launched import LaunchedCode
 from titan.frontends.lift.launches import ClusterLift, judged, lift_cluster
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
@@ -19,6 +22,10 @@ from titan.frontends.ptx.trial import Trial
 from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
+UNSHOWN = (
+    "that further trips of assembly do the same is not shown; `--policy further_trips=assumed` "
+    "takes it to be so"
+)
 TRIPS_MAX = 4096  # of a launch that is made to confirm a counterexample
 
 
@@ -70,13 +77,27 @@ def _drive(
     verified: dict[str, Finding] = {}
     least = driver.fewest
     kernels: list[LiftedKernel] = []
+    shown: list[FurtherTrips | None] = []
     for cta in ctas:
         lift = lift_cluster(launched, driver, cta)
+        further = None
+        if lift.lifted is not None and not any(_is_refuted(trial) for trial in lift.trials):
+            further = launched.further_trips(driver, cta, period_of(lift.lifted))
+            known = {*lift.lifted.used, *lift.lifted.compared}
+            if further is not None and not known.issuperset(further.trips):
+                lift = lift_cluster(launched, driver, cta, further.trips)
+            shown.append(further)
         found.trials += lift.trials
         if found.refuted:
             return
         if lift.lifted is None:
             found.missing.append((str(driver.place), lift.reason))
+            return
+        reason = _unshown(found, launched, lift, further)
+        if found.refuted:
+            return
+        if reason:
+            found.missing.append((str(driver.place), reason))
             return
         least = max(least, lift.lifted.minimum)
         statements = lift.lifted.statements
@@ -94,7 +115,33 @@ def _drive(
     # Fewer trips than the least of the lifted file were launched one by one, from the fewest on.
     found.parameters.append((f"number of trips ({driver.place} = {driver.unit} a trip)",
                              driver.fewest))  # fmt: skip
-    found.notes.append(_lift_note(driver, kernels, least))
+    found.notes.append(_lift_note(driver, kernels, least, shown))
+
+
+def _is_refuted(trial: Trial) -> bool:
+    return trial.verdict is Verdict.REFUTED
+
+
+def _unshown(
+    found: AnyNumber, launched: LaunchedCode, lift: ClusterLift, shown: FurtherTrips | None
+) -> str:
+    """Why not all further trips are those of the lifted file; nothing if they are, or are taken to
+    be so.
+
+    The launch of the first that may be others is judged.
+    """
+    if shown is not None and shown.first is None:
+        return ""
+    assumed = launched.policies.further_trips == "assumed"
+    if shown is None:
+        return "" if assumed else UNSHOWN
+    if shown.first is not None and shown.first <= TRIPS_MAX:
+        trial = judged(launched, lift.driver, lift.cta, shown.first)
+        if trial is not None:
+            found.trials.append(trial)
+    where = f" (line {shown.line})" if shown.line else ""
+    text = f"with {shown.first} trips and more it may do something else: {shown.why}{where}"
+    return "" if assumed else text
 
 
 def _unverified(
@@ -124,14 +171,22 @@ def _unverified(
     return f"the lifted kernel is refuted with {trips} trips, and that launch is not"
 
 
-def _lift_note(driver: Driver, kernels: Sequence[LiftedKernel], least: int) -> str:
+def _lift_note(
+    driver: Driver,
+    kernels: Sequence[LiftedKernel],
+    least: int,
+    shown: Sequence[FurtherTrips | None],
+) -> str:
     lifted = kernels[0]  # all are of the same trip counts
     used, compared = numbers_text(lifted.used), numbers_text(lifted.compared)
+    periods = [item.period for item in shown if item is not None and item.first is None]
+    further = "assumed to continue so beyond them"
+    if len(periods) == len(shown):
+        trips = f"{max(periods)} trips"
+        further = f"shown to continue so for all further ones by induction over {trips}"
     text = (
         f"lifted along {driver.place}: loops folded from launches of {used} trips, unfolded again "
-        f"and equal to those of {compared} trips; assumed to continue so beyond them, "
-        "and for whole "
-        f"multiples of {driver.unit}"
+        f"and equal to those of {compared} trips; {further}; for whole multiples of {driver.unit}"
     )
     if least > driver.fewest:
         alone = numbers_text(range(driver.fewest, least))

@@ -8,12 +8,14 @@ from typing import Protocol
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.lift.code_loops import first_loop
+from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.machine import LaunchRunner, Runner
 from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
+from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial, judge_together
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
@@ -30,6 +32,10 @@ class LaunchedCode(Protocol):
     @property
     def places(self) -> CodePlaces:
         """The places of its instructions."""
+
+    @property
+    def policies(self) -> CodePolicies:
+        """How its runs are judged."""
 
     @property
     def function(self) -> Function:
@@ -56,6 +62,10 @@ class LaunchedCode(Protocol):
 
     def first_loop(self) -> int | None:
         """The line of the first loop that does more than wait; None: there is none."""
+
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
+        """Up to which number of trips it is shown to go on as in launches, for rings that come
+        round in a period of trips; None: that can only be assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +111,7 @@ class LaunchedPtx:
     def first_loop(self) -> int | None:
         """The line of the first loop of the text that does more than wait."""
         return first_loop(self.code.module, self.code.function)
+
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
+        """Up to which number of trips it is shown to go on as in launches."""
+        return further_trips(self.code, self.launch, driver, cta, period, self.steps_max)

@@ -28,6 +28,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
     "pair_lanes": ("own", "refuse"),
+    "further_trips": ("shown", "assumed"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
 VALUES = {
@@ -65,6 +66,8 @@ class CodePolicies:
     that completes on a barrier publishes what it did ("own"), or also what its issuer knew when it
     issued ("issuer"). `pair_lanes`: lanes of tensor memory from
     128 on are, in the second CTA of a pair, rows of the pair, so its lanes from 0 on ("own").
+    `further_trips`: that more trips than those launched do the same is shown, or any number is
+    undecided ("shown"), or that is assumed where it is not shown ("assumed").
     """
 
     fence_rule: FenceRule = "writer"
@@ -88,6 +91,7 @@ class CodePolicies:
     cta_release: str = "reads"
     engine_release: str = "own"
     pair_lanes: str = "own"
+    further_trips: str = "shown"
 
     def of_program(self) -> Policies:
         """The part that the sync program holds."""

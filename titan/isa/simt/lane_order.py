@@ -104,6 +104,8 @@ def order_lanes(
 ) -> None:  # fmt: skip
     """Note an access to `count` bytes at each place by its lanes; record the first clash of the
     fragment's instruction with what other lanes did since the lanes met."""
+    if not machine.orders_lanes:
+        return
     clash: tuple[int, MemorySpace, int, int, int] | None = None
     some = machine.uncertain or machine.parted
     apart = machine.parted and access is LaneAccess.WRITE

@@ -53,6 +53,7 @@ class Recorder:
         self.uncertain = False  # the guard of this instruction is not known
         self.maybe = False
         self.apart = False  # an event for each lane of an access
+        self.orders_lanes = True  # lanes of a warp are compared with each other
         self.looping = False  # in a loop on data, whose instructions are executed once
         self.parted = False  # in such a loop where lanes may be in different rounds
         self.arm_start = 0  # the next operation when the arm of a branch on data began

@@ -1,0 +1,230 @@
+"""Further trips than those launched: shown to be the same, or launched where they may be others.
+
+Each fault comes after more trips than any launch has that a file is folded from or compared with.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.frontends.test_verify_code import LAUNCH, codes, ring, verified
+from tests.sampling import part, sampled
+from titan.foundation.source.span import Source, whole_file
+from titan.foundation.verdict import Verdict
+from titan.frontends.lift.further_trips import further_trips
+from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.launch import completed, read_launch_text
+from titan.frontends.ptx.sweep import Driver, ParameterWord
+from titan.isa.ptx.parse import parse_source
+from titan.verify.model import Finding
+
+BEFORE_WAIT, AFTER_WAIT = "FULL:\n", "\t@!%p5 bra FULL;\n"
+DECLARED = (
+    "\t.reg .b16 %h<4>;\n\t.local .align 4 .b8 count[4];\n\t.shared .align 4 .b8 common[4];\n"
+)
+
+
+def without_wait(when: str, before: str = "", text: str | None = None) -> str:
+    """The ring whose consumer leaves out its wait once `when` sets %p6; `before`: the loop."""
+    text = ring() if text is None else text
+    assert text.count(BEFORE_WAIT) == text.count(AFTER_WAIT) == 1
+    text = text.replace(BEFORE_WAIT, f"{when}\n\t@%p6 bra SKIPPED;\n{BEFORE_WAIT}")
+    text = text.replace(AFTER_WAIT, f"{AFTER_WAIT}SKIPPED:\n")
+    text = text.replace("\t.shared .align 128", f"{DECLARED}\t.shared .align 128", 1)
+    return text.replace("\tmov.u32 %r7, 0;\n", f"\tmov.u32 %r7, 0;\n{before}", 1)
+
+
+def found(text: str, **more: object) -> Finding:
+    return verified(text, LAUNCH, require="any", ctas=(0,), **more)
+
+
+# What sets the predicate, and the first number of trips in which it is set.
+FAR = {
+    "one trip": ("setp.eq.u32 %p6, %r7, 40;", 41),
+    "from one trip on": ("setp.gt.u32 %p6, %r7, 50;", 52),
+    "the last of 64": ("and.b32 %r24, %r7, 63; setp.eq.u32 %p6, %r24, 63;", 64),
+    "after 64": ("shr.u32 %r24, %r7, 6; setp.ne.u32 %p6, %r24, 0;", 65),
+    "a field of bits": ("bfe.u32 %r24, %r7, 5, 3; setp.eq.u32 %p6, %r24, 1;", 33),
+    "a quotient": ("div.u32 %r24, %r7, 45; setp.eq.u32 %p6, %r24, 1;", 46),
+    "a remainder": ("rem.u32 %r24, %r7, 45; setp.eq.u32 %p6, %r24, 44;", 45),
+    "a byte": ("cvt.u32.u8 %r24, %r7; setp.eq.u32 %p6, %r24, 200;", 201),
+    "16 bits that wrap": (
+        "cvt.u16.u32 %h1, %r7; mul.lo.u16 %h1, %h1, 1024; cvt.u32.u16 %r24, %h1;"
+        "mul.lo.u32 %r25, %r7, 1024; setp.ne.u32 %p6, %r24, %r25;", 65,
+    ),
+    "32 bits that wrap": (
+        "mul.lo.u32 %r24, %r7, 0x4000000; setp.eq.u32 %p6, %r24, 0;"
+        "setp.gt.and.u32 %p6, %r7, 0, %p6;", 65,
+    ),
+    "a sum of the trips that are left": (
+        "sub.u32 %r24, %r1, %r7; setp.eq.u32 %p6, %r24, 70;", 70,
+    ),
+    "the greatest so far": ("max.u32 %r24, %r7, 90; setp.ne.u32 %p6, %r24, 90;", 92),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(FAR, 2))
+def test_what_changes_after_many_trips_is_launched(name):
+    when, first = FAR[name]
+    finding = found(without_wait(when))
+    assert finding.verdict is Verdict.REFUTED, finding.notes
+    assert set(codes(finding)) & {"TTN203", "TTN205", "TTN206", "TTN212"}, codes(finding)
+    assert f"found with parameter 1 = {first} ({first} trips), CTA (0, 0, 0)" in finding.notes
+
+
+# What is not followed from round to round.
+UNFOLLOWED = {
+    "memory of one thread": (
+        "ld.local.u32 %r24, [count]; add.u32 %r24, %r24, 1; st.local.u32 [count], %r24;"
+        "setp.eq.u32 %p6, %r24, 40;",
+        "\tst.local.u32 [count], 0;\n",
+    ),
+    "shared memory": (
+        "ld.shared.u32 %r24, [common]; add.u32 %r24, %r24, 1; bar.warp.sync 0xffffffff;"
+        "st.shared.u32 [common], %r24; bar.warp.sync 0xffffffff; setp.eq.u32 %p6, %r24, 40;",
+        "\tsetp.eq.u32 %p7, %r2, 32; @%p7 st.shared.u32 [common], 0;\n"
+        "\tbar.warp.sync 0xffffffff;\n",
+    ),
+    "a register that is doubled": (
+        "shl.b64 %rd5, %rd5, 1; shr.u64 %rd6, %rd5, 40; setp.ne.u64 %p6, %rd6, 0;",
+        "\tmov.u64 %rd5, 1;\n",
+    ),
+    "the square of a trip": (
+        "mul.lo.u32 %r24, %r7, %r7; setp.gt.u32 %p6, %r24, 2000;", "",
+    ),
+    "with so many trips": ("setp.ge.u32 %p6, %r1, 80;", ""),
+    "many trips later": ("setp.eq.u32 %p6, %r7, 100000;", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_what_is_not_shown_is_not_verified_for_any_number(name):
+    when, before = UNFOLLOWED[name]
+    finding = found(without_wait(when, before))
+    assert finding.verdict is not Verdict.VERIFIED, finding.notes
+    if name != "with so many trips":  # which is undecided by itself
+        assert finding.narrowing is not None and "trips and more" in finding.narrowing.because
+
+
+HARMLESS = {
+    "no change": "",
+    "a number that nothing uses": "\tand.b32 %r24, %r7, 63; setp.eq.u32 %p6, %r24, 63;\n",
+    "a guard that is never true": "\tsetp.gt.s32 %p6, 0, %r7; @%p6 bra DONE;\n",
+    "a guard on what is left": (
+        "\tsub.u32 %r24, %r1, %r7; setp.eq.u32 %p6, %r24, 0; @%p6 bra DONE;\n"
+    ),
+    "memory that stays": "\tst.local.u32 [count], 5; ld.local.u32 %r24, [count];\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(HARMLESS, 2))
+def test_what_changes_nothing_is_shown(name):
+    text = ring().replace(BEFORE_WAIT, HARMLESS[name] + BEFORE_WAIT)
+    finding = found(text.replace("\t.shared .align 128", f"{DECLARED}\t.shared .align 128", 1))
+    assert finding.verdict is Verdict.VERIFIED, finding.narrowing
+    assert any("shown to continue so for all further ones" in note for note in finding.notes)
+
+
+def by_thirds(text: str) -> str:
+    """The ring with three stages, in the arithmetic of compilers: t / 3 by multiplication."""
+    text = text.replace("stages[2048]", "stages[3072]").replace("[16];", "[24];")
+    inits = (
+        "\tmbarrier.init.shared.b64 [%r5+16], 1;\n\tmbarrier.init.shared.b64 [%r6+16], 32;\nREADY"
+    )
+    text = text.replace("READY:\n", f"{inits}:\n")
+    divided = (
+        "\tmul.wide.u32 %rd4, %r7, 0xaaaaaaab; shr.u64 %rd4, %rd4, 33; cvt.u32.u64 %r9, %rd4;\n"
+    )
+    text = text.replace("\tand.b32 %r8, %r7, 1;\n", f"{divided}\tmad.lo.s32 %r8, %r9, -3, %r7;\n")
+    return text.replace("\tshr.u32 %r9, %r7, 1;\n", "")
+
+
+def by_selection(text: str) -> str:
+    """The ring with a stage and a phase in registers, as CUTLASS and Triton have them."""
+    text = text.replace(
+        "\tmov.u32 %r7, 0;\n", "\tmov.u32 %r7, 0;\n\tmov.u32 %r8, 0; mov.u32 %r9, 0;\n"
+    )
+    for line in ("and.b32 %r8, %r7, 1", "shr.u32 %r9, %r7, 1", "and.b32 %r9, %r9, 1"):
+        text = text.replace(f"\t{line};\n", "")
+    turned = (
+        "\tadd.u32 %r8, %r8, 1; setp.eq.u32 %p6, %r8, 2; selp.u32 %r24, 1, 0, %p6;"
+        " xor.b32 %r9, %r9, %r24; selp.u32 %r8, 0, %r8, %p6;\n"
+    )
+    return text.replace("\tadd.u32 %r7, %r7, 1;\n", f"\tadd.u32 %r7, %r7, 1;\n{turned}")
+
+
+def counting_down(text: str) -> str:
+    """Loops that end where nothing is left."""
+    text = text.replace("\tmov.u32 %r7, 0;\n", "\tmov.u32 %r7, 0;\n\tmov.u32 %r24, %r1;\n")
+    text = text.replace("setp.ge.u32 %p4, %r7, %r1;", "setp.le.s32 %p4, %r24, 0;")
+    return text.replace(
+        "\tadd.u32 %r7, %r7, 1;\n", "\tadd.u32 %r7, %r7, 1;\n\tsub.u32 %r24, %r24, 1;\n"
+    )
+
+
+@pytest.mark.parametrize("written", [by_thirds, by_selection, counting_down])
+def test_rings_as_compilers_write_them_are_shown(written):
+    finding = found(written(ring()))
+    assert finding.verdict is Verdict.VERIFIED, (finding.narrowing, finding.diagnostics)
+    faulty = found(
+        without_wait("setp.eq.u32 %p7, %r7, 47; mov.pred %p6, %p7;", "", written(ring()))
+    )
+    assert faulty.verdict is Verdict.REFUTED
+    assert any("(48 trips)" in note for note in faulty.notes), faulty.notes
+
+
+def test_the_period_of_a_phase_that_alternates_more_slowly_is_found():
+    """Each stage's phase alternates every fourth time: eight trips, where the rings say four."""
+    text = ring().replace("shr.u32 %r9, %r7, 1;", "shr.u32 %r9, %r7, 2;")
+    assert found(text).verdict is Verdict.REFUTED  # such a ring hangs; what matters is that it ends
+
+
+GUARDS = st.sampled_from(["eq", "ge", "gt"])
+FORMS = st.sampled_from(
+    ["%r7", "%r24", "%r25"]  # the trip, three times it and five more, twice the trips less it
+)
+LAUNCHED = 16  # trips of the runs that represent all others, at most
+
+
+@settings(max_examples=part(60, 6), deadline=None)
+@given(GUARDS, FORMS, st.integers(20, 300))
+def test_no_trip_is_called_shown_in_which_the_code_goes_another_way(word, form, constant):
+    """Against what the numbers are, trip by trip, for all numbers of trips up to 320."""
+    holds = {"eq": int.__eq__, "ge": int.__ge__, "gt": int.__gt__}[word]
+
+    def goes(trips: int) -> bool:
+        for trip in range(trips):
+            value = {"%r7": trip, "%r24": 3 * trip + 5, "%r25": 2 * trips - trip}[form]
+            if holds(value, constant):
+                return True
+        return False
+
+    if any(goes(trips) for trips in range(LAUNCHED + 1)):
+        return
+    when = (
+        "mad.lo.u32 %r24, %r7, 3, 5; shl.b32 %r25, %r1, 1; sub.u32 %r25, %r25, %r7;"
+        f"setp.{word}.u32 %p6, {form}, {constant};"
+    )
+    shown = shown_for(without_wait(when))
+    other = next((trips for trips in range(LAUNCHED, 321) if goes(trips)), None)
+    assert shown is not None
+    if other is not None:
+        assert shown <= other
+    if word != "eq":  # which is also false again behind the constant
+        assert shown == other
+
+
+def shown_for(text: str) -> int | None:
+    """The first number of trips that is not shown, of a kernel of two stages."""
+    source = Source("ring.ptx", text)
+    module, errors = parse_source(source)
+    assert module is not None and not errors
+    described, wrong = read_launch_text(LAUNCH, "ring.yaml")
+    assert wrong == []
+    (function,) = module.entries()
+    launch, _, _ = completed(described, function, whole_file(source.path))
+    assert launch is not None
+    driver = Driver(ParameterWord(1, 0, 4, 5), 1, 2)
+    return further_trips(CodeKernel(module, source, function), launch, driver, 0, 4, 100_000).first
