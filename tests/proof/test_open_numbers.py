@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from titan.proof.configuration import Configuration, is_instance, replaced
+from titan.proof.configuration import Configuration, is_instance
 from titan.sync.expression import (
     BINARY_OPERATORS,
     Binary,
@@ -19,7 +19,7 @@ from titan.sync.expression import (
     Not,
     evaluate,
 )
-from titan.sync.open_numbers import Linear, NotCoveredError, Size, UndecidedError, linear
+from titan.sync.open_numbers import Linear, NotCoveredError, Size, UndecidedError, linear, replaced
 from titan.sync.state import Position, State
 
 UNKNOWNS = ("~0", "tiles.0")

@@ -6,34 +6,36 @@ then held against U by what both touch: memory, arrivals and bytes of barriers, 
 that waits see, proxy fences, the end of a CTA. Theorem `persistent_alone` (proofs/AnyNumber.v) says
 why this suffices; that no conflict implies its hypotheses is argued beside each case.
 
-An agent whose way depends on an open size, or is long, is *widened*: it may execute all that lies
-ahead of it, with any index, any number of times. False is always a safe answer.
+Where an agent's way depends on an unknown, U has both ways: what it executes on each is in U, and
+sums of both are no less than those of one. An agent whose way is long, or divides often, is
+*widened*: it may execute all that lies ahead of it, with any index, any number of times. False is
+always a safe answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
+from titan.sync import footprints
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
+from titan.sync.footprints import Signal, Touched, Values, held_by, named_key, signals_at_end
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
-from titan.sync.memory_rules import cells_of
 from titan.sync.open_numbers import UndecidedError
-from titan.sync.parts import barriers_of, effects_of
-from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, State, flying, key_of
+from titan.sync.parts import barriers_of, effects_of, queue_of
+from titan.sync.pipe_order import pipe_pairs
+from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
+from titan.sync.ways import WayPoint
 
 OPERATIONS_MAX = 100  # of one agent, until it is widened
-UNCOUNTED = 2**40
+FORK = 12  # operations that two ways in the place of one count for
 UNCLAIMED = ir.Init | ir.Invalidate | ir.ExpectTransaction | ir.TokenWait  # nothing is claimed
 TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}
-
-Values = dict[str, int] | None  # None: of a widened agent, whatever they may be
-Touched = list[tuple[Cell, bool, ir.Proxy]]  # cell, whether written, by which way
-Signal = tuple[Key, int, int, int]  # barrier, arrivals, bytes expected, bytes completed
 
 
 class _Conflict(TitanError):
@@ -47,8 +49,7 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
     """
     if not system.reduces(before.state):
         return False
-    system.use_sizes(before.sizes)
-    others = _Others(system, before.state, step)
+    others = _Others(system, before, step)
     try:
         return others.commute()
     except _Conflict:
@@ -58,11 +59,23 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
             asked |= others.asked
 
 
+@dataclass(slots=True)
+class _Way:
+    """One of the ways of an agent in U: how far it comes, and what it did there."""
+
+    place: WayPoint
+    passed: Counter[Key] = field(default_factory=Counter)  # completed phases it has waited for
+    commits: Counter[str] = field(default_factory=Counter)
+    arrived: bool = False  # at the named barrier that it waits at
+
+
 class _Others:
     """U of one step, and the step itself."""
 
-    def __init__(self, system: System, state: State, step: Step) -> None:
-        self.system, self.machine, self.state, self.step = system, system.machine, state, step
+    def __init__(self, system: System, before: Configuration, step: Step) -> None:
+        self.system, self.machine, self.all = system, system.machine, system.ways
+        self.before, self.step = before, step
+        self.state = state = before.state
         self.control = self.machine.control
         self.barriers, self.named = dict(state.barriers), dict(state.named)
         self.own = step.agent if step.actor is Actor.AGENT else -1
@@ -86,9 +99,10 @@ class _Others:
         self.fences: set[ir.FenceKind] = set()
         self.reaching: Touched = []  # by an engine or through another proxy
         self.touched: set[str] = set()
-        self.places = list(state.positions)
-        self.seen: dict[tuple[int, Key], int] = {}
-        self.syncing: set[int] = set()  # whose arrival at a named barrier is counted
+        self.ways = [
+            [_Way(self.all.place(number, position, before.sizes, False))]
+            for number, position in enumerate(state.positions)
+        ]
         self.executed: Counter[int] = Counter()
         self.widened: set[int] = set()
         self.asked: set[str] = set()
@@ -97,110 +111,129 @@ class _Others:
 
     def commute(self) -> bool:
         """Whether everything in U commutes with the step."""
-        values = {} if self.own < 0 else self._values(self.own)
-        own = self._touches(self.operation, values) if self.flight is None else _held(self.flight)
-        for cell, write, _ in own:
+        values = {} if self.own < 0 else self.all.values(self.ways[self.own][0].place)
+        own = self._touches(self.operation, values) if self.flight is None else held_by(self.flight)
+        for cell, write, *_ in own:
             self.cells[cell] = write or self.cells.get(cell, False)
-        for flight, _ in self.flying:
-            if flight is not self.flight:
-                self._meet(_held(flight), True)
-                self._signal(self._completions(flight))
-        while any([self._moves(n) for n in range(len(self.places)) if n != self.own]):
+        for flight, queue in self.flying:
+            if flight is not self.flight and not self._is_behind(flight.agent, queue):
+                self._meet(held_by(flight), True)
+                self._signal(signals_at_end(flight, self.machine.operations[flight.site]))
+        while any([self._moves(n) for n in range(len(self.ways)) if n != self.own]):
             pass
+        self.system.use_sizes(self.before.sizes)
         return (
             self._kind_commutes(values)
             and self._fences_commute(own)
-            and all(self._signal_commutes(s, values) for s in self._own_signals(values))
+            and all(self._signal_commutes(s, values) for s in self._own_signals())
             and self._ends_commute()
         )
 
-    def _values(self, agent: int) -> dict[str, int]:
-        return self.control.environment(self.machine.agents[agent], self.places[agent].values)
-
     def _touches(self, operation: ir.Operation, values: Values) -> Touched:
-        found: Touched = []
-        for effect in effects_of(operation):
-            buffer = self.system.buffers[effect.buffer]
-            stages, part = range(buffer.stages), None
-            if values is not None:
-                stage = evaluate(effect.stage, values)
-                part = None if effect.part is None else evaluate(effect.part, values)
-                if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
-                    raise _Conflict
-                stages = range(stage, stage + 1)
-            cells = [cell for stage in stages for cell in cells_of(buffer, stage, part)]
-            found += [(cell, effect.write, effect.proxy) for cell in cells]
+        found = footprints.touched_by(operation, values, self.system.buffers)
+        if found is None:
+            raise _Conflict
         return found
 
-    def _meet(self, touched: Touched, asynchronous: bool) -> None:
-        """U touches memory: of the step's cells, only what both read."""
-        if any(write or self.cells[c] for c, write, _ in touched if c in self.cells):
+    def _meet(self, touched: Touched, asynchronous: bool, kept: bool = False) -> None:
+        """U touches memory: of the step's cells, only what both read, or what a pipe orders."""
+        if not kept and any(w or self.cells[c] for c, w, *_ in touched if c in self.cells):
             raise _Conflict
         self.touched |= {cell[0] for cell, *_ in touched}
         self.reaching += [t for t in touched if asynchronous or t[2] is not ir.Proxy.GENERIC]
 
+    def _is_behind(self, number: int, queue: str | None) -> bool:
+        """Whether what the agent has in the queue cannot finish before the step.
+
+        The step is the first of that queue then, which is in order; only reads may be over before.
+        """
+        if self.flight is None or self.step.actor is not Actor.FINISH or queue is None:
+            return False
+        same = (number, queue) == (self.flight.agent, self.queue)
+        return same and self.system.queues[queue].ordered
+
+    def _keeps(self, number: int, operation: ir.Operation, touched: Touched) -> bool:
+        """Whether the step's operation is in flight in a pipe that keeps what is issued behind it.
+
+        The new one meets a write to its end, or the content that this will be, and no mark of it.
+        """
+        name = queue_of(operation) if isinstance(operation, ir.Asynchronous) else None
+        if self.flight is None or name is None or not self._is_behind(number, name):
+            return False
+        pairs = pipe_pairs(self.system.queues[name], self.system.program.policies)
+        reduces = any(effect.reduction for effect in effects_of(operation))
+        marked = self.system.tensormaps | self.system.asynchronous
+        return not reduces and footprints.kept_in_order(self.flight, touched, pairs, marked)
+
     def _signal(self, signals: Iterable[Signal]) -> None:
         for key, arrivals, expected, completed in signals:
+            if min(arrivals - bool(expected), expected, completed) < 0:
+                raise _Conflict  # bytes that no arrival brings may be of any phase
             self.arrivals[key] += arrivals
             self.expected[key] += expected
             self.completed[key] += completed
 
-    def _signals(self, number: int, op: ir.Operation, values: Values) -> list[Signal]:
-        """What an operation does to barriers, now or when it has finished."""
-        if values is None:
-            keys = (*self.barriers, *map(_named, self.named))
-            names = {name for r in barriers_of(op) for name in (r.name, _named((r.name, 0))[0])}
-            return [(k, UNCOUNTED, UNCOUNTED, UNCOUNTED) for k in keys if k[0] in names]
-        match op:
-            case ir.Arrive(barrier=barrier, count=count, transaction=expects):
-                expected = evaluate(expects, values)
-                return [(key_of(barrier, values), evaluate(count, values), expected, 0)]
-            case ir.QueueArrive(barrier=barrier, count=count):
-                return [(key_of(barrier, values), evaluate(count, values), 0, 0)]
-            case ir.Asynchronous(completes=done):
-                return [(key_of(c.barrier, values), 0, 0, evaluate(c.bytes, values)) for c in done]
-            case ir.BarrierSync(barrier=barrier) | ir.BarrierArrive(barrier=barrier):
-                threads = self.machine.agents[number].role.threads
-                return [(_named(key_of(barrier, values)), threads, 0, 0)]
-        return []
-
-    def _completions(self, flight: Flight) -> list[Signal]:
-        """What the end of an operation does to barriers, with all that is left of it."""
-        operation = self.machine.operations[flight.site]
-        if not isinstance(operation, ir.Asynchronous):
-            return [(key, amount, 0, 0) for key, amount in flight.completes]
-        done = operation.chunks - flight.chunks
-        return [(k, 0, 0, n - n // operation.chunks * done) for k, n in flight.completes]
+    def _signals(self, op: ir.Operation, place: WayPoint) -> list[Signal]:
+        if place.signals is None:
+            threads = self.machine.agents[place.number].role.threads
+            place.signals = footprints.signals_of(op, self.all.values(place), threads)
+        return place.signals
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
         before = self.executed[number]
-        try:
-            while number not in self.widened and self._goes_on(number):
-                if self.executed[number] > OPERATIONS_MAX:
-                    raise UndecidedError("")
-        except UndecidedError as question:
-            self.asked.add(question.name)
-            self.widened.add(number)
-            for operation in self.control.lies_ahead(self.places[number].frames):
-                self._add(number, operation, None)
-                self.waited |= {key for key, *_ in self._signals(number, operation, None)}
+        ready, self.ways[number] = self.ways[number], []
+        while ready:
+            way = ready.pop()
+            try:
+                further = self._goes_on(number, way)
+            except UndecidedError as question:
+                self.asked.add(question.name)
+                self._widen(number, [way, *ready])
+                break
+            ready += further
+            if not further:
+                self.ways[number].append(way)
         return self.executed[number] > before
 
-    def _goes_on(self, number: int) -> bool:
-        """Whether one more operation of the agent is possible by what U counts so far."""
-        operation = self.control.operation_at(self.places[number])
-        if operation is None:
-            return False
-        values = self._values(number)
-        if not self._passes(number, operation, values):
-            return False
-        after = self.control.after(self.machine.agents[number], self.places[number])
-        self._add(number, operation, values)
-        self.places[number] = after
-        return True
+    def _widen(self, number: int, ways: list[_Way]) -> None:
+        """What lies ahead on all ways of the agent is in U, without numbers."""
+        self.widened.add(number)
+        for frames in {way.place.position.frames for way in (*ways, *self.ways[number])}:
+            for operation in self.control.lies_ahead(frames):
+                signals = footprints.any_signals_of(operation, self.barriers, self.named)
+                self._add(number, operation, self._touches(operation, None), signals)
+                self.waited |= {key for key, *_ in signals}
+        self.ways[number] = []
 
-    def _add(self, number: int, operation: ir.Operation, values: Values) -> None:
+    def _goes_on(self, number: int, way: _Way) -> list[_Way]:
+        """The way, or two, with one more operation, if that is possible by what U counts so far."""
+        place = way.place
+        operation = self.control.operation_at(place.position)
+        if operation is None:
+            return []
+        if not place.done:
+            values = self.all.values(place)
+            if not self._passes(way, operation, values):
+                return []
+            if place.touched is None:
+                place.touched = self._touches(operation, values)
+            sync = isinstance(operation, ir.BarrierSync)  # it arrived before
+            signals = [] if sync else self._signals(operation, place)
+            self._add(number, operation, place.touched, signals)
+            if isinstance(operation, ir.Commit):
+                way.commits[operation.queue] += 1
+        further = self.all.further(place)
+        self.executed[number] += FORK * (len(further) - 1)
+        if self.executed[number] > OPERATIONS_MAX:
+            raise UndecidedError(place.asked)
+        if len(further) == 1:
+            return [replace(way, place=further[0], arrived=False)]
+        return [_Way(to, way.passed.copy(), way.commits.copy()) for to in further]
+
+    def _add(
+        self, number: int, operation: ir.Operation, touched: Touched, signals: list[Signal]
+    ) -> None:
         """What the operation does is in U."""
         dropped = isinstance(operation, ir.Arrive) and (operation.drop or operation.token)
         if dropped or isinstance(operation, UNCLAIMED):
@@ -209,35 +242,34 @@ class _Others:
             self.commits[(number, operation.queue)] += 1
         if isinstance(operation, ir.Fence):
             self.fences.add(operation.kind)
-        self._meet(self._touches(operation, values), isinstance(operation, ir.Asynchronous))
-        if values is None or not isinstance(operation, ir.BarrierSync):  # that arrived before
-            self._signal(self._signals(number, operation, values))
+        kept = self._keeps(number, operation, touched)
+        self._meet(touched, isinstance(operation, ir.Asynchronous), kept)
+        if not self._is_behind(number, queue_of(operation)):
+            self._signal(signals)
         self.executed[number] += 1
 
-    def _passes(self, number: int, operation: ir.Operation, values: dict[str, int]) -> bool:
+    def _passes(self, way: _Way, operation: ir.Operation, values: dict[str, int]) -> bool:
         """Whether the operation can pass: False only where it cannot by anything in U."""
         match operation:
             case ir.Wait(barrier=reference, parity=parity):
                 key = key_of(reference, values)
-                phase = self._barrier(key).phase
-                seen = self.seen.get((number, key), phase)
-                if seen & 1 == evaluate(parity, values) & 1:
-                    seen += 1
-                    if not self._ends(key, seen - phase):
+                passed = way.passed[key]
+                if (self._barrier(key).phase + passed) & 1 == evaluate(parity, values) & 1:
+                    passed += 1
+                    if not self._ends(key, passed):
                         return False
-                self.seen[(number, key)] = seen
+                way.passed[key] = passed
                 self.waited.add(key)
             case ir.QueueWait(queue=name, pending=pending, until=until):
-                return not self._waits_for_step(number, name, evaluate(pending, values), until)
+                most = evaluate(pending, values)
+                return not self._waits_for_step(way, name, most, until)
             case ir.BarrierSync(barrier=reference, threads=threads):
                 key = key_of(reference, values)
-                if number not in self.syncing | self.named[key].waiting:
-                    self._signal(self._signals(number, operation, values))
-                    self.syncing.add(number)
-                arrived = self.named[key].arrived_threads + self.arrivals[_named(key)]
-                if arrived < evaluate(threads, values):
-                    return False
-                self.syncing.discard(number)
+                if not way.arrived and way.place.number not in self.named[key].waiting:
+                    self._signal(self._signals(operation, way.place))
+                way.arrived = True
+                arrived = self.named[key].arrived_threads + self.arrivals[named_key(key)]
+                return arrived >= evaluate(threads, values)
         return True
 
     def _barrier(self, key: Key) -> MbarrierState:
@@ -257,8 +289,9 @@ class _Others:
             bytes_left += self.expected[key]
         return arrived >= needed and bytes_left <= self.completed[key]
 
-    def _waits_for_step(self, number: int, name: str, pending: int, until: ir.Until) -> bool:
+    def _waits_for_step(self, way: _Way, name: str, pending: int, until: ir.Until) -> bool:
         """Whether a wait on a queue cannot pass before the step, which is in that queue."""
+        number = way.place.number
         if self.flight is None or (name, number) != (self.queue, self.flight.agent):
             return False
         if until is ir.Until.READ and not self.flight.reading:
@@ -267,15 +300,16 @@ class _Others:
         own = [place for place, group in enumerate(groups) if self.flight in group]
         if not self.system.queues[name].ordered or not own:
             return bool(own) and pending < 1
-        return len(groups) - own[0] + self.commits[(number, name)] > pending
+        return len(groups) - own[0] + way.commits[name] > pending
 
     # -------------------------------------------------------------------------- the step
 
-    def _own_signals(self, values: dict[str, int]) -> list[Signal]:
+    def _own_signals(self) -> list[Signal]:
         if self.flight is not None:
-            return self._completions(self.flight) if self.step.actor is Actor.FINISH else []
+            finished = self.step.actor is Actor.FINISH
+            return signals_at_end(self.flight, self.operation) if finished else []
         issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
-        return [] if issued else self._signals(self.own, self.operation, values)
+        return [] if issued else self._signals(self.operation, self.ways[self.own][0].place)
 
     def _kind_commutes(self, values: dict[str, int]) -> bool:
         operation = self.operation
@@ -299,8 +333,9 @@ class _Others:
         Then no wait of U may pass on the barrier. Of a named barrier: its generation.
         """
         key, count, expects, completes = signal
-        arrived = self.arrivals[key] + count
-        operation = self.operation
+        arrived, operation = self.arrivals[key] + count, self.operation
+        if min(count - bool(expects), expects, completes) < 0:
+            return False
         if isinstance(operation, ir.BarrierSync | ir.BarrierArrive):
             held = self.named[key_of(operation.barrier, values)]
             return held.arrived_threads + arrived <= evaluate(operation.threads, values)
@@ -320,12 +355,12 @@ class _Others:
             return False
         if mine & TENSORMAP and self.touched & maps:
             return False
-        generic = {cell[0] for cell, _, proxy in touched if proxy is ir.Proxy.GENERIC}
+        generic = {cell[0] for cell, _, proxy, _ in touched if proxy is ir.Proxy.GENERIC}
         if self.flight is not None and self.fences and generic & self.system.asynchronous:
             return False  # the end of an operation leaves a mark of the engine
         if ir.FenceKind.ASYNC not in mine:
             return True
-        generic = {cell[0] for cell, _, proxy in self.reaching if proxy is ir.Proxy.GENERIC}
+        generic = {cell[0] for cell, _, proxy, _ in self.reaching if proxy is ir.Proxy.GENERIC}
         reached = {cell for cell, *_ in self.reaching}
         gone = {self.own, ENGINE}
         meets = any(gone & (h.writers | h.readers) for c, h in self.state.cells if c in reached)
@@ -336,10 +371,11 @@ class _Others:
         program, agents = self.system.program, self.machine.agents
         if program.policies.exit_in_flight == "allow":
             return True
-        places = list(self.places)
+        frames = [{way.place.position.frames for way in ways} for ways in self.ways]
         if self.own >= 0 and not isinstance(self.operation, ir.BarrierSync):
-            places[self.own] = self.control.after(agents[self.own], places[self.own])
-        goes_on = {a.number for a in agents if places[a.number].frames} - self.widened
+            position = self.state.positions[self.own]
+            frames[self.own] = {self.control.after(agents[self.own], position).frames}
+        goes_on = {a.number for a in agents if all(frames[a.number])} - self.widened
         now = {a.role.cta for a in agents if self.state.positions[a.number].frames}
         ended = now - {agents[number].role.cta for number in goes_on}
         storages, names = {c[0] for c in self.cells}, {r.name for r in barriers_of(self.operation)}
@@ -348,12 +384,3 @@ class _Others:
         if self.own >= 0 and (self.executed or self.flying):
             used.add(agents[self.own].role.cta)
         return not ended & used
-
-
-def _held(flight: Flight) -> Touched:
-    return [(cell, write, proxy) for cell, write, _, proxy, *_ in flight.accesses]
-
-
-def _named(key: Key) -> Key:
-    """The key under which arrivals at a named barrier are summed; no mbarrier has such a name."""
-    return f"named barrier {key[0]}", key[1]

@@ -22,16 +22,17 @@ from titan.sync.open_numbers import (
     UndecidedError,
     linear,
     parts_of,
-    replaced,
+    split,
 )
 from titan.sync.parts import effects_of, state_parts
 from titan.sync.state import BarrierStatus, Flight, QueueState, State, flying
+from titan.sync.ways import Ways
 
 STARTS_MAX = 1000
 PARTS_MAX = 100_000
 UNREDUCED = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}  # one-way fences
 Pairs = dict[object, tuple[int, int]]  # numbers that have to be equal, each pair once
-AHEAD_MAX = 100  # iterations between those whose sizes are asked for
+NOTHING = State((), (), (), (), (), (), (), ())
 
 
 class Configuration(NamedTuple):
@@ -63,6 +64,8 @@ class System:
         if state_parts(program) > PARTS_MAX:
             raise NotCoveredError(f"the program has more than {PARTS_MAX:,} parts")
         self.machine = Interpreter(program, {**known, **{p.name: p.minimum for p in self.open}})
+        self.per = tuple(parameter.per is not None for parameter in self.open)
+        self.ways = Ways(self.machine.control, self.per)
         self.asynchronous = _storages(program, ir.Proxy.ASYNC)
         self.tensormaps = _storages(program, ir.Proxy.TENSORMAP)
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
@@ -79,39 +82,28 @@ class System:
 
     def use_sizes(self, sizes: tuple[Size, ...]) -> None:
         """What the interpreter computes with from here on."""
-        for parameter, size in zip(self.open, sizes, strict=True):
-            self.machine.sizes[parameter.name] = cast("int", size) if parameter.per else size(0)
+        self.machine.control.use_sizes(sizes, self.per)
 
     def starts(self) -> list[Configuration]:
         """The configurations before the first step, one for each answer about the sizes."""
         fresh = [Size(p.name, p.minimum, 0, ()) for p in self.open]
-        whole = [s if p.per else _extended(s, 0) for s, p in zip(fresh, self.open, strict=True)]
+        whole = [s if p.per else s.extended(0) for s, p in zip(fresh, self.open, strict=True)]
         waiting, found = [tuple(whole)], []
-        nothing = State((), (), (), (), (), (), (), ())
         while waiting:
             sizes = waiting.pop()
             self.use_sizes(sizes)
             try:
                 found.append(self._normal(Configuration(self.machine.initial(), sizes)))
             except UndecidedError as question:
-                split = self.split(Configuration(nothing, sizes), question.name)
+                split = self.split(Configuration(NOTHING, sizes), question.name)
                 waiting += [configuration.sizes for configuration in split]
             if len(found) > STARTS_MAX:
                 raise NotCoveredError("too many questions about the sizes before the first step")
         return found
 
     def split(self, before: Configuration, name: str) -> list[Configuration]:
-        """The unknown is 0, or more; a size of an iteration not asked about is one, too."""
-        head, _, place = name.rpartition(".")
-        wider = [
-            _extended(size, int(place)) if size.name == head and place.isdigit() else size
-            for size in before.sizes
-        ]
-        found = Configuration(before.state, tuple(wider))
-        return [
-            replaced(found, lambda number: number.without(name)),
-            replaced(found, lambda number: number.raised(name)),
-        ]
+        """The unknown is 0, or more."""
+        return [Configuration(*part) for part in split(before.state, before.sizes, name)]
 
     def steps(self, before: Configuration) -> list[Step]:
         """The steps enabled in a configuration that is not a fault; FaultyError where it is one."""
@@ -162,14 +154,6 @@ def _storages(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:
     operations = (operation for role in program.roles for operation in ir.walk(role.body))
     effects = (effect for operation in operations for effect in effects_of(operation))
     return frozenset(storages[effect.buffer] for effect in effects if effect.proxy in proxies)
-
-
-def _extended(size: Size, place: int) -> Size:
-    """The size with its iterations up to one listed, if they are not."""
-    if place > len(size.known) + AHEAD_MAX:
-        raise NotCoveredError(f"{size.name}.{place} is not a size")
-    more = range(len(size.known), place + 1)
-    return size._replace(known=(*size.known, *(size(size.first + number) for number in more)))
 
 
 # ---------------------------------------------------------------------------- open numbers

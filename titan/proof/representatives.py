@@ -200,7 +200,7 @@ class Representatives:
         """Whether the group is open: its numbers are high, or only tiles and phases are left."""
         numbers = self._members(state, sizes, group)[1]
         if not numbers:
-            return _unknown(group) in opened
+            return not self._outer[group[0]] and _unknown(group) in opened
         return min(numbers) >= self.classes[group[0]].claim.threshold
 
     def _lowered(self, state: State, sizes: Bounds, group: Group) -> tuple[State, Bounds]:
@@ -293,10 +293,22 @@ class Representatives:
                 over = SizeBound(min(parameter.minimum, *lowest), False)  # as low as it was lowered
                 least = min(self._least_read(state, parameter), len(known))
                 kept[:least] = [over] * least
-                while kept and kept[-1] in (fresh, over):
+                used = self._counted(state, parameter)
+                while len(kept) > used and kept[-1] in (fresh, over):
                     kept.pop()
+                kept += [fresh] * (used - len(kept))
             found.append(tuple(kept))
         return tuple(found)
+
+    def _counted(self, state: State, parameter: ir.Parameter) -> int:
+        """How many iterations have a number, or need one for loops that count up to it now."""
+        outer, used = parameter.per or "", 0
+        for entry in self.classes:
+            if parameter.name in entry.claim.sizes:
+                for agent, position, inside in self.live(state):
+                    if any(self.falls(agent, inside, entry)):
+                        used = max(used, 1 + (self._iteration(agent, position, inside, outer) or 0))
+        return used
 
     def _least_read(self, state: State, parameter: ir.Parameter) -> int:
         """The least iteration whose number an agent may still read."""

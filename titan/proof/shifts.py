@@ -25,6 +25,8 @@ from titan.sync.open_numbers import NotCoveredError
 from titan.sync.parts import completions_of, effects_of
 
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
+# Whether an operator answers for equal numbers as it does where the left one is more, or less.
+EQUAL_AS = {"<": (1, 0), ">=": (1, 0), "<=": (0, 1), ">": (0, 1), "min": (1, 1), "max": (1, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +163,11 @@ class CheckedClass:
                 if operator in ("+", "-"):
                     return first + second if operator == "+" else first - second
                 if operator in COMPARISONS:
-                    return 0 if first == second else self._settled(role, left, right) * 0
+                    return 0 if first == second else self._settled(role, operator, left, right) * 0
                 if operator in ("min", "max"):
                     if first == second:
                         return first
-                    rising = self._settled(role, left, right) > 0
+                    rising = self._settled(role, operator, left, right) > 0
                     return second if (operator == "min") == rising else first
                 return self._zero(first) + self._zero(second)
 
@@ -175,7 +177,7 @@ class CheckedClass:
             raise NotCoveredError("a growing number is used where a bounded one is required")
         return 0
 
-    def _settled(self, role: ir.Role, left: Expression, right: Expression) -> int:
+    def _settled(self, role: ir.Role, operator: str, left: Expression, right: Expression) -> int:
         """The sign of left - right, one for all members from the threshold on."""
         form = linear_form(Binary("-", left, right))
         if form is None:
@@ -193,9 +195,10 @@ class CheckedClass:
             low += min(factor * bounds[0], factor * bounds[1])
             high += max(factor * bounds[0], factor * bounds[1])
         threshold = self.claim.threshold
-        if len(signs) == 1 and total > 0 and total * threshold + low > 0:
+        above, below = EQUAL_AS.get(operator, (0, 0))
+        if len(signs) == 1 and total > 0 and total * threshold + low + above > 0:
             return 1
-        if len(signs) == 1 and total < 0 and total * threshold + high < 0:
+        if len(signs) == 1 and total < 0 and total * threshold + high - below < 0:
             return -1
         raise NotCoveredError("a comparison is not settled at the threshold")
 

@@ -6,12 +6,14 @@ sizes, and writes down what it meets. The budget counts configurations.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from titan.engines.explore.flatten import flatten
 from titan.engines.explore.shifts import Analysis, NotApplicableError
 from titan.proof.check import Proof, head_of, sealed
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
-from titan.proof.shifts import CertifiedShiftClass
+from titan.proof.shifts import CertifiedShiftClass, CheckedClass
 from titan.sync.fault import Actor, Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError, parts_of
 from titan.sync.program import SyncProgram
@@ -19,6 +21,7 @@ from titan.sync.program import SyncProgram
 __all__ = ["STATES_MAX", "FaultyError", "write"]
 
 STATES_MAX = 60_000
+OUTER = 2**16  # how much more a pass of an outer loop counts than one of an inner loop
 AHEAD_MAX = 1  # periods beyond the last of its class that a size is asked for a single step
 
 
@@ -62,17 +65,30 @@ def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShif
             name: int(degree.get(root, 0) * entry.period)
             for name, degree in analysis.phase_degree.items()
         }
-        claims.append(
-            CertifiedShiftClass(
-                entry.period,
-                entry.threshold,
-                tuple(sorted((program.roles[r].name, n) for r, n in entry.members if r >= 0)),
-                tuple(sorted(name for r, name in entry.members if r < 0)),
-                tuple(sorted((name, shift) for name, shift in tiles.items() if shift)),
-                tuple(sorted((name, shift) for name, shift in phases.items() if shift)),
-            )
+        claim = CertifiedShiftClass(
+            entry.period,
+            entry.threshold,
+            tuple(sorted((program.roles[r].name, n) for r, n in entry.members if r >= 0)),
+            tuple(sorted(name for r, name in entry.members if r < 0)),
+            tuple(sorted((name, shift) for name, shift in tiles.items() if shift)),
+            tuple(sorted((name, shift) for name, shift in phases.items() if shift)),
         )
+        claims.append(_lowest(program, claim, given))
     return claims
+
+
+def _lowest(
+    program: SyncProgram, claim: CertifiedShiftClass, given: dict[str, int]
+) -> CertifiedShiftClass:
+    """The class with the least threshold that holds: below it are configurations of their own."""
+    for threshold in range(claim.threshold):
+        lower = replace(claim, threshold=threshold)
+        try:
+            CheckedClass(program, lower, given)
+        except NotCoveredError:
+            continue
+        return lower
+    return claim
 
 
 def _line(proof: Proof, number: int, reduce: bool) -> str:
@@ -92,7 +108,13 @@ def _line(proof: Proof, number: int, reduce: bool) -> str:
 def _chosen(proof: Proof, before: Configuration, steps: list[Step]) -> Step | None:
     """A step that represents all. Raises UndecidedError where a size may find one."""
     asked: set[str] = set()
-    for step in sorted(steps, key=lambda step: step.actor is Actor.AGENT):
+    progress = _progress(proof, before)
+
+    def turn(step: Step) -> tuple[bool, int]:
+        agent = step.actor is Actor.AGENT
+        return agent, progress.get(step.agent, 0) if agent else 0
+
+    for step in sorted(steps, key=turn):
         if alone(proof.system, before, step, asked):
             return step
     names = {parameter.name for parameter in proof.system.open}
@@ -103,6 +125,23 @@ def _chosen(proof: Proof, before: Configuration, steps: list[Step]) -> Step | No
         if ahead <= AHEAD_MAX:
             raise UndecidedError(name)
     return None
+
+
+def _progress(proof: Proof, before: Configuration) -> dict[int, int]:
+    """How far each agent has come, by the numbers that grow; those of inner loops count less.
+
+    Who is behind goes first: agents that do not wait for each other stay together.
+    """
+    inner = {parameter.name for parameter in proof.system.open if parameter.per}
+    found: dict[int, int] = {}
+    for agent, position, inside in proof.proposals.live(before.state):
+        found[agent.number] = 0
+        for entry in proof.proposals.classes:
+            weight = 1 if inner & set(entry.claim.sizes) else OUTER
+            falls = proof.proposals.falls(agent, inside, entry)
+            for value, own in zip(position.values, falls, strict=True):
+                found[agent.number] += weight * parts_of(value)[0] if own else 0
+    return found
 
 
 def _ahead(proof: Proof, before: Configuration, asked: str) -> int:

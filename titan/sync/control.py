@@ -6,12 +6,13 @@ Local and eager: an agent that has executed an operation stands at once at its n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, names_of
+from titan.sync.open_numbers import Size
 from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
 
 NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
@@ -66,6 +67,11 @@ class ControlFlow:
         self._inner: dict[tuple[int, int, int], int] = {}  # (block, index, arm) -> block
         self._entry = {role.name: self._number(role.body) for role in program.roles}
         self._variables = {role.name: _variables_of(role) for role in program.roles}
+
+    def use_sizes(self, sizes: tuple[Size, ...], per: tuple[bool, ...]) -> None:
+        """Compute with these sizes from here on; `per`: whether one has a number an iteration."""
+        for size, iterated in zip(sizes, per, strict=True):
+            self.sizes[size.name] = cast("int", size) if iterated else size(0)
 
     def _number(self, block: ir.Block) -> int:
         """Give the block and all blocks inside it numbers; returns that of the block."""

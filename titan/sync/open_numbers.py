@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar, cast
 from titan.foundation.errors import Refusal, TitanError
 
 Replaced = TypeVar("Replaced")
+AHEAD_MAX = 100  # iterations between those whose sizes are asked for
 PLAIN = (int, str, bool, frozenset)  # types of what cannot hold an open number
 
 
@@ -166,3 +167,26 @@ class Size(NamedTuple):
         if type(place) is int and 0 <= place < len(self.known):
             return self.known[place]
         return linear(self.minimum, {f"{self.name}.{place}": 1})
+
+    def extended(self, place: int) -> Size:
+        """The size with its iterations up to one listed, if they are not."""
+        if place > len(self.known) + AHEAD_MAX:
+            raise NotCoveredError(f"{self.name}.{place} is not a size")
+        more = range(len(self.known), place + 1)
+        known = (*self.known, *(self(self.first + number) for number in more))
+        return self._replace(known=known)
+
+
+def split(
+    value: Replaced, sizes: tuple[Size, ...], name: str
+) -> list[tuple[Replaced, tuple[Size, ...]]]:
+    """The unknown is 0, or more; a size of an iteration not asked about is one, too."""
+    head, _, place = name.rpartition(".")
+    wider = tuple(
+        size.extended(int(place)) if size.name == head and place.isdigit() else size
+        for size in sizes
+    )
+    return [
+        replaced((value, wider), lambda number: number.without(name)),
+        replaced((value, wider), lambda number: number.raised(name)),
+    ]

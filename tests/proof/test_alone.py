@@ -1,0 +1,271 @@
+"""A step that is followed alone represents all: every sequence of other steps, tried one by one.
+
+What `persistent_alone` (proofs/AnyNumber.v) asks of a step: whatever the others do first, it stays
+possible, each other step leads with it to one configuration in either order, and what is faulty
+before it is faulty after it. `alone` concludes that from what it counts; here the reference
+interpreter does all that the others can do, for values of the unknowns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from tests.building import at, e
+from tests.building import program as make
+from tests.free_programs import free
+from tests.peer_commits import peer_commits
+from tests.proof.kernels import programs
+from tests.proofs.generators import mixed_queue, sums
+from tests.rings import persistent_ring, ring
+from tests.sampling import part
+from tests.structured_programs import (
+    copy_pipeline,
+    mma_chain,
+    ping_pong,
+    registers,
+    store_pipeline,
+    two_ctas,
+)
+from titan.engines.explore.reference import explore_reference
+from titan.engines.result import Budget
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Verdict
+from titan.proof import commuting
+from titan.proof.check import Proof, check
+from titan.proof.commuting import alone
+from titan.proof.configuration import Configuration, FaultyError, System
+from titan.proof.write import claims_of, write
+from titan.sync import program as ir
+from titan.sync.fault import Step
+from titan.sync.open_numbers import NotCoveredError, UndecidedError, replaced
+from titan.sync.program import SyncProgram
+from titan.sync.state import State
+from titan.sync.ways import Ways
+
+GENERATORS = (
+    free, ring, persistent_ring, ping_pong, store_pipeline, copy_pipeline, mma_chain, two_ctas,
+    registers, sums, mixed_queue, peer_commits,
+)  # fmt: skip
+STATES_MAX = 60  # that the others come to before the step
+
+
+@dataclass(frozen=True)
+class Others:
+    """All that the others do before one step, in the machine of a program with its sizes."""
+
+    system: System
+    before: Configuration
+    step: Step
+
+    def after(self, state: State, step: Step) -> State | None:
+        """None for a fault, of the step or of where it leads."""
+        found, fault = self.system.machine.apply(state, step)
+        return None if fault is not None or found is None or self.faulty(found) else found
+
+    def faulty(self, state: State) -> bool:
+        return self.system.machine.state_fault(state) is not None
+
+    def same(self, first: State, second: State) -> bool:
+        sizes = self.before.sizes
+        one, other = (self.system._normal(Configuration(s, sizes)) for s in (first, second))
+        return one.state == other.state
+
+    def disturbed(self) -> str:
+        """What some sequence of other steps does to the step; empty where there is nothing."""
+        self.system.use_sizes(self.before.sizes)
+        met, waiting = [self.before.state], [self.before.state]
+        while waiting and len(met) < STATES_MAX:
+            state = waiting.pop(0)
+            try:
+                found = self.at(state)
+            except UndecidedError:
+                continue  # a size of an iteration to come
+            if isinstance(found, str):
+                return found
+            for later in found:
+                if later not in met:
+                    met.append(later)
+                    waiting.append(later)
+        return ""
+
+    def at(self, state: State) -> list[State] | str:
+        """Where one step of the others leads, or what is wrong with the step."""
+        steps = self.system.machine.steps(state)
+        if self.step not in steps:
+            return "the step is not possible any more"
+        with_it = self.after(state, self.step)
+        if self.faulty(state):
+            return "a fault is gone" if with_it is not None else []
+        found = []
+        for other in steps:
+            if other == self.step:
+                continue
+            later = self.after(state, other)
+            if with_it is None:
+                found += [] if later is None else [later]
+                continue
+            if other not in self.system.machine.steps(with_it):
+                return f"{other.text} is not possible behind the step"
+            both, swapped = self.after(with_it, other), None
+            if later is not None:
+                if self.step not in self.system.machine.steps(later):
+                    return f"{other.text} takes the step away"
+                swapped = self.after(later, self.step)
+                found.append(later)
+            if swapped is None and both is not None:
+                return f"a fault of {other.text} is gone behind the step"
+            if swapped is not None and (both is None or not self.same(both, swapped)):
+                return f"{other.text} and the step do not commute"
+        return found
+
+
+def valued(found: Configuration, random: Random) -> Configuration:
+    """The configuration with a small number for each unknown."""
+    values: dict[str, int] = {}
+
+    def number(open_number: object) -> int:
+        terms = open_number.terms  # type: ignore[attr-defined]
+        for name, _ in terms:
+            values.setdefault(name, random.randrange(3))
+        return int(
+            open_number.value  # type: ignore[attr-defined]
+            + sum(factor * values[name] for name, factor in terms)
+        )
+
+    return replaced(found, number)
+
+
+def configurations(program: SyncProgram, given: dict[str, int], limit: int) -> Proof | None:
+    """A proof with the first configurations of the program; None where there is none."""
+    try:
+        proof = Proof(System(program, given), claims_of(program, given))
+        proof.line("start", (("", start) for start in proof.system.starts()))
+        for number, _ in enumerate(proof.found):
+            if number >= limit:
+                break
+            try:
+                proof.expanded(number, "all", "")
+            except UndecidedError as question:
+                proof.expanded(number, "split", question.name)
+    except FaultyError:
+        return proof if proof.found else None
+    except Refusal:
+        return None
+    return proof
+
+
+def compare(program: SyncProgram, given: dict[str, int], limit: int, seed: int) -> Counter[str]:
+    """How many steps represent all, and how many of these were tried with unknowns."""
+    seen: Counter[str] = Counter()
+    proof, random = configurations(program, given, limit), Random(seed)
+    for found in proof.found[:limit] if proof is not None else ():
+        assert proof is not None
+        try:
+            steps = proof.system.steps(found)
+            chosen = [s for s in steps if len(steps) > 1 and alone(proof.system, found, s)]
+        except (UndecidedError, FaultyError, NotCoveredError):
+            continue
+        for step in chosen:
+            number = valued(found, random)
+            others = Others(proof.system, number, step)
+            proof.system.use_sizes(number.sizes)
+            if others.after(number.state, step) is None:
+                continue  # a fault, which the line of the step reports
+            assert others.disturbed() == "", (seed, step.text)
+            seen["given" if number is found else "open"] += 1
+    return seen
+
+
+def compare_random(first: int, count: int, limit: int = 40) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        random = Random(seed)
+        program = GENERATORS[seed % len(GENERATORS)](random)
+        sizes = {p.name: p.minimum + 2 for p in program.parameters if p.value is None}
+        per = any(p.per for p in program.parameters)
+        given = {} if per or seed // len(GENERATORS) % 2 else sizes
+        seen += compare(program, given, limit, seed)
+    return seen
+
+
+def test_single_steps_of_random_programs_represent_all() -> None:
+    seen = compare_random(0, part(480, of=20))
+    assert seen["given"] > 30 and seen["open"] > 30, seen
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+def test_single_steps_of_many_random_programs_represent_all() -> None:
+    seen = compare_random(1000, 3000, 80)
+    assert seen["given"] > 5000 and seen["open"] > 5000, seen
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+@pytest.mark.parametrize(("count", "bytes_"), [(0, 16), (0, 0), (1, -16), (1, 16), (-1, 0)])
+def test_bytes_that_no_arrival_brings_may_be_of_any_phase(
+    count: int, bytes_: int, order: tuple[int, ...]
+) -> None:
+    """An arrival of count 0 that expects bytes may come before the end of a phase or after it."""
+    wait = ir.Wait(at("b"), parity=e(0))
+    roles = [
+        ir.Role("expects", (ir.Arrive(at("b"), count=e(count), transaction=e(bytes_)),)),
+        ir.Role("arrives", (ir.Arrive(at("b")),)),
+        ir.Role("waits", (wait,)),
+    ]
+    made = make("zero", [roles[place] for place in order], barriers=(ir.Barrier("b", 1),))
+    verdict = explore_reference(made, {}, Budget(states_max=1000)).verdict
+    try:
+        assert check(write(made, {})).states and verdict is Verdict.VERIFIED
+    except FaultyError:
+        assert verdict is Verdict.REFUTED
+    compare(made, {}, 20, 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hopper_gemm_persistent",
+        *(
+            pytest.param(name, marks=pytest.mark.heavy)
+            for name in ("blackwell_gemm", "fa4_forward", "grouped_gemm", "fa3_forward")
+        ),
+    ],
+)
+def test_single_steps_of_the_library_represent_all(name: str) -> None:
+    seen = compare(programs(name)[0], {}, part(60), 1)
+    assert seen["open"] > 3, seen
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "planted"),
+    [
+        ("_keeps", lambda *_: True),  # whatever is issued is in order with what is in flight
+        ("_is_behind", lambda *_: True),  # nothing in a queue finishes
+        ("_ends", lambda *_: False),  # no phase ends
+        ("_fences_commute", lambda *_: True),
+        ("_signal_commutes", lambda *_: True),
+    ],
+)
+def test_a_planted_fault_is_found(
+    name: str, planted: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commuting._Others, name, planted)
+    with pytest.raises(AssertionError):
+        compare_random(0, 480)
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(600)
+def test_ways_behind_an_unknown_are_both_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one of the two ways alone a step passes that does not represent all."""
+    honest = Ways.further
+    monkeypatch.setattr(Ways, "further", lambda self, place: honest(self, place)[:1])
+    with pytest.raises(AssertionError):
+        compare_random(0, 480)
+        compare(programs("hopper_gemm_persistent")[0], {}, 200, 1)

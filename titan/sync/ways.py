@@ -1,0 +1,71 @@
+"""The ways of agents through their control flow, under open sizes: places, and what lies behind.
+
+A function of the program, the place and the sizes alone, so each place is executed once, however
+often it is asked for. Where an unknown decides, there are two places behind it: with the unknown
+at 0, and with it at more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.sync.control import ControlFlow
+from titan.sync.footprints import Signal, Touched
+from titan.sync.open_numbers import Size, UndecidedError, parts_of, split
+from titan.sync.state import Position
+
+
+@dataclass(slots=True, eq=False)
+class WayPoint:
+    """Where an agent stands and under which sizes; what it does there, and where that leads."""
+
+    number: int
+    position: Position
+    sizes: tuple[Size, ...]
+    done: bool = False  # the operation is executed, and where the agent goes is not known yet
+    values: dict[str, int] | None = None
+    touched: Touched | None = None
+    signals: list[Signal] | None = None
+    further: list[WayPoint] | None = None
+    asked: str = ""  # the unknown that decides where it leads
+
+
+class Ways:
+    """The places met so far; of equal ones there is one. `per`: which sizes are of iterations."""
+
+    def __init__(self, control: ControlFlow, per: tuple[bool, ...]) -> None:
+        self.control, self.per = control, per
+        self._met: dict[object, WayPoint] = {}
+
+    def place(
+        self, number: int, position: Position, sizes: tuple[Size, ...], done: bool
+    ) -> WayPoint:
+        """The place, with what is known of it."""
+        known = tuple((parts_of(s.first), tuple(map(parts_of, s.known))) for s in sizes)
+        key = number, position.frames, tuple(map(parts_of, position.values)), known, done
+        if key not in self._met:
+            self._met[key] = WayPoint(number, position, sizes, done)
+        return self._met[key]
+
+    def values(self, place: WayPoint) -> dict[str, int]:
+        """All names in scope there."""
+        if place.values is None:
+            self.control.use_sizes(place.sizes, self.per)
+            agent = self.control.agents[place.number]
+            place.values = self.control.environment(agent, place.position.values)
+        return place.values
+
+    def further(self, place: WayPoint) -> list[WayPoint]:
+        """Where the agent is after its operation: two places where an unknown decides."""
+        if place.further is None:
+            self.control.use_sizes(place.sizes, self.per)
+            try:
+                after = self.control.after(self.control.agents[place.number], place.position)
+                place.further = [self.place(place.number, after, place.sizes, False)]
+            except UndecidedError as question:
+                place.asked = question.name
+                place.further = [
+                    self.place(place.number, position, sizes, True)
+                    for position, sizes in split(place.position, place.sizes, question.name)
+                ]
+        return place.further
