@@ -23,6 +23,12 @@ def data_loops(run: Run) -> list[int]:
     return [at for at in _on_data(run) if regions[at].cyclic and not regions[at].waits]
 
 
+def assertions(run: Run) -> list[int]:
+    """The branches on data of which a way ends in a trap, each time that one was decided."""
+    regions = run.prepared.code.regions if run.prepared is not None else {}
+    return [at for at in _on_data(run) if regions[at].trapped]
+
+
 def open_ends(run: Run) -> list[tuple[str, int]]:
     """Why lanes may go on otherwise than in the recording: a text and an instruction for each.
 

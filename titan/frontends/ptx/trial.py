@@ -19,7 +19,7 @@ from titan.frontends.ptx.breaches import breaches
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
-from titan.frontends.ptx.loops_on_data import data_loops, open_ends
+from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.order_of_run import (
     WEAK_KIND,
@@ -87,6 +87,7 @@ REMARKS = {
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
     "equal-lanes": "where lanes of one store write the same bytes, they write the same values",
+    "assertions": "data do not lead to a trap, as a failed assertion does",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
@@ -508,6 +509,9 @@ def _conditions(
     loops = data_loops(run)
     if loops:
         judged.assumptions["data-loops"] = (len(loops), loops[0])
+    asserted = assertions(run)
+    if asserted:
+        judged.assumptions["assertions"] = (len(asserted), asserted[0])
     loaded: set[int] = set()  # operations that are tcgen05.ld
     for event in run.events:
         policy = event.policy if isinstance(event, ev.Assumption) else ""

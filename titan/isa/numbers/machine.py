@@ -39,6 +39,8 @@ class NumbersMachine(SimtExecution):
     `computing` are the handlers that add results.
     """
 
+    computes = True
+
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options,
         instructions: Sequence[Instruction], computing: Mapping[Op, NumbersHandler],

@@ -68,6 +68,8 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
             fragment,
             f"a branch depends on {why}, and instruction {region.refused} in its arms synchronises",
         )
+    if region.trapped and machine.computes:
+        machine.refuse(fragment, f"{why} decides whether a trap is reached")
     if region.blocks:
         _each_block(machine, fragment, step, region)
     elif region.accesses:
@@ -196,7 +198,7 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
                 region = machine.code.regions[fragment.pc]
                 if join == NO_JOIN:
                     machine.refuse(fragment, "arms of a branch on opaque data do not meet")
-                if region.refused >= 0:
+                if region.refused >= 0 or region.trapped:
                     machine.refuse(fragment, "an arm of a branch on opaque data divides the warp")
                 budget = _both_arms(machine, fragment, step, join, budget)
                 for register in region.written:

@@ -52,6 +52,7 @@ class FlowGraph:
             for _, high in self.blocks
         ]
         self._meet = self._post_dominators()
+        self._doomed = self._doomed_blocks()
         self._live: list[int] | None = None
 
     def _post_dominators(self) -> list[int]:
@@ -82,6 +83,23 @@ class FlowGraph:
                     meet[number] = new
                     changed = True
         return meet
+
+    def _doomed_blocks(self) -> set[int]:
+        """The blocks from which every way leads to a trap."""
+        doomed: set[int] = set()
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(range(self.exit)):
+                if number not in doomed and all(other in doomed for other in self.next[number]):
+                    doomed.add(number)
+                    changed = True
+        return doomed
+
+    def trap_in(self, index: int, join: int) -> int:
+        """Where ways of the branch at `index` lead to nothing but a trap: an instruction, or -1."""
+        blocks, _ = self._all_blocks(index, join)
+        return next((low for low, _ in blocks if self.block_at[low] in self._doomed), -1)
 
     def join_of(self, index: int) -> int:
         """The instruction where the arms of the branch at `index` meet, or NO_JOIN."""
@@ -135,8 +153,14 @@ class FlowGraph:
 
     def region(self, index: int, join: int) -> tuple[list[tuple[int, int]], bool]:
         """The blocks between a branch and its join (both not included), and whether they have a
-        cycle. With NO_JOIN: up to the end.
+        cycle. With NO_JOIN: up to the end. Blocks from which every way leads to a trap are left
+        out where others, or the join, can be reached.
         """
+        found, cyclic = self._all_blocks(index, join)
+        kept = [block for block in found if self.block_at[block[0]] not in self._doomed]
+        return (kept, cyclic) if kept or join != NO_JOIN else (found, cyclic)
+
+    def _all_blocks(self, index: int, join: int) -> tuple[list[tuple[int, int]], bool]:
         stop = self.exit if join == NO_JOIN else self.block_at[join]
         found: dict[int, int] = {}  # 1 open, 2 done
         cyclic = False

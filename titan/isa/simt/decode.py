@@ -135,9 +135,12 @@ def _region(
         written = {register for register in written if live >> register & 1}
         written -= _made_alike(steps, graph, branch)
     looped = cyclic and accesses and refused < 0
+    trap = graph.trap_in(branch, join)
+    if trap >= 0 and accesses and not looped:
+        refused = trap  # the arms would be executed
     return SkippedRegion(
         cyclic, refused, accesses, waits, alike, tuple(sorted(written)),
-        tuple(chain.from_iterable(blocks)) if looped else (),
+        tuple(chain.from_iterable(blocks)) if looped else (), trap >= 0,
     )  # fmt: skip
 
 

@@ -33,7 +33,12 @@ Handler = Callable[["SimtMachine", Fragment, DecodedStep, int], bool]
 
 
 class SimtMachine(Recorder, ABC):
-    """One run, without the choice of what runs next."""
+    """One run, without the choice of what runs next.
+
+    `computes`: with numbers, so that whether a trap is reached is not to be assumed.
+    """
+
+    computes = False
 
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options

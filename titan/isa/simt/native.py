@@ -104,7 +104,7 @@ class Native:
                 number = len(regions)
                 regions.append(
                     (region.cyclic, region.refused, region.accesses, region.waits, region.alike,
-                     *placed(region.written), *placed(region.blocks))
+                     region.trapped, *placed(region.written), *placed(region.blocks))
                 )  # fmt: skip
             steps.append(
                 (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
@@ -119,7 +119,7 @@ class Native:
         code = self.ffi.new("titan_code *")
         code.steps, code.step_count = self._array("titan_step", steps), len(steps)
         code.pool = self._array("int64_t", pool or [0])
-        code.regions = self._array("titan_region", regions or [(0, 0, 0, 0, 0, 0, 0, 0)])
+        code.regions = self._array("titan_region", regions or [(0,) * 10])
         code.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
         code.preset_count = len(presets)
         code.start, code.registers = self.code.start, self.code.registers

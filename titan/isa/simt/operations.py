@@ -290,7 +290,8 @@ class SkippedRegion:
     the registers it writes; where it waits, those that are read after it and that the number of
     rounds may change.
     `blocks`: of a loop that accesses memory, first instructions and ends in turn. `alike`: the
-    branch is shown to be the same for all lanes.
+    branch is shown to be the same for all lanes. `trapped`: from some blocks every way leads to a
+    trap, as from a failed assertion; all else is said of the others.
     """
 
     cyclic: bool
@@ -300,6 +301,7 @@ class SkippedRegion:
     alike: bool
     written: tuple[int, ...]
     blocks: tuple[int, ...] = ()
+    trapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,6 +261,11 @@ static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *
                  site, region->refused);
         end_run(machine, fragment, REFUSED);
     }
+    if (NUMBERS && region->trapped) {
+        snprintf(reason, size, "a value that is not known (made at instruction %lld) decides "
+                 "whether a trap is reached", site);
+        end_run(machine, fragment, REFUSED);
+    }
     if (region->block_count) each_block(machine, fragment, s, region);
     else if (region->accesses) both_arms(machine, fragment, s, join, 100000);
     forget_written(machine, fragment, region, pc);
@@ -291,7 +296,7 @@ static int32_t run_arm(Machine *machine, Fragment *fragment, int32_t stop, int32
             const titan_region *inner = &machine->code->regions[s->region];
             if (s->join < 0)
                 refuse(machine, fragment, "arms of a branch on opaque data do not meet");
-            if (inner->refused >= 0)
+            if (inner->refused >= 0 || inner->trapped)
                 refuse(machine, fragment, "an arm of a branch on opaque data divides the warp");
             budget = both_arms(machine, fragment, s, s->join, budget);
             forget_written(machine, fragment, inner, fragment->pc);

@@ -21,7 +21,8 @@ typedef struct {
     int32_t join, region;                                       /* region -1: none */
 } titan_step;
 typedef struct {
-    int32_t cyclic, refused, accesses, waits, alike, written, written_count, blocks, block_count;
+    int32_t cyclic, refused, accesses, waits, alike, trapped;
+    int32_t written, written_count, blocks, block_count;
 } titan_region;
 typedef struct { int32_t reg, kind, special; uint64_t value; } titan_preset;
 typedef struct {
