@@ -84,6 +84,8 @@ class StressRun:
 
 
 CHOICES = (1, 8, 40, 64, 72, 128, 136, 200, 256, 264, 320, 384, 520, 640, 776, 1032)
+FEW_CHOICES = (1, 8, 64, 128)  # of sizes without influence on the trips, where there are many
+NAMES_MOST = 5
 GRID_MAX = 8
 TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
 
@@ -129,7 +131,9 @@ def _candidates(manifest: Manifest, names: Sequence[str]) -> Iterator[tuple[tupl
         return
     places = [place for place, name in enumerate(names) if name in used]
     known: dict[tuple[int, ...], int | None] = {}
-    for values in itertools.product(CHOICES, repeat=len(names)):
+    others = CHOICES if len(names) <= NAMES_MOST else FEW_CHOICES
+    choices = [CHOICES if name in used else others for name in names]
+    for values in itertools.product(*choices):
         relevant = tuple(values[place] for place in places)
         if relevant not in known:
             try:

@@ -48,7 +48,8 @@ class OutputComparison:
         )
 
 
-SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150)  # numbers of tiles, some of none, and lengths
+# Numbers of tiles, some of none, and lengths: below one tile, and beyond what rings hold.
+SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150, 700)
 
 
 def sample_inputs(
