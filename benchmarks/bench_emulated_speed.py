@@ -80,8 +80,8 @@ def row(goal: Goal, folder: Path) -> Row:
 def arithmetic() -> Row:
     """What `bench_arithmetic` prints, as a row."""
     command = [sys.executable, "-m", "benchmarks.bench_arithmetic"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    words = said.replace("(", "").split()
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = printed.replace("(", "").split()
     count, seconds, rate = words[0], words[6], float(words[-3])
     met = "met" if PROCESSORS * rate >= RATE_MILLIONS else "not met"
     return (

@@ -121,7 +121,8 @@ def row(name: str, tile: TileProgram, emitted: Emitted, *, safe: bool) -> Row:
     manifest: Manifest = {**emitted.manifest, "program": as_data(tile)}
     references = References(manifest)
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
-    sizes = spread(sizes_for(manifest, depth)) + [MORE_SIZES[name]] * (name in MORE_SIZES)
+    more = [MORE_SIZES[name]] if name in MORE_SIZES else []
+    sizes = spread(sizes_for(manifest, depth)) + more
     began = time.process_time()
     made = tried(
         EmulatedPackage(manifest, emitted.files), references, sizes, ("shuffled", *ADVERSARIAL)

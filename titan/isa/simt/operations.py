@@ -291,7 +291,7 @@ class SkippedRegion:
     rounds may change.
     `blocks`: of a loop that accesses memory, first instructions and ends in turn. `alike`: the
     branch is shown to be the same for all lanes. `trapped`: from some blocks every way leads to a
-    trap, as from a failed assertion; all else is said of the others.
+    trap, as from a failed assertion; the other fields are about the other blocks.
     """
 
     cyclic: bool
