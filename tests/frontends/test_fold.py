@@ -352,3 +352,27 @@ def test_rounds_are_whole_trips_where_a_trip_repeats_itself():
     (loop,) = folded.program.roles[0].body
     assert isinstance(loop, ir.Loop) and len(loop.body) == 2
     assert equal(folded, made(12))
+
+
+def test_operations_that_only_a_queue_counts_stay_in_the_file():
+    """What they touch concerns nobody; a wait that leaves two in flight counts them."""
+
+    def made(trips: int) -> Recorded:
+        rounds: list[ir.Operation] = []
+        for _ in range(trips):
+            rounds += [
+                ir.Asynchronous((ir.Effect("shared+0x0..0xf", ir.ZERO, True),), "vmcnt"),
+                ir.Asynchronous((), "vmcnt"),
+                ir.QueueWait("vmcnt", ir.ONE),
+                meet(3),
+            ]
+        recorded = straight(trips, *rounds, ir.QueueWait("vmcnt"))
+        queue = ir.Queue("vmcnt", grouped=False, pipelined=True)
+        return Recorded(trips, replace(recorded.program, queues=(queue,)))
+
+    items = [made(trips) for trips in (*range(5, 9), 2, 11)]
+    lifted = lift_recordings(items, range(5, 9), Heading("k", "gfx950", "k.s"), lambda _: "")
+    assert lifted.compared == (2, 11)
+    text = lifted.text
+    assert "untracked: {space: global}" in text and "reads: [untracked]" in text
+    assert text.count("leaving: 1") == 1

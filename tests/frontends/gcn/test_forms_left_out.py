@@ -68,6 +68,9 @@ def test_registers_by_number_and_formats_are_not_followed():
     finding = verdict(load + "s_movrels_b32 s4, s0" + WAIT)
     assert finding.verdict is Verdict.UNDECIDED
     assert any("the register that M0 names" in note for note in finding.notes)
+    finding = verdict("v_lshlrev_b32_e32 v1, 2, v0\nds_write_b32 v1, v0 gds" + WAIT)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("memory that all work-groups share" in note for note in finding.notes)
     typed = "buffer_load_format_x v1, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)"
     finding = verdict(typed)
     assert finding.verdict is Verdict.UNDECIDED

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from titan.frontends.lift.fold import TRIPS, Recorded, fold, unfolded
 from titan.frontends.lift.kernel_text import Heading, NotWritableError, kernel_text
-from titan.frontends.lift.names import Named, named
+from titan.frontends.lift.names import UNTRACKED, Named, named
 from titan.frontends.lift.segments import NotFoldedError
 from titan.frontends.lift.unfolded import Difference, NameTable, difference
 from titan.frontends.ptx.alike import merged_alike, outputs_in_order, without_single_uses
@@ -85,7 +85,8 @@ def _lifted(
     """The kernel file of recordings in terms that a kernel file has."""
     programs, _ = merged_alike([item.program for item in recordings])
     recordings = [
-        Recorded(item.trips, program) for item, program in zip(recordings, programs, strict=True)
+        Recorded(item.trips, _without_empty(program))
+        for item, program in zip(recordings, programs, strict=True)
     ]
     folded = named(fold([item for item in recordings if item.trips in used]))
     minimum = _minimum(folded, recordings, used, line_of)
@@ -106,6 +107,7 @@ def _lifted(
 def write_launch(program: ir.SyncProgram, heading: Heading, line_of: LineOf) -> LiftedKernel:
     """The kernel file of one launch, without loops. Raises NotWritableError."""
     (program,), _ = merged_alike([_prepared(program)])
+    program = _without_empty(program)
     plain = named(unfolded(program))
     heading = replace(heading, notes=(*heading.notes, "this launch alone; no loops were folded"))
     text = kernel_text(plain.program, heading, plain.addresses, line_of)
@@ -185,6 +187,33 @@ def _touches_barriers(item: ir.Operation) -> bool:
     return isinstance(item, ir.Asynchronous) and any(
         effect.buffer.endswith(BARRIER_CELL) for effect in item.effects
     )
+
+
+def _without_empty(program: ir.SyncProgram) -> ir.SyncProgram:
+    """Operations of a queue whose memory concerns nobody read bytes that nobody writes.
+
+    A kernel file has no operation that touches nothing, and a queue counts these as well.
+    """
+
+    def empty(item: ir.Operation) -> bool:
+        return isinstance(item, ir.Asynchronous) and not item.effects and not item.completes
+
+    if not any(empty(item) for role in program.roles for item in role.body):
+        return program
+    roles = tuple(
+        replace(
+            role,
+            body=tuple(
+                replace(item, effects=(ir.Effect(UNTRACKED),))  # type: ignore[call-arg]
+                if empty(item)
+                else item
+                for item in role.body
+            ),
+        )
+        for role in program.roles
+    )
+    buffer = ir.Buffer(UNTRACKED, space=ir.Space.GLOBAL)
+    return replace(program, roles=roles, buffers=(*program.buffers, buffer))
 
 
 def _without_idle_fences(program: ir.SyncProgram) -> ir.SyncProgram:

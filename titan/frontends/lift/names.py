@@ -20,6 +20,7 @@ _SPACES = {
 }
 
 
+UNTRACKED = "global+untracked"  # memory that nobody writes, of operations that only a queue counts
 _QUEUES = {
     "wgmma": "wgmma_groups",
     "bulk group": "bulk_groups",
@@ -120,6 +121,8 @@ def _buffer_word(buffer: ir.Buffer, program: ir.SyncProgram) -> str:
     """`tile` for what copies fill, `staging` for what they take away, else by the memory."""
     if " as barrier" in buffer.name:
         return "barrier_bytes"
+    if buffer.name == UNTRACKED:
+        return "untracked"
     if buffer.space is not ir.Space.SHARED:
         return _SPACES[buffer.space]
     copied_out = False

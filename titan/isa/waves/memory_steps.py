@@ -84,6 +84,8 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
     item, number, size = code.item, code.number, size_of(code.item)
     if item.base == "ds_nop":
         return lambda wave: None
+    if "gds" in item.options:
+        raise Refused(f"{item.opcode} accesses memory that all work-groups share, which")
     registers = written_in_order(code)
     results = results_of(item, code.opcode)
     reads = item.base.startswith("ds_read")
