@@ -38,6 +38,7 @@ from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, rend
 from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import own_counters, settled_form, steering_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
+from titan.frontends.ptx.tensor_allocations import tensor_allocations
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
@@ -325,6 +326,7 @@ def judge_recording(
             *breaches(run, places, policies),
             *written_read_only(run, places),
             *foreign_barriers(run, places),
+            *tensor_allocations(run, places),
         ]
     judged.diagnostics += faults
     _conditions(run, recording, places, policies, judged)
