@@ -3,12 +3,13 @@
 ## What it means
 
 An agent leaves, or the kernel ends, while an engine still reads or writes the memory of the CTA, or
-may still complete or arrive on its barriers.
+may still complete or arrive on its barriers. In compiled code also: a CTA ends and keeps columns of
+tensor memory.
 
 ## Why it is a fault
 
 The memory can belong to another CTA by then. In a cluster, the arrival of a peer hits an exited
-CTA.
+CTA. Tensor memory that is not given back is missing to the next CTA, which waits for it.
 
 ## Example
 
