@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--states", type=int, default=6000)
+    parser.add_argument("--states", type=int, default=12_000)
     arguments = parser.parse_args()
     rows = [HEAD]
     print(HEAD)
