@@ -378,5 +378,5 @@ def _trial(
         tried += 1
         if more.verdict is Verdict.REFUTED:
             return run, more
-    reason = f"{first.reason}; {tried} schedules were tried, and none of them hung or failed"
+    reason = f"{first.reason}; {tried} schedules were tried, and none of them is refuted"
     return run, replace(first, reason=reason)

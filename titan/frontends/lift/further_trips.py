@@ -48,8 +48,8 @@ class FurtherTrips:
 
     @property
     def trips(self) -> range:
-        """The trip counts of the runs."""
-        return range(self.start, self.start + self.period)
+        """The trip counts of the runs, and one a period further: how much that adds is compared."""
+        return range(self.start, self.start + self.period + 1)
 
 
 def period_of(lifted: LiftedKernel) -> int:

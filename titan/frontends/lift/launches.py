@@ -53,7 +53,7 @@ def trips_compared(driver: Driver) -> list[int]:
     depth = max(DEPTH_MIN, driver.depth)
     given = driver.place.value // driver.unit
     start = first_trips(driver.depth, 2 * driver.depth)
-    further = range(start, start + 2 * driver.depth)
+    further = range(start, start + 2 * driver.depth + 1)
     wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, given, *further}
     return sorted(wanted - set(trips_used(driver)))
 
