@@ -32,7 +32,7 @@ from titan.sync.pipe_order import pipe_pairs
 from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
 from titan.sync.ways import WayPoint
 
-OPERATIONS_MAX = 100  # of one agent, until it is widened
+OPERATIONS_MAX = 200  # of one agent, until it is widened
 FORK = 12  # operations that two ways in the place of one count for
 UNCLAIMED = ir.Init | ir.Invalidate | ir.ExpectTransaction | ir.TokenWait  # nothing is claimed
 TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}

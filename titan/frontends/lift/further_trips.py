@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from titan.foundation.collector import uncollected
+from titan.frontends.lift.fold import TRIPS
 from titan.frontends.lift.lifted import LiftedKernel
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.sweep import Driver
@@ -24,7 +25,7 @@ from titan.isa.simt.outcome import Ending
 from titan.isa.simt.rounds import CountedExecution, Lanes
 from titan.isa.simt.run import prepare
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression
+from titan.sync.expression import names_of
 from titan.sync.parts import barriers_of, effects_of
 
 BEFORE = 1  # rounds of a loop that may differ from all later ones
@@ -53,38 +54,28 @@ class FurtherTrips:
 
 
 def period_of(lifted: LiftedKernel) -> int:
-    """Twice the stages of all rings together: phases alternate."""
+    """Twice the stages of all rings together that come round with the trips: phases alternate."""
     program = lifted.kernel.program
     assert program is not None
     stages = {item.name: item.stages for item in program.barriers}
     stages |= {item.name: item.stages for item in program.buffers}
-    counts = {1}
-    for operation in _operations(program):
-        for name, index in _places(operation):
-            if not isinstance(index, Constant):
-                counts.add(stages.get(name, 1))
-    return 2 * math.lcm(*counts)
+    rings = {name for role in program.roles for name in _turning(role.body, frozenset({TRIPS}))}
+    return 2 * math.lcm(*(stages.get(name, 1) for name in rings))
 
 
-def _operations(program: ir.SyncProgram) -> Iterator[ir.Operation]:
-    waiting = [operation for role in program.roles for operation in role.body]
-    while waiting:
-        operation = waiting.pop()
-        yield operation
+def _turning(body: ir.Block, moving: frozenset[str]) -> Iterator[str]:
+    """Barriers and buffers whose stage depends on the numbers that the trips move."""
+    for operation in body:
         if isinstance(operation, ir.Loop):
-            waiting += operation.body
+            bounds = names_of(operation.start) | names_of(operation.stop)
+            inside = moving | {operation.variable} if bounds & moving else moving
+            yield from _turning(operation.body, inside)
         elif isinstance(operation, ir.Branch):
-            waiting += (*operation.then, *operation.otherwise)
-
-
-def _places(operation: ir.Operation) -> Iterator[tuple[str, Expression]]:
-    """The barriers and buffers of an operation, and which stage of them."""
-    if isinstance(operation, ir.Loop | ir.Branch):
-        return
-    for reference in barriers_of(operation):
-        yield reference.name, reference.index
-    for effect in effects_of(operation):
-        yield effect.buffer, effect.stage
+            yield from _turning((*operation.then, *operation.otherwise), moving)
+        else:
+            places = [(item.name, item.index) for item in barriers_of(operation)]
+            places += [(item.buffer, item.stage) for item in effects_of(operation)]
+            yield from (name for name, index in places if names_of(index) & moving)
 
 
 def first_trips(depth: int, period: int) -> int:
