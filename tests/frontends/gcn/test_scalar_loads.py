@@ -40,8 +40,9 @@ def test_a_scalar_load_and_a_store(name):
     racing = judged(kernel(START + STORE + load + "\n" + WAIT, "gfx942"), ONE_WAVE)
     assert racing.verdict is (Verdict.REFUTED if meets else Verdict.VERIFIED)
     assert {item.code for item in racing.diagnostics} <= {"TTN203"}
-    done = kernel(START + STORE + WAIT + load + "\n" + WAIT, "gfx942")
-    assert judged(done, ONE_WAVE).verdict is Verdict.VERIFIED
+    for between, verdict in (("", Verdict.UNDECIDED), ("s_dcache_inv\n", Verdict.VERIFIED)):
+        done = kernel(START + STORE + WAIT + between + load + "\n" + WAIT, "gfx942")
+        assert judged(done, ONE_WAVE).verdict is (verdict if meets else Verdict.VERIFIED)
 
 
 @pytest.mark.parametrize(

@@ -225,5 +225,7 @@ def test_scalar_loads_of_what_a_wave_stores_race():
         s_waitcnt lgkmcnt(0)"""
     )
     assert judged(text, ONE_WAVE).verdict is Verdict.REFUTED
-    waited = text.replace("s[4:5]\n\ts_load_dword", "s[4:5]\n\ts_waitcnt vmcnt(0)\n\ts_load_dword")
+    waited = text.replace(
+        "s[4:5]\n\ts_load_dword", "s[4:5]\n\ts_waitcnt vmcnt(0)\n\ts_dcache_inv\n\ts_load_dword"
+    )
     assert judged(waited, ONE_WAVE).verdict is Verdict.VERIFIED

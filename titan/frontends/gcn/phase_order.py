@@ -61,7 +61,8 @@ class TimedAccess:
         return self.until < other.since
 
 
-_User = tuple[TimedAccess, bool, bool]  # whether it writes, and whether it is atomic
+_User = tuple[TimedAccess, bool, bytes]  # whether it writes, and its mark
+ATOMIC = b"atomic"
 
 
 class _Touch(NamedTuple):
@@ -97,9 +98,10 @@ def phase_order(run: Run) -> PhaseOrder | None:
     touched: dict[tuple[MemorySpace, int], list[_Touch]] = {}
     for access, event in accesses_of(run, texts):
         for use in event.uses:
+            mark = ATOMIC if use.atomic else use.value
             memory = touched.setdefault((use.footprint.space, use.footprint.cta), [])
             for low, high in use.footprint.ranges():
-                memory.append(_Touch(low, high, (access, use.write, use.atomic)))
+                memory.append(_Touch(low, high, (access, use.write, mark)))
     pairs = _conflicting(touched.values())
     if pairs is None:
         return None
@@ -167,7 +169,10 @@ def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess
 
 
 def _conflicting(memories: Iterable[list[_Touch]]) -> set[tuple[TimedAccess, TimedAccess]] | None:
-    """The pairs of which one writes to a byte that the other touches; two atomics do not race."""
+    """The pairs of which one writes to a byte that the other touches.
+
+    Two atomics do not race, nor do writes of the same known value.
+    """
     pairs: set[tuple[TimedAccess, TimedAccess]] = set()
     for memory in memories:
         edges = sorted({edge for touch in memory for edge in (touch.low, touch.high)})
@@ -179,9 +184,9 @@ def _conflicting(memories: Iterable[list[_Touch]]) -> set[tuple[TimedAccess, Tim
             writers = [user for user in users if user[1]]
             if len(writers) * len(users) > PAIRS_MAX:
                 return None
-            for one, _, atomic in writers:
+            for one, _, mark in writers:
                 for other, _, also in users:
-                    if one is not other and not (atomic and also):
+                    if one is not other and not (mark and mark == also):
                         pairs.add((one, other) if one.name < other.name else (other, one))
             if len(pairs) > PAIRS_MAX:
                 return None

@@ -23,6 +23,7 @@ from titan.frontends.ptx.memory import STRONG, MemoryUse, RecordedMemory, united
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
 from titan.isa.simt.events import Event
+from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
     CounterFull,
@@ -118,8 +119,9 @@ def _roles(
 def _uses(
     run: Run, policies: CodePolicies, remarks: dict[str, tuple[int, int]]
 ) -> dict[int, list[MemoryUse]]:
-    """The uses of each event by its sequence; writes that are assumed to be equal are marked."""
+    """The uses of each event by its sequence; writes that are equal, or assumed so, are marked."""
     found: dict[int, list[MemoryUse]] = {}
+    equal = _equal_writes(run)
     for event in run.events:
         if isinstance(event, OperationIssued) and event.uses:
             found[event.sequence] = [
@@ -128,7 +130,7 @@ def _uses(
                     event.warp,
                     use.write,
                     asynchronous=True,
-                    strong=STRONG if use.atomic else "",
+                    strong=STRONG if use.atomic else equal.get((use.footprint, use.value), ""),
                 )
                 for use in event.uses
             ]
@@ -137,6 +139,16 @@ def _uses(
             times, first = remarks.get("equal-writes", (0, run.events[sequence].instruction))
             remarks["equal-writes"] = (times + 1, first)
     return found
+
+
+def _equal_writes(run: Run) -> dict[tuple[Footprint, bytes], bytes]:
+    """The marks of known values that several waves write to the same bytes."""
+    writers: dict[tuple[Footprint, bytes], set[int]] = {}
+    for event in run.events:
+        for use in event.uses if isinstance(event, OperationIssued) else ():
+            if use.value:
+                writers.setdefault((use.footprint, use.value), set()).add(event.warp)
+    return {key: key[1] for key, waves in writers.items() if len(waves) > 1}
 
 
 @dataclass(slots=True)

@@ -31,7 +31,8 @@ class WaveUse:
     """One access of an operation. `atomic`: it reads and writes in one step.
 
     `shared_by_device`: it is coherent for all work-groups of the device (sc1; glc on gfx90a).
-    `returns`: what it reads goes to registers.
+    `returns`: what it reads goes to registers. `value`: a mark of what is written, where it is
+    known: of two writes with one mark every byte that both write gets the same.
     """
 
     footprint: Footprint
@@ -39,6 +40,7 @@ class WaveUse:
     atomic: bool = False
     shared_by_device: bool = False
     returns: bool = False
+    value: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

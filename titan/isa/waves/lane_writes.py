@@ -7,6 +7,7 @@ concluded, and that they are equal is an assumption which the recording counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 
@@ -50,6 +51,28 @@ def note_lanes(
         group.events.append(LanesDiffer(*header, group.footprint(at, size, space)))
     elif ((same & ~both) | ((gaps > 0) & (gaps < size))).any():
         group.events.append(LanesAlike(*header))
+
+
+def written_value(
+    wave: Wave,
+    item: AssemblyInstruction,
+    stored: Sequence[tuple[Addresses, Sequence[int]]],
+    size: int,
+) -> bytes:
+    """A mark of what the active lanes write; nothing where it is not known.
+
+    One word in all places is a mark by itself, whatever the places; other values with the places.
+    """
+    words, known = _values(wave, [registers for _, registers in stored], size, item)
+    used = np.tile(wave.active, len(stored))
+    if not used.any() or not known[used].all():
+        return b""
+    places, words = np.concatenate([addresses for addresses, _ in stored])[used], words[:, used]
+    if size >= 4 and not (places % 4).any() and (words == words[0, 0]).all():
+        return b"word" + words[0, 0].tobytes()
+    order = np.argsort(places, kind="stable")
+    content = places[order].tobytes() + np.ascontiguousarray(words[:, order]).tobytes()
+    return sha256(content + size.to_bytes(1, "little")).digest()
 
 
 def _values(

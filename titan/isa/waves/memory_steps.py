@@ -28,7 +28,7 @@ from titan.isa.waves.decode import (
 )
 from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
-from titan.isa.waves.lane_writes import note_lanes
+from titan.isa.waves.lane_writes import note_lanes, written_value
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave, lanes_of
@@ -119,13 +119,15 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         else:
             active = addresses[wave.active]
             places = np.concatenate([active + offset for offset in offsets])
-            uses = (WaveUse(_inside(group, wave, number, places, size), not reads, atomic),)
+            stored = [(addresses + to, row) for to, row in zip(offsets, data, strict=False)]
+            value = written_value(wave, item, stored, size) if data else b""
+            footprint = _inside(group, wave, number, places, size)
+            uses = (WaveUse(footprint, not reads, atomic, value=value),)
             if reads:
                 _read_words(group, wave, addresses, offsets, registers, origin, moved or size < 4)
             else:
                 _loaded(wave, registers, origin)
                 if data:
-                    stored = [(addresses + to, row) for to, row in zip(offsets, data, strict=False)]
                     note_lanes(group, wave, number, item, stored, size, LDS)
                 _write_words(group, wave, addresses, offsets, data, size)
         group.issue(wave, number, WaveQueue.LDS, registers, uses)
@@ -365,9 +367,12 @@ def _vector_access(
                 active = active[active >= 0]
                 if len(active):
                     footprint = group.footprint(active, size, GLOBAL)
-                    uses.append(WaveUse(footprint, write, atomic, coherent, bool(registers)))
-                if data:
-                    note_lanes(group, wave, number, item, [(addresses, data)], size, GLOBAL)
+                    stored = [(addresses, data)]
+                    value = written_value(wave, item, stored, size) if data else b""
+                    returns = bool(registers)
+                    uses.append(WaveUse(footprint, write, atomic, coherent, returns, value))
+                    if data:
+                        note_lanes(group, wave, number, item, stored, size, GLOBAL)
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
         _loaded(wave, registers, origin)

@@ -1,0 +1,48 @@
+"""Waves that write the same bytes without order: the same known value is right, others race."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.gcn.test_verify_assembly import judged
+from tests.frontends.gcn.texts import kernel
+from titan.foundation.verdict import Verdict
+
+TWO = "{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
+LANE = "v_and_b32_e32 v1, 63, v0\nv_lshlrev_b32_e32 v2, 2, v1\nv_readfirstlane_b32 s6, v0\n"
+WAIT = "s_waitcnt lgkmcnt(0)\n"
+READ = f"s_barrier\nds_read_b32 v5, v2\n{WAIT}"
+ZERO = f"v_mov_b32_e32 v3, 0\nds_write_b32 v2, v3\n{WAIT}"
+OWN = f"ds_write_b32 v2, v1\n{WAIT}"  # the number of the lane in its wave
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (ZERO + READ, Verdict.VERIFIED),
+        (OWN + READ, Verdict.VERIFIED),
+        # The waves have other numbers, or write to other places that overlap.
+        (f"ds_write_b32 v2, v0\n{WAIT}{READ}", Verdict.REFUTED),
+        (f"v_mov_b32_e32 v3, s6\nds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
+        (f"s_lshr_b32 s7, s6, 4\nv_add_u32_e32 v4, s7, v2\nds_write_b32 v4, v1\n{WAIT}{READ}",
+         Verdict.REFUTED),
+        # What memory holds is not known.
+        (f"s_load_dwordx2 s[4:5], s[0:1], 0x0\n{WAIT}global_load_dword v3, v2, s[4:5]\n"
+         f"s_waitcnt vmcnt(0)\nds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
+        # Equal or not, they are over before they are read, and read before they are replaced.
+        (ZERO + READ.replace("s_barrier\n", ""), Verdict.REFUTED),
+        (ZERO.replace(WAIT, "") + READ, Verdict.REFUTED),
+        (ZERO + READ + OWN, Verdict.REFUTED),
+        (ZERO + READ + "s_barrier\n" + OWN, Verdict.VERIFIED),
+    ],
+)  # fmt: skip
+def test_equal_writes_need_no_order_among_themselves(lines, verdict):
+    finding = judged(kernel(LANE + lines, threads=128), TWO)
+    assert finding.verdict is verdict, finding.diagnostics
+
+
+def test_the_same_holds_in_global_memory():
+    start = LANE + f"s_load_dwordx2 s[4:5], s[0:1], 0x0\n{WAIT}"
+    for register, verdict in (("v1", Verdict.VERIFIED), ("v0", Verdict.REFUTED)):
+        text = kernel(f"{start}global_store_dword v2, {register}, s[4:5]\n", threads=128)
+        assert judged(text, TWO).verdict is verdict
