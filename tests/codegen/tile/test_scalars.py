@@ -63,7 +63,7 @@ def test_the_product_with_a_scalar_is_rounded_once():
         ("m * rows, t * columns]\", tile", "m * rows, factor]\", tile", "TTN011", "factor"),
         ("h // ratio", "h // m", "TTN015", "divides"),
         ("h // ratio", "h // (ratio - 1)", "TTN015", "divides"),
-        ("loop: {t: (N + columns - 1) // columns}", "loop: {t: N // (ratio - 1)}", "TTN015", "divides"),
+        ("(N + columns - 1) // columns}", "N // (ratio - 1)}", "TTN015", "divides"),
     ],
 )  # fmt: skip
 def test_what_is_refused(old, new, code, word):
