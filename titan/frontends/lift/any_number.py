@@ -78,14 +78,16 @@ def _drive(
     least = driver.fewest
     kernels: list[LiftedKernel] = []
     shown: list[FurtherTrips | None] = []
+    more = range(0)  # CTAs are alike in most kernels, so one of them says what the others need
     for cta in ctas:
-        lift = lift_cluster(launched, driver, cta)
+        lift = lift_cluster(launched, driver, cta, more)
         further = None
         if lift.lifted is not None and not any(_is_refuted(trial) for trial in lift.trials):
             further = launched.further_trips(driver, cta, period_of(lift.lifted))
             known = {*lift.lifted.used, *lift.lifted.compared}
             if further is not None and not known.issuperset(further.trips):
-                lift = lift_cluster(launched, driver, cta, further.trips)
+                more = further.trips
+                lift = lift_cluster(launched, driver, cta, more)
             shown.append(further)
         found.trials += lift.trials
         if found.refuted:

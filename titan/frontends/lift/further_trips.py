@@ -115,7 +115,7 @@ class _Shower:
         self.given = launch
         self.driver = driver
         self.period = period
-        self.start = first_trips(driver.depth, max(period, 2 * driver.depth))
+        self.start = first_trips(driver.depth, period)
         self.options = Options(launch.cluster_members(cta), 0, steps_max, first_poll_fails=True)
 
     def shown(self) -> FurtherTrips:

@@ -9,7 +9,6 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.span import Span
 from titan.foundation.verdict import Verdict
 from titan.frontends.lift.fold import Recorded
-from titan.frontends.lift.further_trips import first_trips
 from titan.frontends.lift.kernel_text import Heading, NotWritableError
 from titan.frontends.lift.launched import LaunchedCode
 from titan.frontends.lift.lifted import LiftedKernel, LineOf, lift_recordings, write_launch
@@ -48,20 +47,18 @@ def trips_used(driver: Driver) -> list[int]:
 
 
 def trips_compared(driver: Driver) -> list[int]:
-    """Those that it is compared with: all up to beyond the depth, a long one, and those from which
-    further ones are shown (`further_trips.py`)."""
+    """Those that it is compared with: all up to beyond the depth, and two long ones."""
     depth = max(DEPTH_MIN, driver.depth)
     given = driver.place.value // driver.unit
-    start = first_trips(driver.depth, 2 * driver.depth)
-    further = range(start, start + 2 * driver.depth + 1)
-    wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, given, *further}
+    wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, given}
     return sorted(wanted - set(trips_used(driver)))
 
 
 def lift_cluster(
     launched: LaunchedCode, driver: Driver, cta: int, more: Iterable[int] = ()
 ) -> ClusterLift:
-    """The cluster of CTA `cta`, launched with all those trip counts, and `more`."""
+    """The cluster of CTA `cta`, launched with all those trip counts, and `more`: those from which
+    further ones are shown (`further_trips.py`)."""
     used = trips_used(driver)
     compared = sorted({*trips_compared(driver), *more} - set(used))
     runs: dict[int, Run] = {}
