@@ -19,6 +19,7 @@ from titan.frontends.lift.fold import TRIPS
 from titan.frontends.lift.lifted import LiftedKernel
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.sweep import Driver
+from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.further_rounds import FurtherRounds, RoundPlan, TripWord
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.outcome import Ending
@@ -148,23 +149,16 @@ class _Shower:
             return counted
         return RoundPlan(added, first, counted.steps_between)
 
-    def _launch(self, trips: int) -> Launch:
-        return self.driver.launch(self.given, trips)
-
     def _counted(
         self, trips: int, first: int, watched: dict[tuple[Lanes, int], int]
     ) -> CountedExecution | str:
-        launch = self._launch(trips)
+        launch = self.driver.launch(self.given, trips)
         ready, findings = prepare(self.code.module, launch, self.options, self.code.source)
         if ready is None:
             return findings[0].headline
         code, layout, places = ready
         machine = CountedExecution(code, layout, launch, self.options, first, watched)
-        machine.load_parameters(places)
-        outcome = machine.run().outcome
-        if outcome.ending is not Ending.FINISHED:
-            return f"with {trips} trips the run does not end"
-        return machine
+        return machine if _ended(machine, places) else f"with {trips} trips the run does not end"
 
     def _added(self, trips: int) -> dict[Lanes, list[tuple[int, int]]] | str:
         """Rounds that a period of trips adds to each passage of a loop."""
@@ -207,9 +201,10 @@ class _Shower:
         return FurtherTrips(first, found.why, line)
 
     def _run(self, trips: int, plan: RoundPlan | str) -> FurtherRounds | str:
-        launch, driver = self._launch(trips), self.driver
         if isinstance(plan, str):
             return plan
+        driver = self.driver
+        launch = driver.launch(self.given, trips)
         ready, findings = prepare(self.code.module, launch, self.options, self.code.source)
         if ready is None:
             return findings[0].headline
@@ -218,9 +213,13 @@ class _Shower:
         offset = places[word.number][0] + word.offset
         counts = TripWord(offset, word.size_bytes, driver.unit * self.period)
         machine = FurtherRounds(code, layout, launch, self.options, counts, plan)
-        machine.load_parameters(places)
-        outcome = machine.run().outcome
-        if outcome.ending is not Ending.FINISHED:
+        if not _ended(machine, places):
             return f"with {trips} trips the run does not end"
         machine.finish_rounds()
         return machine
+
+
+def _ended(machine: SimtExecution, places: list[tuple[int, int]]) -> bool:
+    """Runs it; whether it came to its end."""
+    machine.load_parameters(places)
+    return machine.run().outcome.ending is Ending.FINISHED

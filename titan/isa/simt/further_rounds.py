@@ -51,7 +51,6 @@ _ACROSS = frozenset(
         Op.QUERY_CANCEL,
     }
 )  # fmt: skip
-_MEMORY = _ACCESSES | {Op.COPY, Op.BULK_COPY, Op.TENSOR_COPY}
 Owner = tuple[int, int]  # the CTA and the lane of a memory, or -1
 
 
@@ -77,7 +76,8 @@ class RoundPlan:
 @dataclass(eq=False, slots=True)
 class _Window:
     """The rounds that are put in, while they are run: what registers held and how they depended on
-    k alone, which lanes have read and written them, and the known bytes that were loaded."""
+    k alone, which lanes have read and written them, and the known bytes that were loaded. `done`:
+    it has come to its end."""
 
     passage: Passage
     mask: int
@@ -87,6 +87,7 @@ class _Window:
     read: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     loads: list[tuple[int, tuple[int, Cta | None, int], int, Scalar]] = field(default_factory=list)
+    done: bool = False
 
 
 @dataclass(slots=True)
@@ -99,14 +100,6 @@ class _Now:
     values: list[Value]
     growths: list[Growths | None]
     loaded: dict[tuple[int, int], Growth]
-
-
-@dataclass(slots=True)
-class _Progress:
-    """A passage that gets more rounds."""
-
-    window: _Window | None = None
-    done: bool = False
 
 
 class FurtherRounds(SimtExecution):
@@ -132,7 +125,7 @@ class FurtherRounds(SimtExecution):
         self.site = -1
         self.growths: dict[int, dict[int, Growths]] = {}
         self.windows: dict[int, list[_Window]] = {}
-        self.progress_of: dict[tuple[Lanes, int], _Progress] = {}
+        self.window_of: dict[tuple[Lanes, int], _Window] = {}  # by passage
         self.cells: dict[tuple[int, Owner], dict[int, tuple[int, Growth]]] = {}
         self.moved: dict[tuple[int, Owner], list[tuple[int, int]]] = {}
         self.seen: dict[tuple[int, Owner], set[tuple[int, int]]] = {}
@@ -151,8 +144,8 @@ class FurtherRounds(SimtExecution):
             added = self.plan.added.get(key, ())
             for passage in found.all:
                 wanted = added[passage.number][1] if passage.number < len(added) else 0
-                progress = self.progress_of.get((key, passage.number))
-                if wanted and (progress is None or not progress.done):
+                window = self.window_of.get((key, passage.number))
+                if wanted and (window is None or not window.done):
                     self.limit(0, passage.head, "a loop makes too few rounds to decide it")
             if len(found.all) < len(added):
                 self.disordered = True
@@ -167,7 +160,7 @@ class FurtherRounds(SimtExecution):
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and what its numbers depend on."""
-        passage, _ = self.counter.arrive(fragment)
+        passage = self.counter.arrive(fragment)
         if passage is not None:
             self._at_head(fragment, passage)
         pc, warp = fragment.pc, fragment.warp
@@ -184,7 +177,7 @@ class FurtherRounds(SimtExecution):
         for window in windows or ():
             self._note_reads(window, step, fragment.mask, mask)
         if mask and step.op not in PURE:
-            self._check(fragment, now, mask, windows or [])
+            self._check(now, mask)
         guard = (table or {}).get(step.guard) if step.guard >= 0 else None
         if guard is not None:
             self._use(guard, fragment.mask, pc, "whether it is executed")
@@ -221,7 +214,7 @@ class FurtherRounds(SimtExecution):
             if item.limit < self.reach:
                 self.limit(item.limit, item.site if item.site >= 0 else pc, what)
 
-    def _check(self, fragment: Fragment, now: _Now, mask: int, windows: list[_Window]) -> None:
+    def _check(self, now: _Now, mask: int) -> None:
         """Operands of what is not arithmetic have to stay as they are, but for global memory."""
         step = now.step
         if step.op in _ACROSS:
@@ -297,9 +290,8 @@ class FurtherRounds(SimtExecution):
         if _alike(now, value):
             index = lanes_of(mask)[0]
             values = [lane(item, index) for item in now.values]
-            return through(
-                step, now.pc, values, [of_lane(item, index) for item in now.growths], part
-            )
+            growths = [of_lane(item, index) for item in now.growths]
+            return through(step, now.pc, values, growths, part)
         known: dict[tuple[object, ...], Growth] = {}
         made = [FIXED] * LANES
         for index in lanes_of(mask):
@@ -343,9 +335,7 @@ class FurtherRounds(SimtExecution):
 
     # ------------------------------------------------------------------------------ memory
 
-    def _places(
-        self, now: _Now, mask: int, size: int
-    ) -> list[tuple[int, tuple[int, Cta | None, int], Owner]]:
+    def _places(self, now: _Now, mask: int) -> list[tuple[int, tuple[int, Cta | None, int], Owner]]:
         """Where each lane loads or stores; nothing for addresses that are not known."""
         space, offset = now.step.flags[:2]
         found = []
@@ -367,7 +357,7 @@ class FurtherRounds(SimtExecution):
         """What a load gets, and what a store leaves."""
         size = now.step.flags[4] // 8
         parts = len(now.step.out) if now.step.op is Op.LOAD else len(now.step.args) - 1
-        for index, where, owner in self._places(now, mask, size):
+        for index, where, owner in self._places(now, mask):
             for part in range(parts):
                 at = where[2] + part * size
                 if now.step.op is Op.LOAD:
@@ -459,13 +449,11 @@ class FurtherRounds(SimtExecution):
         rounds = added[passage.number][1]
         if not rounds:
             return
-        progress = self.progress_of.setdefault((key, passage.number), _Progress())
+        own = key, passage.number
         if passage.visits == self.plan.first:
-            steps = self.plan.steps.get((key, passage.number), {})
-            progress.window = self._begin(fragment, passage, steps)
-        elif passage.visits == self.plan.first + rounds and progress.window is not None:
-            self._end(fragment, progress.window)
-            progress.done = True
+            self.window_of[own] = self._begin(fragment, passage, self.plan.steps.get(own, {}))
+        elif passage.visits == self.plan.first + rounds and own in self.window_of:
+            self._end(fragment, self.window_of[own])
 
     def _begin(self, fragment: Fragment, passage: Passage, steps: Steps) -> _Window:
         warp, mask = fragment.warp, fragment.mask
@@ -499,6 +487,7 @@ class FurtherRounds(SimtExecution):
         """The induction: what the rounds read first is as assumed, one step further on."""
         warp, mask = fragment.warp, window.mask
         self.windows[id(warp)].remove(window)
+        window.done = True
         table = self.growths.setdefault(id(warp), {})
         for register, lanes in window.read.items():
             self._closes(warp, register, lanes & mask, window, table)

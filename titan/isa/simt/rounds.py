@@ -90,30 +90,29 @@ class RoundCounter:
         self.loops = loops_of(code)
         self.of: dict[Lanes, Passages] = {}
 
-    def arrive(self, fragment: Fragment) -> tuple[Passage | None, list[Passage]]:
-        """The passage whose head a fragment is at, counted; and those that have ended with that."""
+    def arrive(self, fragment: Fragment) -> Passage | None:
+        """The passage whose head a fragment is at, counted; None: it is at none."""
         key = lanes_at(fragment)
         found = self.of.get(key)
         pc = fragment.pc
         if found is None:
             if pc not in self.loops:
-                return None, []
+                return None
             found = self.of[key] = Passages()
         if found.last == pc:
-            return None, []
+            return None
         found.last = pc
-        ended = [item for item in found.open if pc not in self.loops[item.head]]
-        if ended:
-            found.open = [item for item in found.open if item not in ended]
+        if found.open:
+            found.open = [item for item in found.open if pc in self.loops[item.head]]
         if pc not in self.loops:
-            return None, ended
+            return None
         passage = next((item for item in found.open if item.head == pc), None)
         if passage is None:
             passage = Passage(pc, len(found.all))
             found.all.append(passage)
             found.open.append(passage)
         passage.visits += 1
-        return passage, ended
+        return passage
 
     def counts(self) -> dict[Lanes, list[tuple[int, int]]]:
         """Heads and visits of all passages, in order."""
@@ -158,7 +157,7 @@ class CountedExecution(SimtExecution):
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
-        passage, _ = self.counter.arrive(fragment)
+        passage = self.counter.arrive(fragment)
         if passage is not None and self.watched:
             self._watch(fragment, passage)
         return super().step(fragment)
