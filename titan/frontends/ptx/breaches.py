@@ -134,10 +134,18 @@ def _diagnose(
         ):
             headline = f"bar.warp.sync with mask {members & ALL_LANES:#x} lacks a lane that runs it"
             return diagnostic("TTN210", headline, span, who)
+        case ev.PartialCollective(lanes=lanes, expected=expected):
+            return diagnostic("TTN220", _partial(lanes, expected), span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
             headline = f"{columns} columns of tensor memory at {column} were not allocated so"
             return diagnostic("TTN218", headline, span, who)
     return None
+
+
+def _partial(lanes: int, expected: int) -> str:
+    if lanes & ~expected:
+        return f"lanes {lanes & ~expected:#x} execute this with members {expected:#x}, without them"
+    return f"lanes {lanes:#x} execute what {expected:#x} have to execute together"
 
 
 def _where(footprint: Footprint) -> str:

@@ -132,7 +132,8 @@ class _Recorder:
         self.run = run
         self.locate = locate
         self.policies = policies
-        ctas = sorted({event.cta for event in run.events})
+        waiting = {waiter.cta for waiter in run.outcome.waiters}
+        ctas = sorted({event.cta for event in run.events} | waiting)
         members = run.launch.cluster_members(ctas[0]) if ctas else (0,)
         self.ranks = {cta: rank for rank, cta in enumerate(members)}
         warps = run.launch.warps

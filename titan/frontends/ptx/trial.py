@@ -40,6 +40,7 @@ from titan.frontends.ptx.settled import own_counters, settled_form, steering_alo
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.tensor_allocations import tensor_allocations
 from titan.frontends.ptx.warpgroup_waits import groups_left
+from titan.frontends.ptx.warpgroups import unlike_warps
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
@@ -327,6 +328,7 @@ def judge_recording(
             *written_read_only(run, places),
             *foreign_barriers(run, places),
             *tensor_allocations(run, places),
+            *unlike_warps(run, places),
         ]
     judged.diagnostics += faults
     _conditions(run, recording, places, policies, judged)

@@ -505,6 +505,16 @@ class Elect(Event):
     leader: int
 
 
+@dataclass(frozen=True, slots=True)
+class PartialCollective(Event):
+    """A collective instruction that `lanes` execute, and not as its text requires: `expected` have
+    to execute it together (all that the warp was launched with for `.aligned`), or are those that
+    it names as its members, which lack some of `lanes`.
+    """
+
+    expected: int
+
+
 # ------------------------------------------------------------------------- faults and the rest
 
 

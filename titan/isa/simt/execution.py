@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from titan.isa.simt.control import skip_branch
 from titan.isa.simt.handlers import HANDLERS
-from titan.isa.simt.joins import arrive_at_join, meet
+from titan.isa.simt.joins import arrive_at_join, check_members, meet
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.machine import Handler, SimtMachine
 from titan.isa.simt.operations import (
     ALIGNED,
+    COLLECTIVE,
     MEMBERS,
     PURE,
     UNCERTAIN,
@@ -188,6 +189,8 @@ class SimtExecution(SimtMachine):
             if mask == 0:
                 fragment.pc = pc + 1
                 return False
+        if step.op in COLLECTIVE:
+            check_members(self, fragment, step, mask)
         handler = self.handlers[pc]
         if handler is None:
             self.compute(fragment, step, mask)

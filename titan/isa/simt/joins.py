@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import NO_JOIN
-from titan.isa.simt.operations import ALIGNED, DecodedStep
+from titan.isa.simt.operations import ALIGNED, MEETINGS, DecodedStep, Op
 from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import Blocked, Fragment, Join
@@ -72,7 +73,7 @@ def meet(machine: Recorder, fragment: Fragment, step: DecodedStep) -> bool:
     """
     required = fragment.warp.live
     if step.op not in ALIGNED:
-        groups = _groups(machine, fragment, step.args[-1])
+        groups = _groups(machine, fragment, step.args[-1], fragment.mask)
         if len(groups) > 1 and all(
             members & fragment.mask == lanes for members, lanes in groups.items()
         ):
@@ -82,17 +83,44 @@ def meet(machine: Recorder, fragment: Fragment, step: DecodedStep) -> bool:
     return gather(fragment, required)
 
 
-def _groups(machine: Recorder, fragment: Fragment, register: int) -> dict[int, int]:
+def _groups(machine: Recorder, fragment: Fragment, register: int, mask: int) -> dict[int, int]:
     """The lanes that name the same members, by member mask, in the order of their first lanes."""
     value = fragment.warp.registers[register]
-    lanes = lanes_of(fragment.mask)
     found: dict[int, int] = {}
-    for index in lanes if isinstance(value, list) else lanes[:1]:
+    for index in lanes_of(mask):
         item = lane(value, index)
         if isinstance(item, Opaque):
             machine.refuse(fragment, "the mask of members is not known")
+        if not isinstance(value, list):
+            return {item: mask}
         found[item] = found.get(item, 0) | 1 << index
     return found
+
+
+def check_members(machine: Recorder, fragment: Fragment, step: DecodedStep, mask: int) -> None:
+    """Record a collective instruction that the lanes of a mask may not execute.
+
+    `.aligned`: all lanes that the warp was launched with execute it; of a barrier those that have
+    not ended (PTX, mma, ldmatrix, wgmma, tcgen05.ld, setmaxnreg: "all threads in the warp must
+    execute the same"; barrier: "evaluate the condition identically"). With a member mask: a lane
+    that executes it is a member, and the members that are here execute it with that mask (PTX,
+    shfl.sync, vote.sync, match.sync, redux.sync, elect.sync, bar.warp.sync). Lanes that a
+    bar.warp.sync does not name are seen at its meeting.
+    """
+    warp = fragment.warp
+    if step.op in MEETINGS:
+        wrong = step.flags[1] and mask != fragment.mask
+        expected = warp.live
+    elif step.op in ALIGNED:
+        wrong, expected = mask != warp.launched, warp.launched
+    else:
+        strangers = step.op is not Op.WARP_SYNC
+        for members, lanes in _groups(machine, fragment, step.args[-1], mask).items():
+            if (strangers and lanes & ~members) or members & fragment.mask & ~lanes:
+                machine.record(ev.PartialCollective, fragment, lanes, members)
+        return
+    if wrong:
+        machine.record(ev.PartialCollective, fragment, mask, expected)
 
 
 def gather(fragment: Fragment, required: int) -> bool:

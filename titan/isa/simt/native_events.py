@@ -47,7 +47,7 @@ class NativeReader:
             self.tensor_commit, self.rendezvous, self.fence, self.tensor_allocate,
             self.tensor_deallocate, self.tensor_relinquish, self.register_count,
             self.grid_control, self.elect, self.register_breach, self.memory_fault, self.exit,
-            self.assumption, self.skipped, self.poll, self.lane_clash,
+            self.assumption, self.skipped, self.poll, self.lane_clash, self.partial_collective,
         )  # fmt: skip
 
     def read(self, words: Words) -> list[ev.Event]:
@@ -146,6 +146,10 @@ class NativeReader:
     def poll(self, head: Head, w: Words) -> ev.Event:
         """Words: barrier (CTA, offset), has a parity, parity, phase."""
         return ev.Poll(*head, ev.BarrierAddress(w[0], w[1]), w[3] if w[2] else None, w[4])
+
+    def partial_collective(self, head: Head, w: Words) -> ev.Event:
+        """Words: the lanes expected."""
+        return ev.PartialCollective(*head, w[0])
 
     def lane_clash(self, head: Head, w: Words) -> ev.Event:
         """Words: footprint, mode, instruction of the other access."""

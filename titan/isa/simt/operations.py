@@ -201,8 +201,12 @@ ALIGNED = frozenset(
     }
 )  # fmt: skip
 
+# Barriers of the CTA and the cluster; flags[1]: `.aligned`.
+MEETINGS = frozenset({Op.BARRIER_NAMED, Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT})
+
 # Lanes of a member mask take part together; the mask is the last argument.
 MEMBERS = frozenset({Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.WARP_SYNC})
+COLLECTIVE = ALIGNED | MEETINGS | MEMBERS
 
 COMPARISONS = (
     "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",

@@ -105,7 +105,7 @@ class Recorder:
             for index in range(self.launch.warps):
                 live = (1 << min(32, threads - 32 * index)) - 1
                 registers: list[Value] = [UNKNOWN] * self.code.registers
-                warp = Warp(cta, index, live, registers)
+                warp = Warp(cta, index, live, live, registers)
                 for preset in self.code.presets:
                     if preset.kind is PresetKind.CONSTANT:
                         registers[preset.register] = preset.value

@@ -117,10 +117,14 @@ class CopyGroups:
 
 @dataclass(eq=False, slots=True)
 class Warp:
-    """The state of a warp: `live` lanes, `registers` by number, `fragments` that run apart."""
+    """The state of a warp: `live` lanes, `registers` by number, `fragments` that run apart.
+
+    `launched`: the lanes that it began with.
+    """
 
     cta: Cta
     index: int
+    launched: int
     live: int
     registers: list[Value]
     marks: dict[int, int] = field(default_factory=dict)

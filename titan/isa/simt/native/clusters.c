@@ -83,7 +83,7 @@ static void start_cta(Machine *machine, Cta *cta)
         int32_t left = threads - 32 * n;
         warp->cta = cta;
         warp->index = n;
-        warp->live = left >= 32 ? ALL_LANES : (1u << left) - 1;
+        warp->launched = warp->live = left >= 32 ? ALL_LANES : (1u << left) - 1;
         warp->registers = zeroed((size_t)code->registers, sizeof(Value));
         warp->marks = zeroed((size_t)code->registers, 1);
         warp->sticky = zeroed((size_t)code->registers, 1);

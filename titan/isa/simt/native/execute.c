@@ -72,6 +72,38 @@ static int is_aligned(int op)
     }
 }
 static int has_members(int op) { return op >= SHUFFLE && op <= WARP_SYNC && op != ACTIVE_MASK; }
+static int is_meeting(int op)
+{
+    return op == BARRIER_NAMED || op == CLUSTER_ARRIVE || op == CLUSTER_WAIT;
+}
+/* A collective instruction that the lanes of a mask may not execute (joins.py). */
+static void check_members(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
+                          int aligned)
+{
+    Warp *warp = fragment->warp;
+    if (aligned) {
+        if (mask != warp->launched)
+            RECORD(EV_PARTIAL_COLLECTIVE, fragment, mask, warp->launched);
+        return;
+    }
+    if (is_meeting(s->op)) {
+        if (FLAG(s, 1) && mask != fragment->mask)
+            RECORD(EV_PARTIAL_COLLECTIVE, fragment, mask, warp->live);
+        return;
+    }
+    int strangers = s->op != WARP_SYNC;
+    const Value *masks = &warp->registers[ARG(s, s->arg_count - 1)];
+    for (uint32_t left = mask, lanes; left; left &= ~lanes) {
+        uint32_t members = (uint32_t)lane_value(masks, first_lane(left));
+        lanes = masks->uniform ? left : 0;
+        for (uint32_t others = masks->uniform ? 0 : left; others; others &= others - 1) {
+            int lane = first_lane(others);
+            if ((uint32_t)lane_value(masks, lane) == members) lanes |= 1u << lane;
+        }
+        if ((strangers && lanes & ~members) || members & fragment->mask & ~lanes)
+            RECORD(EV_PARTIAL_COLLECTIVE, fragment, lanes, members);
+    }
+}
 
 static void check_guard(Machine *machine, Fragment *fragment, const titan_step *s)
 {
@@ -209,8 +241,8 @@ static int step_once(Machine *machine, Fragment *fragment)
     int32_t pc = fragment->pc;
     const titan_step *s = &machine->code->steps[pc];
     Warp *warp = fragment->warp;
-    int aligned = is_aligned(s->op);
-    if ((aligned || has_members(s->op)) && !meet(machine, fragment, s, aligned)) return 1;
+    int aligned = is_aligned(s->op), members = has_members(s->op);
+    if ((aligned || members) && !meet(machine, fragment, s, aligned)) return 1;
     uint32_t mask = fragment->mask, maybe = 0;
     if (warp->owned_count) check_owned(machine, fragment, s);
     if (s->guard >= 0) {
@@ -222,6 +254,7 @@ static int step_once(Machine *machine, Fragment *fragment)
             return 0;
         }
     }
+    if (aligned || members || is_meeting(s->op)) check_members(machine, fragment, s, mask, aligned);
     if (execute(machine, fragment, s, mask))
         return fragment->pc == pc || fragment->dead || fragment->blocked;
     fragment->pc = pc + 1;

@@ -105,7 +105,7 @@ enum {
     EV_COMMIT, EV_QUEUE_WAIT, EV_TENSOR_COMMIT, EV_RENDEZVOUS, EV_FENCE, EV_TENSOR_ALLOCATE,
     EV_TENSOR_DEALLOCATE, EV_TENSOR_RELINQUISH, EV_REGISTER_COUNT, EV_GRID_CONTROL, EV_ELECT,
     EV_REGISTER_BREACH, EV_MEMORY_FAULT, EV_EXIT, EV_ASSUMPTION, EV_SKIPPED, EV_POLL,
-    EV_LANE_CLASH
+    EV_LANE_CLASH, EV_PARTIAL_COLLECTIVE
 };
 enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
@@ -192,7 +192,7 @@ typedef struct { Words open, closed, ends; int64_t head, last; } Groups;
 struct Warp {
     Cta *cta;
     int32_t index;
-    uint32_t live;
+    uint32_t live, launched;
     Value *registers;
     uint8_t *marks, *sticky, *owned_kind;
     int32_t *owned, owned_count; /* operation + 1 */
