@@ -61,3 +61,22 @@ def test_each_cta_gives_back_its_own():
     launch = "{grid: 2, cluster: 2, dynamic_shared: 0}"
     assert codes(verified(text, launch)) == ["TTN211"]
     assert codes(verified(text, "{grid: 1, dynamic_shared: 0}")) == []
+
+
+PAIRED = GIVE_UP.replace("cta_group::1", "cta_group::2")
+
+
+@pytest.mark.parametrize(
+    ("lines", "cluster", "expected"),
+    [
+        ((allocated(0), GIVE_UP, given_back(0)), 1, []),
+        ((allocated(0), PAIRED, given_back(0)), 2, ["TTN219"]),
+        ((PAIRED,), 2, []),
+        ((PAIRED,), 1, ["TTN219"]),
+        ((PAIRED,), 3, ["TTN219"]),
+    ],
+)
+def test_one_group_of_ctas_in_a_kernel_and_pairs_that_the_cluster_has(lines, cluster, expected):
+    launch = f"{{grid: {cluster}, cluster: {cluster}, dynamic_shared: 0}}"
+    finding = verified(one_warp(*lines), launch)
+    assert codes(finding)[:1] == expected, finding.diagnostics

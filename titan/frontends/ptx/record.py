@@ -18,6 +18,7 @@ from titan.engines.happens_before.peeks import Peek
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
+from titan.frontends.ptx.lane_fences import SPACES, LaneFences
 from titan.frontends.ptx.map_reads import maps_waited_for
 from titan.frontends.ptx.memory import RecordedMemory
 from titan.frontends.ptx.pair_allocations import PairAllocations
@@ -154,7 +155,7 @@ class _Recorder:
         self.problems: list[tuple[str, int]] = []
         self.remarks: dict[str, tuple[int, int]] = {}
         self.resources = ResourcePools(self.ranks, registers, run.launch.warps)
-        self.unfenced: dict[RecordedAgent, int] = {}
+        self.lane_fences: dict[RecordedAgent, LaneFences] = {}
         self.abreast: dict[RecordedAgent, int] = {}
         self.behind: dict[RecordedAgent, int] = {}
         numbers = {key: agent.number for key, agent in self.agents.items()}
@@ -286,8 +287,9 @@ class _Recorder:
             agent.add(ir.QueueWait(name, span=self.locate(event.instruction)), event, ())
             return
         uses = self.uses.get(event.sequence, ())
-        if any(use.write or self.policies.war_fence == "true" for use in uses):
-            self.unfenced[agent] = self.unfenced.get(agent, 0) | event.lanes
+        for use in uses:
+            if use.write or self.policies.war_fence == "true":
+                self._fences_of(agent).access(event.lanes, use.footprint.space)
         agent.access(event, self.effects(event))
 
     def asynchronous(self, agent: RecordedAgent, event: ev.AsynchronousEvent) -> None:
@@ -488,19 +490,25 @@ class _Recorder:
         """Proxy fences; memory fences order nothing here that synchronisation does not.
 
         A fence of some lanes fences their accesses only. Where other lanes of the warp have
-        accessed memory since the last fence of all of them, it is left out (under the writer rule).
+        accessed memory and not fenced it, it is left out (under the writer rule).
         """
         kind = FENCES.get(event.kind)
         if kind is None:
             return
-        if kind is ir.FenceKind.ASYNC:
-            if self.unfenced.get(agent, 0) & ~event.lanes and self.policies.fence_rule == "writer":
-                self.remark("partial-fence", event.instruction)
-                return
-            if not event.space or event.space.startswith("shared"):
-                self.unfenced[agent] = 0
         spaces = _SPACES.get(event.space, ()) if kind is ir.FenceKind.ASYNC else ()
+        if kind in (ir.FenceKind.ASYNC, ir.FenceKind.ASYNC_RELEASE):
+            shared = kind is ir.FenceKind.ASYNC_RELEASE
+            wanted = (ir.Space.SHARED,) if shared else spaces or SPACES
+            over = self._fences_of(agent).fence(event.lanes, wanted)
+            if self.policies.fence_rule == "writer" and over != wanted:
+                self.remark("partial-fence", event.instruction)
+                if not over:
+                    return
+                spaces = over
         agent.add(ir.Fence(kind, spaces, span=self.locate(event.instruction)), event, ())
+
+    def _fences_of(self, agent: RecordedAgent) -> LaneFences:
+        return self.lane_fences.setdefault(agent, LaneFences())
 
     # ------------------------------------------------------------------------ resources
 
