@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from titan.engines.happens_before.peeks import Peek
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
+from titan.frontends.ptx.fence_patterns import with_fence_patterns
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
 from titan.frontends.ptx.lane_fences import SPACES, LaneFences
 from titan.frontends.ptx.map_reads import maps_waited_for
@@ -130,7 +131,7 @@ class _Recorder:
         registers: int | None,
         memory: RecordedMemory | None,
     ) -> None:
-        self.run = run
+        self.run = run = with_fence_patterns(run)
         self.locate = locate
         self.policies = policies
         waiting = {waiter.cta for waiter in run.outcome.waiters}
