@@ -112,19 +112,20 @@ def written(draw: Random, depth: int, lines: list[str], found: list[tuple[int, i
     for _ in range(draw.randrange(1, 4)):
         kind = draw.choice(("plain", "branch", "loop")) if depth else "plain"
         name = f".L_{len(lines)}_{draw.randrange(10**6)}"
+        jump = draw.choice(("@P0 BRA", "BRA.U UP0,", "@!P1 BRA.U !UP0,"))
         begin = sum(line.startswith(" ") for line in lines)
         if kind == "plain":
             lines.append("FADD R0, R0, R0 ;")
             lines[-1] = f"   {lines[-1]}"
         elif kind == "branch":
-            lines.append(f"   @P0 BRA `({name}) ;")
+            lines.append(f"   {jump} `({name}) ;")
             written(draw, depth - 1, lines, found)
             lines.append(f"{name}:")
             lines.append("   NOP ;")
         else:
             lines.append(f"{name}:")
             written(draw, depth - 1, lines, found)
-            lines.append(f"   @P0 BRA `({name}) ;")
+            lines.append(f"   {jump} `({name}) ;")
             found.append((begin, sum(line.startswith(" ") for line in lines) - 1))
 
 

@@ -67,6 +67,8 @@ class MachineFunction:
         if item.stem in ends:
             return () if always else following
         if item.stem in ("BRA", "JMP", "s_branch") and item.target is not None:
+            # BRA.U UP0 and BRA.DIV UR4 have their condition in front of the target
+            always = always and "," not in item.operands
             return (item.target,) if always else (item.target, *following)
         if item.name.startswith("s_cbranch") and item.target is not None:
             return (item.target, *following)

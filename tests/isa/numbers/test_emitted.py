@@ -109,6 +109,7 @@ CASES = [
     ("gemm_sm_100a", {"M": 130, "N": 72, "K": 136}),
     ("gemm_fp8_sm_100a", {"M": 100, "N": 128, "K": 256}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
+    ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),

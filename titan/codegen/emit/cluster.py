@@ -6,14 +6,20 @@ by side: where each means its own instance, the folded role has the bare name; w
 same CTA, an arrival goes to that CTA and a copy to several CTAs is a multicast; a number that is
 the rank in every CTA becomes `cta`. Roles that differ otherwise are refused.
 
+Where a pair of CTAs multiplies together, a role and barriers that it waits for may stand in CTA 0
+alone. Its products then name the operands and accumulators of all CTAs, and two commits one after
+the other the same barrier of each; copies of all CTAs may complete at a barrier of CTA 0 alone,
+and CTA 0 alone may arrive there, under a condition.
+
 The barrier of the whole cluster is only taken at the end of every role: nobody leaves while a peer
 may still arrive at, or write to, shared memory here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import instance
@@ -22,6 +28,7 @@ from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, Not
 
+Operation = TypeVar("Operation", bound=ir.Operation)
 RANK = "cta"
 CTAS_MAX = 8  # portable limit of a cluster
 
@@ -42,11 +49,30 @@ class RemoteArrive(ir.Arrive):
 
 
 @dataclass(frozen=True, slots=True)
+class LedCopy(ir.Asynchronous):
+    """A bulk load of each CTA into its own memory, off the barrier of CTA 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class TogetherProduct(ir.Asynchronous):
+    """A product that CTA 0 issues for all: each effect is there in every CTA."""
+
+
+@dataclass(frozen=True, slots=True)
+class EverywhereCommit(ir.QueueArrive):
+    """The end of earlier products arrives at the barrier of that name in every CTA."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoldedCluster:
-    """`program` is that of one CTA; `cta` may stand in its expressions where `ctas` is above 1."""
+    """`program` is that of one CTA; `cta` may stand in its expressions where `ctas` is above 1.
+
+    `alone`: roles and barriers that only CTA 0 has.
+    """
 
     program: ir.SyncProgram
     ctas: int = 1
+    alone: frozenset[str] = frozenset()
 
 
 def fold(kernel: Kernel, program: ir.SyncProgram) -> FoldedCluster:
@@ -55,13 +81,33 @@ def fold(kernel: Kernel, program: ir.SyncProgram) -> FoldedCluster:
         return FoldedCluster(program)
     if not 2 <= kernel.ctas <= CTAS_MAX:
         raise EmissionRefused(f"a cluster of {kernel.ctas!a:.20} CTAs")
-    return FoldedCluster(_Fold(kernel.ctas, program).folded(), kernel.ctas)
+    made = _Fold(kernel.ctas, program)
+    return FoldedCluster(made.folded(), kernel.ctas, frozenset(made.alone))
+
+
+def _alone(program: ir.SyncProgram) -> set[str]:
+    """Roles and barriers that stand in CTA 0 and in no other."""
+    names = [role.name for role in program.roles] + [one.name for one in program.barriers]
+    found: dict[str, set[str]] = {}
+    for name in names:
+        base, _, cta = name.partition("@")
+        found.setdefault(base, set()).add(cta)
+    return {base for base, ctas in found.items() if ctas == {"0"}}
+
+
+def _of_first(name: str) -> str:
+    """The bare name of what lies in CTA 0."""
+    base, cta = instance(name, "an instance")
+    if cta != 0:
+        raise EmissionRefused(f"{base} of another CTA is used here")
+    return base
 
 
 class _Fold:
     def __init__(self, ctas: int, program: ir.SyncProgram) -> None:
         self.ctas = ctas
         self.program = program
+        self.alone = _alone(program)
         self.cluster = [
             barrier.name for barrier in program.named_barriers if barrier.scope is ir.Scope.CLUSTER
         ]
@@ -85,9 +131,9 @@ class _Fold:
                 raise EmissionRefused(f"{base} does not stand once in every CTA")
             found[base][cta] = item
         for base, made in found.items():
-            if len(made) != self.ctas:
+            if len(made) != (1 if base in self.alone else self.ctas):
                 raise EmissionRefused(f"{base} does not stand in every CTA")
-        return [[made[cta] for cta in range(self.ctas)] for made in found.values()]
+        return [[made[cta] for cta in sorted(made)] for made in found.values()]
 
     def _declared(self, instances: list[Any]) -> Any:
         base = instance(instances[0].name, "a declaration")[0]
@@ -110,6 +156,8 @@ class _Fold:
             if not meets:
                 raise EmissionRefused(f"{base} ends without the barrier of the cluster")
             bodies.append(tuple(body))
+        if base in self.alone:
+            return replace(bare[0], body=self._block_alone(bodies[0]))
         return replace(bare[0], body=self._block(bodies))
 
     # -------------------------------------------------------------------------- operations
@@ -128,16 +176,25 @@ class _Fold:
                 raise EmissionRefused("the barrier of the cluster elsewhere than at the end")
             case ir.Arrive(scope=ir.Scope.CLUSTER):
                 return self._arrive([op for op in group if isinstance(op, ir.Arrive)])
+            case ir.Branch():
+                if (one := self._of_first(group)) is not None:
+                    return one
+            case ir.Asynchronous(completes=completes) if self._led(completes):
+                return self._led_copy([op for op in group if isinstance(op, ir.Asynchronous)])
             case ir.Asynchronous(effects=effects) if len(effects) == self.ctas:
                 same = [op for op in group if isinstance(op, ir.Asynchronous)]
                 if self._everywhere(same):
                     return self._multicast(same)
+        return self._alike(group)
+
+    def _alike(self, group: Sequence[Operation]) -> Operation:
+        """Operations that differ in nothing but the CTA whose things they name."""
         made = {
             item.name: self._value([getattr(operation, item.name) for operation in group])
-            for item in fields(first)
+            for item in fields(group[0])
             if item.compare
         }
-        return replace(first, **made)
+        return replace(group[0], **made)
 
     def _value(self, values: list[Any]) -> Any:
         """What a field of the folded operation holds."""
@@ -203,6 +260,124 @@ class _Fold:
             bare, first.count, first.transaction, first.drop, first.token, first.order, first.scope,
             self._expression(ranks), span=first.span, label=first.label,
         )  # fmt: skip
+
+    # ------------------------------------------------------------------------ CTA 0 alone
+
+    def _of_first(self, group: list[ir.Operation]) -> ir.Operation | None:
+        """A branch that CTA 0 takes and no other, by its rank; None for other branches."""
+        same = [operation for operation in group if isinstance(operation, ir.Branch)]
+        first, *others = same
+        taken = [Constant(1), *(ZERO for _ in others)]
+        if [one.condition for one in same] != taken or any(one.otherwise for one in same):
+            return None
+        condition = Binary("==", Name(RANK), ZERO)
+        return replace(first, condition=condition, then=self._block_alone(first.then))
+
+    def _led(self, completes: tuple[ir.Completion, ...]) -> bool:
+        return any(item.barrier.name.partition("@")[0] in self.alone for item in completes)
+
+    def _led_copy(self, group: list[ir.Asynchronous]) -> ir.Operation:
+        """Copies of all CTAs, each into its own memory, off one barrier of CTA 0."""
+        if any(copy.completes != group[0].completes for copy in group):
+            raise EmissionRefused("the copies of a cluster complete at different barriers")
+        made = self._alike([replace(copy, completes=()) for copy in group])
+        completes = tuple(self._home_completion(item) for item in group[0].completes)
+        return LedCopy(
+            made.effects, made.queue, completes, made.chunks, by=made.by, span=made.span,
+            label=made.label,
+        )  # fmt: skip
+
+    def _block_alone(self, block: ir.Block) -> ir.Block:
+        """What only CTA 0 does: a commit to every CTA is one operation."""
+        made: list[ir.Operation] = []
+        waiting = list(block)
+        while waiting:
+            found = self._commits(waiting)
+            if found is None:
+                made.append(self._operation_alone(waiting.pop(0)))
+                continue
+            made.append(found)
+            del waiting[: self.ctas]
+        return tuple(made)
+
+    def _commits(self, block: list[ir.Operation]) -> ir.Operation | None:
+        """Commits that arrive at the same barrier of one CTA after the other; None for others."""
+        commits = [one for one in block[: self.ctas] if isinstance(one, ir.QueueArrive)]
+        if len(commits) != self.ctas:
+            return None
+        targets = [instance(one.barrier.name, "a barrier") for one in commits]
+        if targets != [(targets[0][0], cta) for cta in range(self.ctas)]:
+            return None
+        bare = [
+            replace(one, barrier=replace(one.barrier, name=targets[0][0]), label="")
+            for one in commits
+        ]
+        if any(one != bare[0] for one in bare):
+            return None
+        first = commits[0]
+        return EverywhereCommit(
+            first.queue, bare[0].barrier, first.count, by=first.by, span=first.span,
+            label=first.label,
+        )  # fmt: skip
+
+    def _operation_alone(self, operation: ir.Operation) -> ir.Operation:
+        match operation:
+            case ir.BarrierSync() if operation.barrier.name in self.cluster:
+                raise EmissionRefused("the barrier of the cluster elsewhere than at the end")
+            case ir.Loop(body=body):
+                return replace(operation, body=self._block_alone(body))
+            case ir.Branch(then=then, otherwise=otherwise):
+                then, otherwise = self._block_alone(then), self._block_alone(otherwise)
+                return replace(operation, then=then, otherwise=otherwise)
+            case ir.Asynchronous(effects=effects, queue=queue) if queue is not None:
+                if any(not item.buffer.endswith("@0") for item in effects):
+                    return self._together(operation)
+            case ir.Asynchronous(effects=effects, completes=completes):
+                effects = tuple(self._home_effect(item) for item in effects)
+                led = tuple(self._home_completion(item) for item in completes)
+                return replace(operation, effects=effects, completes=led)
+            case ir.Access(effects=effects):
+                effects = tuple(self._home_effect(item) for item in effects)
+                return replace(operation, effects=effects)
+            case (
+                ir.Wait() | ir.Arrive() | ir.ExpectTransaction() | ir.QueueArrive()
+                | ir.BarrierSync() | ir.BarrierArrive()
+            ):  # fmt: skip
+                return replace(operation, barrier=self._home_reference(operation.barrier))
+            case ir.Commit() | ir.QueueWait() | ir.Compute() | ir.Fence() | ir.Assign():
+                return operation
+        raise EmissionRefused(f"{type(operation).__name__} in CTA 0 alone")
+
+    def _home_reference(self, reference: ir.Reference) -> ir.Reference:
+        """What CTA 0 names of its own."""
+        return replace(reference, name=_of_first(reference.name))
+
+    def _home_effect(self, effect: ir.Effect) -> ir.Effect:
+        return replace(effect, buffer=_of_first(effect.buffer))
+
+    def _home_completion(self, completion: ir.Completion) -> ir.Completion:
+        return replace(completion, barrier=self._home_reference(completion.barrier))
+
+    def _together(self, product: ir.Asynchronous) -> ir.Operation:
+        """A product on the same buffers of every CTA, which stand one after the other."""
+        effects: list[ir.Effect] = []
+        for number in range(0, len(product.effects), self.ctas):
+            group = product.effects[number : number + self.ctas]
+            found = [instance(effect.buffer, "a buffer") for effect in group]
+            if found != [(found[0][0], cta) for cta in range(self.ctas)]:
+                raise EmissionRefused(f"a product of {found[0][0]} does not name every CTA")
+            bare = {replace(effect, buffer=found[0][0]) for effect in group}
+            if len(bare) != 1:
+                raise EmissionRefused(f"a product of {found[0][0]} differs between CTAs")
+            effects += bare
+        if product.completes:
+            raise EmissionRefused("a product of several CTAs completes a barrier")
+        return TogetherProduct(
+            tuple(effects), product.queue, (), product.chunks, by=product.by, span=product.span,
+            label=product.label,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------ multicast
 
     def _everywhere(self, group: list[ir.Asynchronous]) -> bool:
         """Whether each of the copies writes the same buffer of every CTA."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from titan.codegen.emit.cluster import RANK, Multicast
+from titan.codegen.emit.cluster import RANK, Multicast, TogetherProduct
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.trace import SiteEvent, value_of
@@ -361,8 +361,13 @@ class AgentCheck:
     def _tensor_mma(self, event: SiteEvent) -> None:
         """Both operands are the tiles that are meant; the sum is in tensor memory."""
         for effect in self._effects(event):
-            if not effect.write:
-                self._check_tile(effect.buffer, effect, event.site.name, event)
+            for cta in self._ctas(event) if not effect.write else ():
+                self._check_tile(effect.buffer, effect, event.site.name, event, cta)
+
+    def _ctas(self, event: SiteEvent) -> range | tuple[None]:
+        """The CTAs whose buffers an operation reads; None: that of the agent."""
+        together = isinstance(event.site.operation, TogetherProduct)
+        return range(self.tiles.tile.cluster) if together else (None,)
 
     def _fetch(self, event: SiteEvent) -> None:
         """Into registers comes what the buffer holds; who takes it from there checks which it is.
@@ -429,17 +434,21 @@ class AgentCheck:
         assert isinstance(operation, ir.Access | ir.Asynchronous)
         return operation.effects
 
-    def _check_tile(self, value: str, effect: ir.Effect, reader: str, event: SiteEvent) -> None:
+    def _check_tile(
+        self, value: str, effect: ir.Effect, reader: str, event: SiteEvent, cta: int | None = None
+    ) -> None:
         """The shared tile that is read holds the value that the tile program means."""
         if effect.tile is None:
             raise EmissionRefused(f"what {reader} reads of {effect.buffer} is not declared")
         meant = self._tag(value, reader, event)
-        if not self._holds(effect, event, meant):
+        if not self._holds(effect, event, meant, cta):
             raise EmissionRefused(f"{reader} reads another tile of {value} than it means")
 
-    def _holds(self, effect: ir.Effect, event: SiteEvent, meant: Tag) -> bool:
+    def _holds(
+        self, effect: ir.Effect, event: SiteEvent, meant: Tag, cta: int | None = None
+    ) -> bool:
         """Whether what is read was filled with the value, in all parts where it is read whole."""
-        key = key_of(effect, event, self.tiles)
+        key = key_of(effect, event, self.tiles, cta)
         if effect.part is not None or key in self.filled:
             return self.filled.get(key) == meant
         count = self.parts.get(effect.buffer, 1)
@@ -563,7 +572,7 @@ def fill(filled: Filled, events: list[SiteEvent], tiles: Tiles, ctas: int) -> No
                 raise EmissionRefused(f"what {site.name} writes is not stated")
             if site.kind is SiteKind.PUT and tiles.rescaled(effect.buffer):
                 continue  # for the product that follows, which nobody fetches before
-            everywhere = isinstance(operation, Multicast)
+            everywhere = isinstance(operation, Multicast | TogetherProduct)
             for cta in range(ctas) if everywhere else (None,):
                 key = key_of(effect, event, tiles, cta)
                 before = filled.setdefault(key, tag)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.codegen.emit.arithmetic import RoleArithmetic, beside
-from titan.codegen.emit.cluster import Multicast, RemoteArrive
+from titan.codegen.emit.cluster import RANK, LedCopy, Multicast, RemoteArrive
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.guarded import fill_statement
 from titan.codegen.emit.layout import TRANSACTION_BYTES_MAX, Tile
@@ -307,12 +307,7 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused(f"{site.name} copies {size} of {whole} bytes")
         if (effect.part is None) != (tile.parts == 1):
             raise EmissionRefused(f"{site.name} has parts and is copied whole")
-        value = self.tiles.value(site.name)
-        if (value.rows, value.columns, value.dtype) != (tile.rows, tile.columns, tile.dtype):
-            raise EmissionRefused(f"{site.name} has another shape than its buffer")
-        rows = ""
-        if effect.part is not None:
-            rows = f"{beside(scope, effect.part)} * {tile.part_rows}"
+        rows = self._first_row(site, tile, effect, scope)
         first, others = self._coordinates(load.view, self.tile_scope(site, scope), rows)
         multicast = isinstance(operation, Multicast)
         if multicast:
@@ -324,7 +319,30 @@ class Spelling(RoleArithmetic):
         mask = (1 << self.ctas) - 1 if multicast else 0
         barrier = self._barrier(completion.barrier, scope)
         policy = self._policy(load.evict) if load.evict else ""
-        return self._one(SpelledLoad(copy, barrier, size, mask, policy))
+        led = isinstance(operation, LedCopy)
+        if policy and led:
+            raise EmissionRefused(f"{site.name} has a policy of the L2 cache in a pair of CTAs")
+        return self._one(SpelledLoad(copy, barrier, size, mask, policy, led))
+
+    def _first_row(
+        self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope
+    ) -> str:
+        """Where the rows that are copied begin within those of the view; empty where it is there.
+
+        CTAs that multiply together may each hold a share of the rows.
+        """
+        value, load = self.tiles.value(site.name), self.tiles.operations[site.name]
+        led = isinstance(site.operation, LedCopy)
+        shares = self.ctas if led and value.rows != tile.rows else 1
+        rows = tile.rows * shares
+        if (value.rows, value.columns, value.dtype) != (rows, tile.columns, tile.dtype):
+            raise EmissionRefused(f"{site.name} has another shape than its buffer")
+        if shares > 1 and load.view is not None:
+            self._check_shared(load.view, site.name)
+            if effect.part is not None:
+                raise EmissionRefused(f"{site.name} has parts in each CTA of a pair")
+            return f"{scope.text(Name(RANK))} * {tile.rows}"
+        return "" if effect.part is None else f"{beside(scope, effect.part)} * {tile.part_rows}"
 
     def _policy(self, evict: str) -> str:
         """The policy of the L2 cache, made once a role."""

@@ -298,13 +298,15 @@ class SpelledBulkWait(SpelledStatement):
 @dataclass(frozen=True, slots=True)
 class SpelledLoad(SpelledStatement):
     """A bulk copy into shared memory; `mask`: the CTAs that receive it, 0 for this one alone;
-    `policy`: the variable of the policy of the L2 cache, if there is one."""
+    `policy`: the variable of the policy of the L2 cache, if there is one; `led`: it completes at
+    the barrier of CTA 0."""
 
     copy: PanelCopy
     barrier: str
     bytes: int
     mask: int
     policy: str = ""
+    led: bool = False
     kind: ClassVar[str] = "load"
 
 
@@ -469,7 +471,8 @@ class SpelledDirectProduct(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledTensorProduct(SpelledStatement):
-    """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there."""
+    """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there;
+    `together`: by a pair of CTAs."""
 
     a: SharedOperand | TensorOperand
     b: SharedOperand
@@ -480,6 +483,7 @@ class SpelledTensorProduct(SpelledStatement):
     place: str
     accumulate: str
     note: str
+    together: bool = False
     kind: ClassVar[str] = "tensor_mma"
 
 
@@ -521,10 +525,12 @@ class SpelledRowsPut(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledTensorCommit(SpelledStatement):
-    """The end of all tcgen05 operations so far arrives at an mbarrier."""
+    """The end of all tcgen05 operations so far arrives at an mbarrier; `mask`: at that of each of
+    these CTAs, 0 for this one alone."""
 
     barrier: str
     note: str
+    mask: int = 0
     kind: ClassVar[str] = "tensor_commit"
 
 

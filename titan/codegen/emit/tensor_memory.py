@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.codegen.emit.arithmetic import ROWS_OF_MMA, beside
+from titan.codegen.emit.cluster import EverywhereCommit, TogetherProduct
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
@@ -45,6 +46,7 @@ from titan.sync import program as ir
 from titan.sync.expression import ONE
 
 ROW_STEP = 16
+PAIR = 2  # CTAs that multiply together
 
 
 class TensorSpelling(Spelling):
@@ -93,8 +95,12 @@ class TensorSpelling(Spelling):
         if isinstance(operation, ir.QueueArrive):
             if operation.count != ONE:
                 raise EmissionRefused("a commit is one arrival of the thread that multiplies")
+            everywhere = isinstance(operation, EverywhereCommit)
+            if everywhere is not (self.ctas > 1):
+                raise EmissionRefused("a commit of a pair of CTAs arrives in both of them")
             barrier = self._barrier(operation.barrier, scope)
-            return (self._one(SpelledTensorCommit(barrier, operation.label)),)
+            mask = (1 << self.ctas) - 1 if everywhere else 0
+            return (self._one(SpelledTensorCommit(barrier, operation.label, mask)),)
         if site.name and not self.group and site.kind not in (SiteKind.LOAD, SiteKind.FILL):
             raise EmissionRefused(f"{site.name} is done for no sub-tile")
         if site.kind is SiteKind.MMA:
@@ -185,7 +191,7 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{site.name} multiplies {a.type} and {b.type}")
         step = 32 // (2 if a.type in ("bf16", "f16") else 1)
         inner = b.columns if flips[1] else b.rows
-        columns = b.rows if flips[1] else b.columns
+        columns = (b.rows if flips[1] else b.columns) * self._shares(site, flips[1])
         if (a.columns, columns) != (inner, value.columns) or inner % step:
             raise EmissionRefused(f"the operands of {site.name} do not fit")
         if step == 32 and not flips[1]:
@@ -195,8 +201,17 @@ class TensorSpelling(Spelling):
             transpose_b=not flips[1], columns=value.columns,
             place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
             accumulate=self._accumulate(site, operation, scope),
-            note=identifier(site.name, "an mma"),
+            note=identifier(site.name, "an mma"), together=self.ctas > 1,
         )  # fmt: skip
+
+    def _shares(self, site: EmissionSite, k_major: bool) -> int:
+        """How many CTAs hold the columns of the right operand, each as many."""
+        together = isinstance(site.operation, TogetherProduct)
+        if together is not (self.ctas > 1) or self.ctas > PAIR:
+            raise EmissionRefused(f"{site.name} is not multiplied by a pair of CTAs together")
+        if together and not k_major:
+            raise EmissionRefused(f"the right operand of {site.name} is not K-major in a pair")
+        return self.ctas
 
     def _accumulator(self, operation: TileOperation, into: ir.Effect, columns: int) -> None:
         """The product goes where its value is expected, and onto nothing else than it says."""

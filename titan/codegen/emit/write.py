@@ -15,6 +15,7 @@ from titan.codegen.emit.cluster import RANK, fold
 from titan.codegen.emit.conforms import check
 from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
+from titan.codegen.emit.headers import HEADER, TEMPLATES, device_header
 from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
 from titan.codegen.emit.lookups import lookups_of_item, spelled_lookup
@@ -47,17 +48,14 @@ from titan.codegen.emit.trace import (
 from titan.codegen.emit.validate import validate
 from titan.codegen.tile.manifest import LAUNCH_HEADER
 from titan.codegen.tile.model import TileProgram
-from titan.foundation.resources import root, template
+from titan.foundation.resources import template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 from titan.target.completion import Vendor
 from titan.target.description import generated_targets, target_of
 
-TEMPLATES = "sm_90a"
-TENSOR_HEADER = "titan_tcgen05.cuh"
 SOURCE = "kernel.cu"
-HEADER = "titan_device.cuh"
 
 
 def emit(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> Emitted:
@@ -99,10 +97,11 @@ class _Emission:
         self.tile = tile
         self.kernel = kernel
         self.program = program = folded.program
-        self.ctas = folded.ctas
+        self.ctas, self.alone = folded.ctas, folded.alone
         self.name = identifier(tile.name, "the tile program")
         self.queues = {queue.name: queue for queue in program.queues}
         self.tensor = tensor_places(kernel, program)
+        self.together = bool(self.tensor) and self.ctas > 1  # a pair of CTAs multiplies
         self.tiles = Tiles(tile, program, frozenset(self.tensor), *loaded_by(tile, program))
         stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
         self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows)
@@ -124,7 +123,7 @@ class _Emission:
         made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
         if self.tensor:
             made["resources"]["tensor_columns"] = allocated(self.tensor)
-        files = {SOURCE: text, HEADER: _header(self.tile.target)}
+        files = {SOURCE: text, HEADER: device_header(self.tile.target, self.together)}
         return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
 
     def _check_queues(self) -> None:
@@ -167,7 +166,8 @@ class _Emission:
             filled.append({})
             for number, role in enumerate(self.roles):
                 agents = role.place.role.agents
-                for both in range(agents * self.ctas):
+                ctas = 1 if role.place.role.name in self.alone else self.ctas
+                for both in range(agents * ctas):
                     cta, member = divmod(both, agents)
                     made = execute(
                         self.program, role.place.role, cta, member, role.sites, run,
@@ -379,6 +379,12 @@ class _Emission:
         )
 
     def _guard(self, place: RolePlace, first: int, last: int) -> str:
+        if place.role.name in self.alone:
+            inner = self._warps(place, first, last)
+            return f"x_cta == 0 && {inner}" if inner else "x_cta == 0"
+        return self._warps(place, first, last)
+
+    def _warps(self, place: RolePlace, first: int, last: int) -> str:
         group = next(g for g in self.layout.groups if place in g.places)
         whole = first == group.first_warp and last == group.first_warp + group.warps
         warps = f"titan_warp == {first}"
@@ -464,6 +470,7 @@ class _Emission:
                 "shared_bytes": layout.shared_bytes, "ctas": self.ctas,
                 "target": self.tile.target, "tensor_columns": allocated(self.tensor),
                 "tensor_slot": layout.tensor_slot, "dependent": self.tile.dependent_launch,
+                "together": self.together,
             },
             "tensor_places": [
                 {
@@ -486,6 +493,7 @@ class _Emission:
                     "name": mangled("b", barrier.name, "a barrier"), "value": barrier.name,
                     "stages": barrier.stages, "count": counts[barrier.name],
                     "model_count": barrier.count, "offset": layout.barriers[barrier.name],
+                    "alone": barrier.name in self.alone,
                 }
                 for barrier in self.program.barriers
             ],
@@ -576,15 +584,6 @@ def _reads(sites: tuple[EmissionSite, ...]) -> dict[int, ir.Access]:
         found.update(_reads(site.inside))
         found.update(_reads(site.otherwise))
     return found
-
-
-def _header(target: str) -> str:
-    """The device header, for sm_100a with what that target has beyond sm_90a."""
-    folder = root("backends")
-    text = (folder / TEMPLATES / HEADER).read_text(encoding="utf-8")
-    if target == TEMPLATES:
-        return text
-    return text + "\n" + (folder / target / TENSOR_HEADER).read_text(encoding="utf-8")
 
 
 def _fill(context: dict[str, object]) -> str:

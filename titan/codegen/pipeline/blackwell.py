@@ -31,7 +31,7 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram
 
 REGISTERS_OF_THREE = {"producer": 64, "issuer": 64, "consumer": 248}  # setmaxnreg, of 504
-ROLE_KEYS = ("warps", "warpgroups", "counters", "registers")
+ROLE_KEYS = ("warps", "warpgroups", "cta", "counters", "registers")
 
 
 class Blackwell(Hopper):

@@ -218,11 +218,13 @@ class BulkStoreStatement(DocumentStatement):
 
 @dataclass(frozen=True, slots=True)
 class MultiplyStatement(DocumentStatement):
-    """A matrix multiplication of buffers on a queue; `into` is the accumulator in memory."""
+    """A matrix multiplication of buffers on a queue; `into` is the accumulator in memory, `peers`
+    those of other CTAs that multiply together with this one."""
 
     operands: tuple[Slot, ...]
     queue: str
     into: Slot | None = None
+    peers: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,11 +289,12 @@ class RingDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class BarrierDeclaration:
-    """An mbarrier for each stage, of `count` arrivals a phase."""
+    """An mbarrier for each stage, of `count` arrivals a phase; `cta`: the only CTA that has it."""
 
     name: str
     count: int
     stages: str = ""
+    cta: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,20 +318,21 @@ class QueueDeclaration:
 @dataclass(frozen=True, slots=True)
 class RoleDeclaration:
     """Warps or warpgroups with one program. `counters` begin at 0; `registers` per thread, 0: as
-    compiled."""
+    compiled; `cta`: the only CTA that has the role."""
 
     name: str
     warps: int = 0
     warpgroups: int = 0
     registers: int = 0
     counters: tuple[str, ...] = ()
+    cta: str = ""
 
 
 BUFFER_KEYS = (
     "space", "stages", "parts", "tile", "dtype", "swizzle", "storage", "lane_bytes",
     "stride",
 )  # fmt: skip
-ROLE_KEYS = ("warps", "warpgroups", "registers", "counters")
+ROLE_KEYS = ("warps", "warpgroups", "cta", "registers", "counters")
 
 
 @dataclass(frozen=True, slots=True)

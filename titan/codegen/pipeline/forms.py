@@ -10,6 +10,7 @@ from collections.abc import Callable
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
+from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
 from titan.codegen.pipeline.cluster import Clustered
 from titan.codegen.pipeline.document import PipelineDocument
@@ -60,6 +61,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     products = sum(operation.kind == "mma" for operation in tile.operations)
     if not products:
         return hopper(tile, shape, starts, ii)
+    if tile.cluster != 1 and products == 1:
+        return BlackwellPair(tile, shape, starts, ii).document()
     if not shape.specialised:
         return BlackwellTogether(tile, shape).document()
     if products > 1:

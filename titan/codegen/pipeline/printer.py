@@ -112,7 +112,7 @@ def _ring(ring: doc.RingDeclaration) -> str:
 
 
 def _barrier(barrier: doc.BarrierDeclaration) -> str:
-    return _mapping({"stages": barrier.stages, "count": barrier.count})
+    return _mapping({"stages": barrier.stages, "count": barrier.count, "cta": barrier.cta})
 
 
 def _named(barrier: doc.NamedBarrierDeclaration) -> str:
@@ -123,6 +123,7 @@ def _role(role: doc.RoleDeclaration, order: doc.KeyOrder) -> str:
     items = {
         "warps": role.warps,
         "warpgroups": role.warpgroups,
+        "cta": role.cta,
         "registers": role.registers,
         "counters": _mapping({name: "0" for name in role.counters}) if role.counters else "",
     }
@@ -280,7 +281,7 @@ def _(statement: doc.BulkStoreStatement) -> Spelling:
 
 @spelled.register
 def _(statement: doc.MultiplyStatement) -> Spelling:
-    into = slot_text(statement.into) if statement.into is not None else ""
+    into = _slots((statement.into, *statement.peers)) if statement.into is not None else ""
     return f"mma: {_slots(statement.operands)}", _given(into=into, queue=statement.queue)
 
 

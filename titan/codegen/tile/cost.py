@@ -93,6 +93,14 @@ def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
     return total
 
 
+def shares_of(tile: TileProgram, load: TileOperation, rates_: Rates) -> int:
+    """How many CTAs of a cluster each hold a share of a loaded tile, for products that they do
+    together: those of tensor memory, of tiles that do not differ between the CTAs."""
+    last = {dimension.name for dimension in tile.work[-1:]}
+    own = load.view is None or last & tile.names_in(*load.view.offsets)
+    return 1 if own or rates_.matrix.result != "tensor" else tile.cluster
+
+
 def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
     """Bytes of shared memory that the rings of the loop may have."""
     taken = staging_bytes(tile, rates_) + (BARRIER_BYTES if rates_.transfer.engine else 0)
@@ -229,6 +237,7 @@ class Builder:
         """The operation of a load: its uses of the copy engine, in cycles."""
         value, transfer = self.values[operation.name], self.rates.transfer
         amount = value.rows * value.columns * bytes_of(value.dtype)
+        amount //= shares_of(self.tile, operation, self.rates)
         cycles = transfer.cycles(amount)
         return Operation(
             operation.name,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.adversarial import COMPUTING, LENIENT, Chooser, Interleaving
+from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import VECTORS
 from titan.sync import program as ir
@@ -242,8 +243,17 @@ class CtaExecution:
         key = (access.buffer.name, access.stage)
         if key not in self.stages:
             rows, columns = self._shape(access.load)
+            rows //= self._shares(access)
             self.stages[key] = np.full((rows, columns), np.nan, np.float32)
         return self.stages[key]
+
+    def _shares(self, access: EvaluatedAccess) -> int:
+        """How many CTAs each hold a share of the rows of a loaded tile."""
+        if access.load not in self.operations or self.operations[access.load].kind != "load":
+            return 1
+        rows, columns = self._shape(access.load)
+        size = bytes_of(self._value(access.load).dtype)
+        return max(1, rows * columns * size // max(1, access.buffer.bytes_per_stage))
 
     def _shape(self, name: str) -> tuple[int, int]:
         if name in self.carried:
@@ -322,7 +332,8 @@ class CtaExecution:
         tensor = self.memory[operation.tensor_view.tensor]
         whole = semantics.fetch(operation, tensor, environment).reshape(-1)
         size = into.size
-        first = size * (access.part or 0) if size != whole.size else 0
+        part = cta if access.part is None else access.part
+        first = size * part if size != whole.size else 0
         into[...] = whole[first : first + size]
 
     def _bulk_store(self, flight: TileFlight, access: EvaluatedAccess) -> None:
@@ -357,6 +368,9 @@ class CtaExecution:
         registers = self.registers[flight.agent.number]
         stages = {access.load: self._content(access) for access in flight.accesses}
         written = [access for access in flight.accesses if access.write]
+        if len(written) > 1:
+            self._together(operation, flight.accesses)
+            return
         if written:
             self._accumulate(operation, written[0], stages)
             return
@@ -396,6 +410,21 @@ class CtaExecution:
                 return whole[:, registers.group * size : (registers.group + 1) * size]
         size = whole.shape[0] // registers.groups
         return whole[registers.group * size : (registers.group + 1) * size]
+
+    def _together(self, operation: TileOperation, accesses: Sequence[EvaluatedAccess]) -> None:
+        """A product of several CTAs: each adds that of its own rows and all shares of the right
+        operand, which lie one after the other."""
+        import numpy as np
+
+        by_cta: dict[str, dict[int, EvaluatedAccess]] = {}
+        for access in accesses:
+            by_cta.setdefault(access.load, {})[access.buffer.cta] = access
+        left, right = operation.operands[:2]
+        shares = [self._content(by_cta[right][cta]) for cta in sorted(by_cta[right])]
+        target = self.carried[operation.operands[2]].value.name
+        for cta, access in by_cta[target].items():
+            of_cta = {left: self._content(by_cta[left][cta]), right: np.concatenate(shares)}
+            self._accumulate(operation, access, {**of_cta, target: self._content(access)})
 
     def _accumulate(
         self, operation: TileOperation, target: EvaluatedAccess, stages: dict[str, Array]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from titan.codegen.tile.cost import shares_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
@@ -72,7 +73,7 @@ def iteration_cycles(tile: TileProgram, instructions: int | None = None) -> dict
     products = [item for item in tile.body if item.kind == "mma"]
     loads = [item for item in tile.body if item.kind == "load"]
     read = sum(operand_bytes(tile, item, known) for item in products)
-    loaded = sum(value_bytes(tile, item.name) for item in loads)
+    loaded = sum(value_bytes(tile, item.name) // shares_of(tile, item, known) for item in loads)
     fetched = sum(global_bytes(tile, item) for item in loads)
     cycles = {TENSOR_CORES: sum(product_cycles(tile, item, known) for item in products)}
     if instructions is not None:
@@ -125,14 +126,16 @@ def contraction(tile: TileProgram, product: TileOperation) -> int:
 
 def operand_bytes(tile: TileProgram, product: TileOperation, known: Rates) -> int:
     """Bytes of shared memory that a product reads: left operands once, right ones for every 64 or
-    128 rows that an instruction has, or for every wave that reads them into its registers."""
+    128 rows that an instruction has, or for every wave that reads them into its registers; of what
+    CTAs that multiply together share, the part of one."""
     left, right = product.operands[:2]
     of_left = value_of(tile, left).place is ValuePlace.SHARED
     of_right = value_of(tile, right).place is ValuePlace.SHARED
     repeats = tile.groups
     if known.matrix.operands == "shared":
         repeats = max(1, product.value.rows // INSTRUCTION_ROWS[known.matrix.result])
-    of_both = repeats * value_bytes(tile, right) if of_right else 0
+    shares = {item.name: shares_of(tile, item, known) for item in tile.body if item.kind == "load"}
+    of_both = repeats * value_bytes(tile, right) // shares.get(right, 1) if of_right else 0
     return of_both + (value_bytes(tile, left) if of_left else 0)
 
 

@@ -22,7 +22,7 @@ from titan.codegen.tile.manifest import Manifest, ManifestRole
 from titan.sync import program as ir
 from titan.sync.parts import queue_of
 from titan.validate.compare.bindings import Bindings
-from titan.validate.compare.expected import Numbers, Occurrence, occurrences
+from titan.validate.compare.expected import Numbers, Occurrence, everywhere, occurrences
 from titan.validate.compare.matching import (
     ONE,
     WARP,
@@ -113,15 +113,13 @@ class _Whole:
         self.ctas = max((role.cta for role in program.roles), default=0) + 1
         self.tensor = tensor_side(program, manifest)
         self.ran = Ran()
-        self.takers: set[int] = set()  # threads that allocate tensor memory in a launch
+        self.takers: set[tuple[int, int]] = set()  # by rank the threads that allocate tensor memory
         self.cluster = {item.name for item in program.named_barriers if item.scope is _CLUSTER}
 
     def launch(self, launch: ComparedLaunch) -> None:
         self.result.launches += 1
         starts = Counter[int]()
         self.takers.clear()
-        if self.tensor.buffers and self.ctas > 1:
-            raise UnsupportedPtx("tensor memory in a cluster")
         self.ran = self._ran(launch)
         self.seen |= self.ran.seen
         if not self.ran.events:
@@ -134,15 +132,20 @@ class _Whole:
             self._idle(rank, launch, starts)
         for text in self.ran.faults[:MACHINE_FAULTS_MAX]:
             self.result.fault(text)
-        warps = {thread // WARP_THREADS for thread in self.takers}
-        if self.tensor.buffers and (len(warps) != 1 or len(self.takers) != len(LANES)):
-            self.result.fault(f"tensor memory is allocated by the threads {sorted(self.takers)}")
+        self._taken()
         wrong = [address for address, count in starts.items() if count != 1]
         if wrong:
             self.result.fault(f"a barrier is initialised {starts[wrong[0]]} times")
         wanted = sum(barrier.stages for barrier in self.program.barriers)
         if len(starts) != wanted:
             self.result.fault(f"{len(starts)} barriers are initialised, not {wanted}")
+
+    def _taken(self) -> None:
+        """One warp of each CTA allocates tensor memory."""
+        for rank in range(self.ctas) if self.tensor.buffers else ():
+            takers = sorted(thread for at, thread in self.takers if at == rank)
+            if len({thread // WARP_THREADS for thread in takers}) != 1 or len(takers) != len(LANES):
+                self.result.fault(f"tensor memory is allocated by the threads {takers}")
 
     def _place(self, role: ir.Role) -> ManifestRole:
         """Where the threads of a role are, the same in every CTA."""
@@ -154,6 +157,7 @@ class _Whole:
         taken = {
             warp
             for role in self.program.roles
+            if role.cta == rank
             for warp in range(
                 self._place(role)["first_thread"] // WARP_THREADS,
                 (self._place(role)["first_thread"] + role.agents * role.threads - 1) // WARP_THREADS
@@ -202,6 +206,8 @@ class _Whole:
     def _expected(self, role: ir.Role, agent: int, launch: ComparedLaunch) -> list[Occurrence]:
         """What the agent does up to the cluster barrier, with which all threads end."""
         expected = occurrences(role, agent, launch.numbers, self.program)
+        if self.tensor.buffers and self.ctas > 1:
+            expected = everywhere(expected, self.ctas)
         at = [i for i, item in enumerate(expected) if item.place[0] in self.cluster]
         if not self.cluster:
             return expected
@@ -221,7 +227,7 @@ class _Whole:
         threads = self.manifest["launch"]["block"]
         cut = (rank, thread) not in self.ran.ended
         whole = self.ran.events[(rank, thread)]
-        if cut and whole and whole[-1].kind == "sync":
+        if cut and whole and whole[-1].kind in ("sync", "cluster_arrive"):
             whole = whole[:-1]  # where it waits forever
         prologue, events = _split(whole, threads, self.ctas > 1)
         if prologue is None:
@@ -230,7 +236,7 @@ class _Whole:
             self.result.fault(f"thread {thread}: its role begins before the barrier of all threads")
             return events
         if self.tensor.buffers:
-            prologue, events = self._tensor(thread, prologue, events, cut)
+            prologue, events = self._tensor(rank, thread, prologue, events, cut)
         self._prologue(prologue, starts, rank)
         if self.cluster and not cut:
             kinds = [event.kind for event in events[-2:]]
@@ -255,13 +261,18 @@ class _Whole:
         )  # fmt: skip
 
     def _tensor(
-        self, thread: int, prologue: list[ThreadEvent], events: list[ThreadEvent], cut: bool
+        self,
+        rank: int,
+        thread: int,
+        prologue: list[ThreadEvent],
+        events: list[ThreadEvent],
+        cut: bool,
     ) -> tuple[list[ThreadEvent], list[ThreadEvent]]:
         """Without the frame and the fences of tensor memory, which are judged here."""
         if any(event.kind == "tensor_alloc" for event in prologue):
-            self.takers.add(thread)
-        threads = self.manifest["launch"]["block"]
-        prologue, events, wrong = unframed(prologue, events, threads, self.tensor.columns)
+            self.takers.add((rank, thread))
+        threads, columns = self.manifest["launch"]["block"], self.tensor.columns
+        prologue, events, wrong = unframed(prologue, events, threads, columns, self.ctas > 1)
         events, more = fenced(events)
         for text in () if cut else wrong + more:
             self.result.fault(f"thread {thread}: {text}")
@@ -377,9 +388,9 @@ class _Whole:
             1 if event.kind in ("arrive_expect", "tensor_commit") else event.values[1] or 0
             for event in events
         )
-        ratios = self.ratios.setdefault(occurrence.place[0], Counter())
         if occurrence.number and total % occurrence.number == 0:
-            ratios[total // occurrence.number] += 1
+            for (name, _), _ in occurrence.completes or ((occurrence.place, 0),):
+                self.ratios.setdefault(name, Counter())[total // occurrence.number] += 1
         else:
             self.result.fault(f"{occurrence.text}: {total} arrivals for {occurrence.number}")
 

@@ -7,12 +7,13 @@ only, so that the order is the same in every interleaving.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
 from titan.sync.expression import Expression, evaluate
+from titan.sync.parts import queue_of
 
 STEPS_MAX = 200_000
 # Of a parameter that differs between work items, the values by that loop's variable.
@@ -58,6 +59,29 @@ def occurrences(
 ) -> list[Occurrence]:
     """All operations of the agent in order. Raises TooLong."""
     return list(_Agent(role, agent, numbers, program).block(role.body))
+
+
+def everywhere(expected: list[Occurrence], ctas: int) -> list[Occurrence]:
+    """Commits that arrive at the same barrier of one CTA after the other, as one that `completes`
+    those of all."""
+    made: list[Occurrence] = []
+    position = 0
+    while position < len(expected):
+        group = expected[position : position + ctas]
+        names = [one.place[0] for one in group]
+        base = names[0].partition("@")[0]
+        same = (
+            all(isinstance(one.operation, ir.QueueArrive) for one in group)
+            and names == [f"{base}@{cta}" for cta in range(ctas)]
+            and len({(one.place[1], one.number, queue_of(one.operation)) for one in group}) == 1
+        )
+        if same:
+            completes = tuple((one.place, one.bytes) for one in group)
+            made.append(replace(group[0], completes=completes))
+        else:
+            made.append(group[0])
+        position += ctas if same else 1
+    return made
 
 
 class _Agent:

@@ -18,7 +18,7 @@ from titan.sync.parts import scope_of
 from titan.validate.compare.bindings import Bindings
 from titan.validate.compare.expected import BufferRegion, Occurrence
 from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
-from titan.validate.compare.thread_events import CTA_SHIFT, TENSOR_BASE, Range, ThreadEvent
+from titan.validate.compare.thread_events import CTA_SHIFT, PAIR, TENSOR_BASE, Range, ThreadEvent
 
 EVERY = "every thread"
 WARP = "one thread of each warp"
@@ -288,23 +288,24 @@ class Matcher:
 
     def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
         """All steps along K of one product, upwards; the first of a work item does not add."""
-        (left, right), (into,) = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes
-        steps = self._bytes(right) // (self.tensor.width(into) * STEP_BYTES)
+        (left, right), into = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes[0]
+        ctas = len(occurrence.writes)
+        steps = ctas * self._bytes(right) // (self.tensor.width(into) * STEP_BYTES)
         several = left[0] not in self.tensor.buffers and (
             self._bytes(left) > steps * ROWS * STEP_BYTES
         )
         seen: list[tuple[int, int]] = []
         while len(seen) < steps and (event := self._next("tensor_mma")) is not None:
             d, a, b, _, accumulate, in_tensor = event.values
-            if not self.tensor.column(into, d):
+            if not all(self.tensor.column(one, d) for one in occurrence.writes):
                 return False
-            if fault := self.tensor.instruction(event, left, right, into):
+            if fault := self.tensor.instruction(event, left, right, into, ctas):
                 raise OperationMismatch(f"line {event.line}: {fault}")
             if accumulate is None or bool(accumulate) != (into in self.added):
                 raise OperationMismatch(
                     f"line {event.line}: whether the product is added or replaces"
                 )
-            self.added.add(into)
+            self.added.update(occurrence.writes)
             places = ((a or 0) & _DESCRIPTOR_MASK) << 4, ((b or 0) & _DESCRIPTOR_MASK) << 4
             if in_tensor:
                 at = None if a is None else a - _COLUMNS_OF_STEP * len(seen)
@@ -318,18 +319,42 @@ class Matcher:
             if seen and not (places[0] > seen[-1][0] and places[1] > seen[-1][1]):
                 raise OperationMismatch(f"line {event.line}: not the next step along K")
             seen.append(places)
-            for span, region in zip(event.spans[::-1], (right, left), strict=False):
+            for span, region in zip(event.spans[::-1], self._read(occurrence), strict=False):
                 self._touch(span, (region,), event.line)
         return len(seen) == steps
+
+    def _read(self, occurrence: Occurrence) -> list[BufferRegion]:
+        """The operands of a product, the last one first: those of each CTA, or the two of one."""
+        ctas = len(occurrence.writes)
+        reads = occurrence.reads if ctas > 1 else occurrence.reads[:1] + occurrence.reads[-1:]
+        if ctas > 1 and len(reads) != 2 * ctas:
+            raise OperationMismatch(f"{occurrence.text} does not read two operands of each CTA")
+        return list(reversed(reads))
 
     def queue_arrive(self, occurrence: Occurrence) -> bool:
         """Whether the next event is a tensor commit of count 1 at the same barrier."""
         event = self._next("tensor_commit")
-        if event is None or occurrence.number != 1 or not self._barrier(event, occurrence):
+        if event is None or occurrence.number != 1 or not self._published(event, occurrence):
             return False
-        handed = self.tensor.publishing.get(occurrence.place[0], set()) - self.tensor.kept
+        places = [place for place, _ in occurrence.completes] or [occurrence.place]
+        handed = set().union(*(self.tensor.publishing.get(name, set()) for name, _ in places))
+        handed -= self.tensor.kept
         self.added = {region for region in self.added if region[0] not in handed}
         return True
+
+    def _published(self, event: ThreadEvent, occurrence: Occurrence) -> bool:
+        """Whether a commit arrives at the barrier of the program, or at that of every CTA."""
+        targets = {self.ctas[place[0]]: place for place, _ in occurrence.completes}
+        if (PAIR in event.modifiers) is not bool(targets):
+            return False
+        if not targets:
+            return len(event.values) == 1 and self._barrier(event, occurrence)
+        address, *masks = event.values
+        if address is None or masks != [sum(1 << cta for cta in targets)]:
+            return False
+        return all(
+            self.bindings.barrier(in_cluster(address, cta), place) for cta, place in targets.items()
+        )
 
     def _one_of_four(self, occurrence: Occurrence) -> bool:
         """Of the four lanes that have the number of a row, one writes it to shared memory."""
@@ -451,7 +476,10 @@ class Matcher:
             return False
         if not self._several(occurrence):
             place = occurrence.place
-            return not mask and self.bindings.barrier(in_cluster(address, self.rank), place)
+            away = self.ctas[place[0]] != self.rank
+            paired = PAIR in event.modifiers or not away  # PTX: only so it may complete at a peer's
+            barrier = in_cluster(address, self.rank)
+            return not mask and paired and self.bindings.barrier(barrier, place)
         targets = {self.ctas[place[0]]: place for place, _ in occurrence.completes}
         if mask != sum(1 << cta for cta in targets):
             return False

@@ -5,8 +5,8 @@ judge it: the allocation by one warp before the first barrier of all threads and
 their last one, a fence after every wait before tensor memory is accessed, and after loads the wait
 for them and a fence before the thread synchronises. `TensorSide` knows the columns of the
 accumulators and what an instruction must say of them. Source: PTX ISA, tcgen05: memory consistency
-model, instruction and matrix descriptors, data movement shapes. Assumes one CTA in a cluster and
-128 rows.
+model, instruction and matrix descriptors, data movement shapes. Assumes 128 rows for each CTA; in a
+cluster all instructions work in pairs of CTAs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from titan.codegen.tile.manifest import Manifest
 from titan.sync import program as ir
 from titan.sync.parts import effects_of, queue_of
 from titan.validate.compare.expected import BufferRegion
-from titan.validate.compare.thread_events import TENSOR_BASE, ThreadEvent
+from titan.validate.compare.thread_events import PAIR, TENSOR_BASE, ThreadEvent
 
 ROWS = 128
 LANES_OF_WARP = 32
@@ -31,10 +31,18 @@ _TRANSPOSE_B = 1 << 16
 
 
 def unframed(
-    prologue: list[ThreadEvent], events: list[ThreadEvent], threads: int, columns: int
+    prologue: list[ThreadEvent],
+    events: list[ThreadEvent],
+    threads: int,
+    columns: int,
+    pair: bool = False,
 ) -> tuple[list[ThreadEvent], list[ThreadEvent], list[str]]:
-    """Both without allocation, return and the fences around them; and what is wrong with these."""
+    """Both without allocation, return and the fences around them; and what is wrong with these.
+
+    Of a `pair` both CTAs meet before the release, at the end of their roles.
+    """
     faults = []
+    meeting = ["cluster_arrive", "cluster_wait"] if pair else ["sync"]
     taken = [event for event in prologue if event.kind in ("tensor_alloc", "tensor_relinquish")]
     kinds = [event.kind for event in taken]
     if kinds not in ([], ["tensor_alloc", "tensor_relinquish"]):
@@ -51,12 +59,14 @@ def unframed(
     body, free = (events[:-1], events[-1:]) if freed else (events, [])
     if any(event.values != (TENSOR_BASE, columns) for event in free):
         faults.append("the tensor memory that is freed is not what was allocated")
-    tail = body[-3:]
-    meets = [event.kind for event in tail] == ["tensor_before", "sync", "tensor_after"]
-    if meets and tail[1].values == (0, threads):
-        body = body[:-3]
+    tail = body[-2 - len(meeting) :]
+    meets = [event.kind for event in tail] == ["tensor_before", *meeting, "tensor_after"]
+    if meets and (pair or tail[1].values == (0, threads)):
+        body = [*body[: -len(tail)], *(tail[1:-1] if pair else ())]
     else:
         faults.append("no barrier with fences around it precedes the release of tensor memory")
+    if any((PAIR in event.modifiers) is not pair for event in (*taken, *free)):
+        faults.append("tensor memory is allocated or freed for another number of CTAs")
     if bool(taken) != freed:
         faults.append("tensor memory is freed by another thread than allocated it")
     kept = [e for e in prologue if e.kind not in (*kinds, "tensor_before")]
@@ -167,27 +177,39 @@ class TensorSide:
         return ordered == sorted(set(ordered))
 
     def instruction(
-        self, event: ThreadEvent, left: BufferRegion, right: BufferRegion, into: BufferRegion
+        self,
+        event: ThreadEvent,
+        left: BufferRegion,
+        right: BufferRegion,
+        into: BufferRegion,
+        ctas: int = 1,
     ) -> str:
-        """What is wrong with kind and descriptors of a multiplication; empty where nothing is
-        wrong.
+        """What is wrong with kind and descriptors of a multiplication, by one CTA or a pair; empty
+        where nothing is wrong.
         """
+        if (PAIR in event.modifiers) is not (ctas > 1):
+            return "number of CTAs that multiply"
         _, a, b, stated, _, in_tensor = event.values
         if bool(in_tensor) != (left[0] in self.buffers):
             return "where the left operand is"
         descriptors = {right[0]: b} if in_tensor else {left[0]: a, right[0]: b}
-        types = {self.formats[name][1] for name in descriptors}
+        types = {self._format(name)[1] for name in descriptors}
         kind, number = _KINDS.get(min(types), ("", 0))
-        wanted = 1 << 4 | number << 7 | number << 10 | self.width(into) >> 3 << 17 | ROWS >> 4 << 24
+        rows = ctas * ROWS
+        wanted = 1 << 4 | number << 7 | number << 10 | self.width(into) >> 3 << 17 | rows >> 4 << 24
         if len(types) != 1 or kind not in event.modifiers:
             return "kind of a multiplication"
         if stated is None or stated & ~_TRANSPOSE_B != wanted:
             return "instruction descriptor"
         for name, value in descriptors.items():
-            mode = _MODES.get(self.formats[name][0])
+            mode = _MODES.get(self._format(name)[0])
             if value is None or value >> 46 & 7 != 1 or value >> 61 != mode:
                 return "version or swizzle of a matrix descriptor"
         return ""
+
+    def _format(self, buffer: str) -> tuple[int, str]:
+        """Swizzle and element type, the same in every CTA."""
+        return self.formats[buffer.partition("@")[0]]
 
     def faults(self) -> list[str]:
         """Columns that overlap or reach beyond the allocation."""
@@ -195,7 +217,9 @@ class TensorSide:
         found = [
             f"{one[2][0]}[{one[2][1]}] and {other[2][0]}[{other[2][1]}] overlap in tensor memory"
             for one, other in combinations(spans, 2)
-            if other[0] < one[1] and not self._shared(one[2], other[2])
+            if other[0] < one[1]
+            and self.buffers[one[2][0]].cta == self.buffers[other[2][0]].cta
+            and not self._shared(one[2], other[2])
         ]
         if spans and (spans[0][0] < 0 or max(end for _, end, _ in spans) > self.columns):
             found.append(f"an accumulator is not within the {self.columns} allocated columns")

@@ -24,7 +24,8 @@ Range = tuple[int, int]  # first byte, and the one after the last
 Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are examined
 Threads = dict[tuple[int, int], list["ThreadEvent"]]  # by rank and number in the CTA
 
-_PLAIN_PRODUCT = {"mma", "cta_group::1", "kind::f16", "kind::f8f6f4"}
+_PLAIN_PRODUCT = {"mma", "cta_group::1", "cta_group::2", "kind::f16", "kind::f8f6f4"}
+PAIR = "cta_group::2"  # among the modifiers of what works in two CTAs
 _COMMITS = {ev.RecordedQueue.BULK: "bulk_commit", ev.RecordedQueue.WGMMA: "mma_commit"}
 _WAITS = {
     ev.RecordedQueue.BULK: "bulk_wait",
@@ -277,13 +278,19 @@ class EventReader:
         return "mma" if complete else "other", (in_registers, int(event.accumulates)), spans
 
     def _tensor_product(self, event: ev.AsynchronousEvent) -> Reported:
-        """D, A, B, instruction descriptor, whether it adds, whether A is in tensor memory."""
+        """D, A, B, instruction descriptor, whether it adds, whether A is in tensor memory.
+
+        Of a pair the same column of D in both CTAs, and the spans of each.
+        """
         words = self._modifiers(event)
-        if not set(words) <= _PLAIN_PRODUCT or event.cta_group != 1 or len(event.operands) != 5:
+        if not set(words) <= _PLAIN_PRODUCT or len(event.operands) != 5:
             return "other", (), ()
         tensor = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
         reads = [effect for effect in tensor if effect.mode is ev.Mode.READ]
-        d, *_ = [self._column(e, event.cta) for e in tensor if e.mode is not ev.Mode.READ]
+        writes = [effect for effect in tensor if effect.mode is not ev.Mode.READ]
+        d, *others = [self._column(effect, effect.footprint.cta) for effect in writes]
+        if event.cta_group > 1 and others != [d]:
+            return "other", (), ()
         left = [self._column(effect, event.cta) for effect in reads]
         spans = tuple(
             self._bytes(effect.footprint, event.cta)
@@ -301,23 +308,26 @@ class EventReader:
         return (lane << 16) + rest // 4 - first + TENSOR_BASE
 
     def _tensor_commit(self, event: ev.TensorCommitEvent) -> Reported:
-        if event.cta_group != 1 or len(event.barriers) != 1:
+        """Its barrier; of a multicast the place in each CTA, and the mask of these."""
+        address = self._address(event.barriers[0], event.cta)
+        if "multicast::cluster" not in self._modifiers(event):
+            return "tensor_commit", (address,), ()
+        offset = event.barriers[0].offset
+        if any(barrier.offset != offset for barrier in event.barriers):
             return "other", (), ()
-        return "tensor_commit", (self._address(event.barriers[0], event.cta),), ()
+        mask = sum(1 << self.ranks[barrier.cta] for barrier in event.barriers)
+        return "tensor_commit", (offset, mask), ()
 
     def _allocate(self, event: ev.TensorAllocate) -> Reported:
-        if event.cta_group != 1:
-            return "other", (), ()
         self.first_column.setdefault(self.ranks[event.cta], event.column)
         return "tensor_alloc", (TENSOR_BASE, event.columns), ()
 
     def _free(self, event: ev.TensorDeallocate) -> Reported:
         first = self.first_column.get(self.ranks[event.cta], TENSOR_BASE)
-        kind = "tensor_free" if event.cta_group == 1 else "other"
-        return kind, (event.column - first + TENSOR_BASE, event.columns), ()
+        return "tensor_free", (event.column - first + TENSOR_BASE, event.columns), ()
 
     def _relinquish(self, event: ev.TensorRelinquish) -> Reported:
-        return ("tensor_relinquish" if event.cta_group == 1 else "other"), (), ()
+        return "tensor_relinquish", (), ()
 
     def _skip(self, event: ev.Skipped) -> None:
         self.skipped = event.instruction

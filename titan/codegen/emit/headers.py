@@ -1,0 +1,22 @@
+"""The device header of a kernel for NVIDIA: primitives of sm_90a, and what other targets add."""
+
+from __future__ import annotations
+
+from titan.foundation.resources import root
+
+TEMPLATES = "sm_90a"
+HEADER = "titan_device.cuh"
+TENSOR_HEADER = "titan_tcgen05.cuh"
+PAIR_HEADER = "titan_pair.cuh"
+
+
+def device_header(target: str, together: bool) -> str:
+    """The header, for sm_100a with what that target has beyond sm_90a; where pairs of CTAs multiply
+    `together`, with what they need."""
+    names = [(TEMPLATES, HEADER)]
+    if target != TEMPLATES:
+        names.append((target, TENSOR_HEADER))
+    if together:
+        names.append((target, PAIR_HEADER))
+    texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
+    return "\n".join(texts)
