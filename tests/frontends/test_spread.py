@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titan.frontends.ptx.spread import ALIGNMENT, spread
+from titan.frontends.ptx.spread import ALIGNMENT, APART, spread
 from titan.frontends.ptx.sweep import ParameterWord, changed
-from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap
+from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
 
 A, B = 0x10000, 0x18000  # two tensors of 64 rows of 256 columns of 16 bits
 BELOW = LaunchTensorMap(6, A, (256, 64), (512,), (64, 64), (1, 1))
@@ -54,3 +54,24 @@ def test_several_that_grow_are_all_apart():
     size = 64 * 8192
     assert low + size <= middle and middle + size <= high
     assert spread(made, made) == made
+
+
+def test_plain_pointers_of_a_launch_with_more_trips_are_apart():
+    """Equal ones stay equal, those into maps stay, and so do all of a launch with fewer trips."""
+    low, high = 0x5588_0000_1000, 0x5588_0000_9400
+    given = launch(BELOW, words=(256, high, low, high, A + 64, 5))
+    assert longer(given, 128).parameters[1:] == given.parameters[1:]
+    made = longer(given, 1024)
+    words = [int.from_bytes(item.data, "little") for item in made.parameters]
+    assert words[2] == low and words[1] == words[3] == high + APART
+    assert words[0] == 1024 and words[5] == 5
+    assert bases(made)[0] <= words[4] < bases(made)[0] + 512
+
+
+def test_memory_that_the_launch_bounds_or_knows_stays():
+    low, high = 0x5588_0000_1000, 0x5588_0000_9400
+    given = launch(words=(256, low, high))
+    listed = replace(given, allocations=(Allocation(low, 1 << 20),))
+    assert longer(listed, 1024).parameters[1:] == given.parameters[1:]
+    known = replace(given, memory={high: b"abcd"})
+    assert longer(known, 1024).parameters[2] == given.parameters[2]

@@ -4,6 +4,11 @@ A recorded launch has its tensors where a host put them for its extents. With la
 run into each other, and copies of one would race with copies of another. A tensor that grows over
 memory of another, which it did not share before, gets memory of its own; pointers into it that lie
 among the parameters move with it.
+
+How much memory lies behind a plain pointer is not known. In a launch with more trips than the one
+that was recorded all plain pointers that differ lie far apart, in the order and with the low bits
+that they had. Pointers into one tensor (views of packed queries and keys) are then those of several
+tensors, so conflicts between such views are seen in launches with fewer trips alone.
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from titan.isa.simt.tensor_maps import ELEMENT_BITS
 
 ALIGNMENT = 1 << 20
 POINTER_BYTES = 8
+LOWEST_POINTER = 1 << 32  # what is less may be an integer
+APART = 1 << 36
 Range = tuple[int, int]
 
 
@@ -40,6 +47,36 @@ def spread(old: Launch, new: Launch) -> Launch:
     }
     parameters = tuple(_moved(item, moves, before) for item in new.parameters)
     return replace(new, tensor_maps=maps, parameters=parameters)
+
+
+def pointers_apart(launch: Launch) -> Launch:
+    """The launch with its plain pointers in memory of their own.
+
+    Pointers into maps, and into memory whose bounds or bytes are given, stay; so do all where
+    allocations are listed.
+    """
+    if launch.allocations:
+        return launch
+    kept = [*_by_base(launch.maps()).values(), *_others(launch)]
+    kept += [(item.start, item.start + item.size_bytes) for item in launch.pointed]
+    values = [_pointer(item, kept) for item in launch.parameters]
+    places = {value: rank for rank, value in enumerate(sorted({v for v in values if v}))}
+    parameters = [
+        replace(item, data=(value + places[value] * APART).to_bytes(POINTER_BYTES, "little"))
+        if value
+        else item
+        for item, value in zip(launch.parameters, values, strict=True)
+    ]
+    return replace(launch, parameters=tuple(parameters))
+
+
+def _pointer(parameter: LaunchParameter, kept: Iterable[Range]) -> int:
+    """The address that a whole parameter is; 0 if it is none, or one of the memory to keep."""
+    if parameter.known is not None or len(parameter.data) != POINTER_BYTES:
+        return 0
+    value = int.from_bytes(parameter.data, "little")
+    inside = any(low <= value < high for low, high in kept)
+    return 0 if inside or value < LOWEST_POINTER else value
 
 
 def _by_base(maps: Iterable[LaunchTensorMap]) -> dict[int, Range]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.ptx.machine import LaunchRunner
-from titan.frontends.ptx.spread import spread
+from titan.frontends.ptx.spread import pointers_apart, spread
 from titan.isa.ptx.module import Function, Variable
 from titan.isa.simt.launch import Launch, LaunchTensorMap
 from titan.isa.simt.outcome import Ending, Run
@@ -182,8 +182,8 @@ def changed(launch: Launch, place: ParameterWord, value: int) -> Launch:
     data[place.offset : place.offset + size] = value.to_bytes(size, "little")
     parameters[place.number] = replace(parameters[place.number], data=bytes(data))
     maps = {key: _resized(item, place.value, value) for key, item in launch.tensor_maps.items()}
-    made = replace(launch, parameters=tuple(parameters), tensor_maps=maps)
-    return spread(launch, made)
+    made = spread(launch, replace(launch, parameters=tuple(parameters), tensor_maps=maps))
+    return pointers_apart(made) if value > place.value else made
 
 
 def _resized(item: LaunchTensorMap, old: int, value: int) -> LaunchTensorMap:
