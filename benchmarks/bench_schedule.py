@@ -40,6 +40,7 @@ from titan.scheduling.native import recurrence
 from titan.scheduling.normalise import normalise_loop
 from titan.scheduling.problem import compile_problem
 from titan.scheduling.run import Request, run
+from titan.scheduling.work import SearchWork
 
 PROVED = (
     "gemm_hopper",
@@ -162,7 +163,7 @@ def faithful_answer(
     formulation = faithful.Formulation(loop, ii, length)
     formulation.build()
     built = time.process_time()
-    found = formulation.solve(max(1.0, seconds - (built - begin)))
+    found = formulation.solve(SearchWork(seconds))
     if isinstance(found, Schedule):
         assert not check(loop, found, length)
     answer = found if found is None else isinstance(found, Schedule)
@@ -309,7 +310,7 @@ def hopeless(loop: Loop) -> bool:
     """Is there no schedule of two stages at an interval of twice the work? In coarse cycles."""
     coarse = normalise_loop(loop, 30).loop
     ii = 2 * sum(op.cycles for op in coarse.operations)
-    search = joint.Search(coarse, joint.JointOptions(objective="ii"), time.monotonic() + 60)
+    search = joint.Search(coarse, joint.JointOptions(objective="ii"), SearchWork(60))
     search.engine = cnf.available()[0]
     try:
         return joint.Attempt(search, ii, 2 * ii).find(2 * ii) is None

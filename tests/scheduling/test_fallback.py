@@ -20,6 +20,7 @@ from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
 from titan.scheduling.refine import stretched
 from titan.scheduling.run import Request, run
 from titan.scheduling.sequence import in_sequence, topological
+from titan.scheduling.work import SearchWork
 
 
 def library(name: str) -> Loop:
@@ -103,11 +104,11 @@ def test_where_the_interval_is_far_a_rougher_loop_is_searched_too(
         asked.append(total_max)
         raise TooSmall("not in this test")
 
-    def kept(given: Loop, options: rau.RauOptions) -> SchedulerResult:
+    def kept(given: Loop, options: rau.RauOptions, work: SearchWork) -> SchedulerResult:
         schedule = in_sequence(given, teams, lower)
         assert schedule is not None and schedule.ii > lower
         interval = schedule.ii if far else lower + 1
-        return replace(real_rau(given, options), schedule=replace(schedule, ii=interval))
+        return replace(real_rau(given, options, work), schedule=replace(schedule, ii=interval))
 
     real_rau = rau.solve
     monkeypatch.setattr(module, "normalise_loop", normalised)

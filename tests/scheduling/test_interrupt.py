@@ -14,6 +14,7 @@ pytest.importorskip("pysat", reason="python-sat is not installed")
 PIGEONS = """
 from itertools import combinations
 from titan.scheduling.cnf import Cnf, SatSolver
+from titan.scheduling.work import SearchWork
 
 holes = 12
 cnf = Cnf()
@@ -24,9 +25,9 @@ for one, other in combinations(at, 2):
     for hole in range(holes):
         cnf.add(-one[hole], -other[hole])
 solver = SatSolver()
-solver.load(cnf)
+solver.load(cnf, SearchWork(1e9))
 print("loaded", flush=True)
-solver.solve((), SECONDS)
+solver.solve((), SearchWork(SECONDS))
 """
 
 

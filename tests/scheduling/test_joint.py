@@ -24,6 +24,7 @@ from titan.scheduling.refine import refine
 from titan.scheduling.run import REAL as REAL_CYCLES
 from titan.scheduling.run import Request, run
 from titan.scheduling.storage import least_registers, peak_registers
+from titan.scheduling.work import SearchWork
 
 
 def library(name: str) -> Loop:
@@ -295,7 +296,7 @@ def test_nothing_is_gained_beyond_the_complete_horizon() -> None:
 def feasible(loop: Loop, ii: int, horizon: int) -> bool:
     from titan.scheduling.joint import Attempt, Search
 
-    search = Search(loop, JointOptions(objective="ii", second_solver=False), 1e18)
+    search = Search(loop, JointOptions(objective="ii", second_solver=False), SearchWork(1e9))
     search.engine = cnf.available()[0]
     try:
         return Attempt(search, ii, horizon).best(0, final=False) is not None
@@ -310,11 +311,11 @@ def test_cardinality_clauses_count() -> None:
             literals = [formula.variable() for _ in weights]
             formula.at_most(list(zip(literals, weights, strict=True)), limit)
             solver = cnf.solver("z3")
-            solver.load(formula)
+            solver.load(formula, SearchWork(10))
             for values in product((0, 1), repeat=len(weights)):
                 fits = sum(w * x for w, x in zip(weights, values, strict=True)) <= limit
                 wish = [v if x else -v for v, x in zip(literals, values, strict=True)]
-                assert solver.solve(wish, 10) == fits or formula.contradiction
+                assert solver.solve(wish, SearchWork(10)) == fits or formula.contradiction
 
 
 def test_encoding_covers_forbid_exactly() -> None:

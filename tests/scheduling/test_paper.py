@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 
 import pytest
 
@@ -16,13 +15,15 @@ from titan.scheduling.check import check
 from titan.scheduling.loop.generate import small_loop
 from titan.scheduling.loop.load import load_loop
 from titan.scheduling.paper_engines import (
-    BY_THE_CLOCK,
     ENGINES,
+    UNCOUNTED,
     EngineMissing,
     Sum,
+    Uncounted,
     Z3Engine,
     engine,
 )
+from titan.scheduling.work import SearchWork
 
 LOOPS = root("protocols") / "loops"
 HERE = ("z3", "scip", "cbc", "cp-sat", "cvc5")
@@ -39,12 +40,12 @@ def installed(name):
 def test_every_engine_decides_small_problems(name):
     one = installed(name)
     exactly, most = Sum(((1, 1), (2, 1), (3, 1)), 1, exact=True), Sum(((1, 2), (2, 3)), 2)
-    answer = one.solve(3, [(-3,), (1, 2)], [exactly, most], 20)
+    answer = one.solve(3, [(-3,), (1, 2)], [exactly, most], SearchWork(20))
     assert callable(answer)
     assert [answer(n) for n in (1, 2, 3)] == [True, False, False]
-    assert one.solve(3, [(-3,), (-1,)], [exactly, most], 20) is False
-    assert one.solve(1, [], [Sum((), -1)], 20) is False
-    assert callable(one.solve(1, [], [Sum((), 0)], 20))
+    assert one.solve(3, [(-3,), (-1,)], [exactly, most], SearchWork(20)) is False
+    assert one.solve(1, [], [Sum((), -1)], SearchWork(20)) is False
+    assert callable(one.solve(1, [], [Sum((), 0)], SearchWork(20)))
 
 
 def pigeons(count: int) -> tuple[int, list[tuple[int, ...]], list[Sum]]:
@@ -57,18 +58,36 @@ def pigeons(count: int) -> tuple[int, list[tuple[int, ...]], list[Sum]]:
     return len(number), clauses, []
 
 
-@pytest.mark.parametrize("name", ["cbc", "highs", "cvc5"])
-def test_what_knows_the_clock_alone_is_limited_by_processor_time(name, monkeypatch):
-    """A limit that is spent says nothing, and no solver is told of a wall-clock limit."""
+@pytest.mark.parametrize("name", ["cbc", "highs"])
+def test_what_counts_nothing_runs_to_its_end_or_is_refused(name, monkeypatch):
+    """No solver is told of a wall-clock limit, and no result depends on one."""
     one = installed(name)
-    if name in BY_THE_CLOCK:
-        pywraplp = pytest.importorskip("ortools.linear_solver.pywraplp")
-        monkeypatch.setattr(pywraplp.Solver, "SetTimeLimit", None)
-    assert one.solve(*pigeons(3), 20) is False
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert one.solve(*pigeons(14), 0.5) in (None, False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime < 4
+    assert name in UNCOUNTED
+    pywraplp = pytest.importorskip("ortools.linear_solver.pywraplp")
+    monkeypatch.setattr(pywraplp.Solver, "SetTimeLimit", None)
+    assert one.solve(*pigeons(3), SearchWork(1e-3)) is False
+    assert one.solve(*pigeons(3), SearchWork(0)) is None
+
+    def endless(*given):
+        while True:
+            pass
+
+    monkeypatch.setattr("titan.scheduling.paper_engines.SECONDS_MAX", 1)
+    monkeypatch.setattr(one, "_solve", endless)
+    with pytest.raises(Uncounted):
+        one.solve(*pigeons(3), SearchWork(20))
+
+
+@pytest.mark.parametrize("name", ["cvc5", "scip", "cp-sat", "z3"])
+def test_a_spent_budget_says_nothing_the_same_way(name):
+    one = installed(name)
+    assert one.solve(*pigeons(3), SearchWork(20)) is False
+    spent = []
+    for _ in range(2):
+        work = SearchWork(0.05)
+        assert one.solve(*pigeons(12), work) in (None, False)
+        spent.append(work.done)
+    assert spent[0] == spent[1] > 0
 
 
 @pytest.mark.parametrize("name", ["scip", "cp-sat", "cvc5"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 
 import pytest
 
@@ -32,6 +31,7 @@ from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 from titan.scheduling.problem import compile_problem
 from titan.scheduling.swing import pressure, swing
 from titan.scheduling.table import ReservationTable
+from titan.scheduling.work import SearchWork
 from titan.target.model import Machine, Unit, WarpGroup
 
 LOOPS = sorted(path.stem for path in (root("protocols") / "loops").glob("*.yaml"))
@@ -192,7 +192,7 @@ def test_retry_leaves_out_what_is_dead_and_seats_it_last() -> None:
 def test_large_loops_are_placed_by_the_arms_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where eviction fails, the arms place a loop of more operations than `LARGE`."""
     loop = large_loop(rau.LARGE + 100, 3)
-    monkeypatch.setattr(native.Placer, "place", lambda *_: (None, 0))
+    monkeypatch.setattr(native.Placer, "place", lambda *_: (None, 0, 0))
     found = rau.solve(loop, rau.RauOptions(search="linear"))
     assert found.schedule is not None and check(loop, found.schedule) == []
     assert "arms" in found.statistics["arms"]  # type: ignore[operator]
@@ -269,8 +269,8 @@ def test_swing_keeps_values_short() -> None:
     problem = compile_problem(loop, teams)
     height = heights(problem, 2048)
     assert height is not None
-    starts = swing(problem, 2048, height, loop)
-    assert starts is not None
+    starts, seats = swing(problem, 2048, height, loop)
+    assert starts is not None and seats >= len(starts)
     assert check(loop, rau.Schedule(2048, tuple(starts), teams)) == []
 
 
@@ -318,7 +318,7 @@ def test_storage_that_rejects_placements_is_recorded() -> None:
 
 def test_scattered_feasibility_is_found_by_samples() -> None:
     """Ten of every thirty intervals from 150 up are feasible; galloping meets one far above."""
-    run = rau._Run(small_loop(0), rau.RauOptions(), float("inf"))
+    run = rau._Run(small_loop(0), rau.RauOptions(), SearchWork(1e9))
 
     def feasible(ii: int) -> bool:
         if ii not in run.tried:
@@ -331,11 +331,9 @@ def test_scattered_feasibility_is_found_by_samples() -> None:
     assert len(run.tried) < 200
 
 
-def test_a_spent_budget_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every look at the clock is a second later: few intervals, and one way of placing each."""
-    now = count()
-    monkeypatch.setattr(rau.time, "process_time", lambda: float(next(now)))
-    result = rau.solve(library("fa3_backward"), rau.RauOptions(seconds=2.0))
+def test_a_spent_budget_ends_the_search() -> None:
+    """Nothing may be done: few intervals, and one way of placing each."""
+    result = rau.solve(library("fa3_backward"), rau.RauOptions(seconds=0.0))
     assert result.statistics["intervals_tried"] <= 3  # type: ignore[operator]
 
 

@@ -18,6 +18,7 @@ from titan.scheduling.loop.load import load_loop
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, WarpGroup
 from titan.scheduling.model import Schedule
 from titan.scheduling.reach import Reach, reach
+from titan.scheduling.work import SearchWork
 
 CYCLES = 11
 
@@ -101,7 +102,7 @@ def test_a_refutation_of_any_length_agrees_with_all_placements() -> None:
             found = windows(loop, ii)
             if not isinstance(found, Reach) or found.cycles > CYCLES:
                 continue
-            search = Search(loop, JointOptions(second_solver=False), 1e18)
+            search = Search(loop, JointOptions(second_solver=False), SearchWork(1e9))
             search.engine = cnf.available()[0]
             try:
                 schedule = Attempt(search, ii, found.cycles, found).find(None)

@@ -36,6 +36,7 @@ from titan.scheduling.refutation import (
 from titan.scheduling.run import Request, run
 from titan.scheduling.rup import Late, refutes
 from titan.scheduling.store import as_data, certify, read, write
+from titan.scheduling.work import SearchWork
 from titan.target.load import TargetRefused
 
 pysat = pytest.importorskip("pysat.solvers")
@@ -98,7 +99,7 @@ def test_a_clause_that_does_not_follow_ends_the_check() -> None:
     with pytest.raises(ValueError, match="variable"):
         refutes(2, clauses, [(5,)])
     with pytest.raises(Late):
-        refutes(2, clauses, [(1,)], seconds=-1)
+        refutes(2, clauses, [(1,)], visits_max=-1)
 
 
 def full(loop: Loop, ii: int, rng: random.Random) -> Formula:
@@ -165,7 +166,7 @@ def test_what_is_refuted_has_no_schedule() -> None:
     for seed in range(part(80)):
         for loop in (limited_loop(seed, True), tied(seed)):
             for ii in (1, 2, 3):
-                found = prove(loop, ii, 5.0)
+                found = prove(loop, ii, SearchWork(5.0))
                 empty = not legal(loop, ii)
                 assert found is None or empty, (seed, ii)
                 refuted += found is not None
@@ -250,7 +251,7 @@ def test_an_interval_that_has_a_schedule_is_not_refuted(
     proved: tuple[Loop, Schedule, Evidence, tuple[Refutation, ...]],
 ) -> None:
     loop, schedule, _, refutations = proved
-    assert prove(loop, schedule.ii, 20.0) is None
+    assert prove(loop, schedule.ii, SearchWork(20.0)) is None
     stretched = replace(refutations[-1], ii=schedule.ii)
     assert check_refutation(loop, stretched) is not None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from titan.scheduling.cnf import Cnf, Z3Solver, z3_resources
+from titan.scheduling.cnf import Cnf, SatSolver, Z3Solver
 from titan.scheduling.paper_engines import Z3Engine, engine
+from titan.scheduling.work import UNITS, SearchWork
 
 HOLES = 9
 
@@ -19,23 +20,38 @@ def pigeons() -> tuple[int, list[tuple[int, ...]]]:
     return HOLES * (HOLES + 1), clauses
 
 
-def test_a_budget_of_z3_is_work():
+@pytest.mark.parametrize("kind", [Z3Solver, SatSolver])
+def test_a_budget_of_a_solver_is_work(kind):
+    """The same answer after the same work, whatever was asked of other solvers before."""
+    if kind is SatSolver:
+        pytest.importorskip("pysat")
     variables, clauses = pigeons()
-    for seconds, answers in ((0.02, (None,)), (60.0, (False,))):
-        found = []
-        for _ in range(2):
-            cnf, solver = Cnf(), Z3Solver()
+    for seconds, answer in ((0.02, None), (60.0, False)):
+        spent = []
+        for _ in range(3):
+            cnf, solver, work = Cnf(), kind(), SearchWork(seconds)
             names = [cnf.variable() for _ in range(variables)]
             for clause in clauses if seconds < 1 else [(1,), (-1,)]:
                 cnf.add(*(names[abs(n) - 1] * (1 if n > 0 else -1) for n in clause))
-            solver.load(cnf)
-            found.append(solver.solve([], seconds))
-        assert set(found) == set(answers)
-    assert Z3Engine().solve(variables, clauses, [], 0.02) is None
-    assert z3_resources(2.0) == 2 * z3_resources(1.0) and z3_resources(0) == 1
+            solver.load(cnf, work)
+            assert solver.solve([], work) is answer
+            spent.append(work.done)
+            if answer is None:
+                assert not work.left and work.done < 2 * work.limit
+        assert len(set(spent)) == 1
+    assert Z3Engine().solve(variables, clauses, [], SearchWork(0.02)) is None
+
+
+def test_a_part_of_a_budget_counts_in_the_whole():
+    whole = SearchWork(1.0)
+    part = SearchWork(0.25, whole)
+    part.spend(UNITS // 8)
+    assert (part.left, whole.left, whole.seconds_left) == (UNITS // 8, UNITS * 7 // 8, 0.875)
+    whole.spend(UNITS)
+    assert not part.left and not whole.left
 
 
 def test_a_budget_of_cp_sat_is_work():
     pytest.importorskip("ortools")
-    assert engine("cp-sat").solve(1, [(1,), (-1,)], [], 1e-6) in (False, None)
-    assert engine("cp-sat").solve(1, [(1,), (-1,)], [], 10.0) is False
+    assert engine("cp-sat").solve(1, [(1,), (-1,)], [], SearchWork(2e-6)) in (False, None)
+    assert engine("cp-sat").solve(1, [(1,), (-1,)], [], SearchWork(10.0)) is False

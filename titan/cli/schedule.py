@@ -116,7 +116,7 @@ def gauss_options(command: Command) -> Command:
     type=click.FloatRange(0.01, 1e6),
     default=60.0,
     show_default=True,
-    help="Time limit of a solver in seconds.",
+    help="Work that a solver may do, in seconds of an idle core of 2023; counted, not timed.",
 )
 @click.option(
     "--resolution",
@@ -235,7 +235,7 @@ def schedule(
     from titan.scheduling.joint import Disagreement
     from titan.scheduling.loop.bounds import Unschedulable
     from titan.scheduling.paper import PaperDisagreement
-    from titan.scheduling.paper_engines import EngineMissing
+    from titan.scheduling.paper_engines import EngineMissing, Uncounted
 
     loop = load(path, colour, entry)
     if loop is None:
@@ -260,6 +260,9 @@ def schedule(
         return ExitCode.REFUTED
     except (TorchMissing, EngineMissing) as error:
         raise click.UsageError(str(error)) from None
+    except Uncounted as error:
+        click.echo(f"{path}: undecided: {error}", err=True)
+        return ExitCode.UNDECIDED
     except (Disagreement, PaperDisagreement) as error:
         click.echo(f"{path}: internal error: {error}", err=True)
         return ExitCode.INTERNAL

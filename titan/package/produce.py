@@ -15,6 +15,7 @@ from titan.codegen.emit.write import EmissionRefused, Emitted, emit
 from titan.codegen.pipeline.build import (
     BuildHooks,
     BuildLimits,
+    BuildRefused,
     Judge,
     build,
     one_by_one,
@@ -32,6 +33,7 @@ from titan.validate.compare.compile import compile_package
 from titan.validate.compare.toolchain import (
     CannotCompile,
     CompiledKernel,
+    Endless,
     Figures,
     ToolchainMissing,
 )
@@ -78,6 +80,8 @@ class _Trial:
             self.compiled, self.figures = compiled, compiled.figures
         except EmissionRefused as refused:
             return str(refused)
+        except Endless as error:  # another shape would be taken for want of time
+            raise BuildRefused(f"the toolchain does not end: {error}") from None
         except CannotCompile as error:
             return f"the toolchain refuses it: {error}"
         except ToolchainMissing as absent:

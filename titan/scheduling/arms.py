@@ -55,6 +55,7 @@ class ArmPlacement:
     out: list[list[tuple[int, int]]] = field(init=False)
     arms_used: dict[str, int] = field(default_factory=dict)
     failure: PlacementFailure | None = None
+    listed: int = 0
 
     def __post_init__(self) -> None:
         n = self.problem.n
@@ -71,6 +72,11 @@ class ArmPlacement:
             if distance == 0:
                 self.before[v].append(u)
                 self.behind[u].append(v)
+
+    @property
+    def looked(self) -> int:
+        """Seats that were examined, one by one or in a list."""
+        return self.table.probes + self.listed
 
     def window(self, v: int) -> tuple[int, int | None]:
         """Earliest and latest cycle that the placed neighbours of v permit."""
@@ -283,7 +289,9 @@ def cheapest(state: ArmPlacement, v: int) -> int | None:
     table, ranking = state.table, SeatRanking(state, v)
     blocked, pools = table.blocked(v), bool(state.problem.fractional)
     best: tuple[int, int, int, int] | None = None
-    for t in state.seats(v):
+    seats = state.seats(v)
+    state.listed += len(seats)
+    for t in seats:
         if blocked >> t % state.ii & 1 or (pools and table.probe(v, t) is not None):
             continue
         crowded = ranking.crowded(t)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import time
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,8 +22,9 @@ from titan.scheduling.model import Evidence, Schedule
 from titan.scheduling.native import recurrence
 from titan.scheduling.run import Request, ScheduleRun, run
 from titan.scheduling.store import digest
+from titan.scheduling.work import Stopwatch
 
-FORMAT = 2
+FORMAT = 3
 TABLE = """
 CREATE TABLE IF NOT EXISTS results (
   key TEXT PRIMARY KEY, made REAL, seconds REAL, explored INTEGER, content TEXT
@@ -132,7 +132,7 @@ class Cache:
 
     def run(self, loop: Loop, request: Request, subject: CacheSubject | None = None) -> ScheduleRun:
         """The stored result if it still holds, else a fresh one, stored."""
-        begin = time.process_time()
+        begin = Stopwatch()
         key = cache_key(loop, request)
         found = self._look_up(key, loop)
         if subject is not None:
@@ -140,7 +140,7 @@ class Cache:
         if found is not None:
             self.hits += 1
             schedule, evidence, produced_by, note = found
-            spent = time.process_time() - begin
+            spent = begin.seconds
             lower = bounds(loop, recurrence=recurrence)
             return ScheduleRun(
                 loop, schedule, evidence, lower, produced_by, spent, cached=True, notes=(note,)
@@ -195,9 +195,11 @@ class Cache:
                 "complete": evidence.complete,
             },
         }
-        row = (key, time.time(), result.seconds, explored(result), json.dumps(content))
+        row = (key, result.seconds, explored(result), json.dumps(content))
         try:
-            self.database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", row)
+            self.database.execute(
+                "INSERT OR REPLACE INTO results VALUES (?, strftime('%s', 'now'), ?, ?, ?)", row
+            )
         except sqlite3.DatabaseError as error:
             self._give_up(error)
 

@@ -6,15 +6,18 @@ an encoder need not know which of its bounds are constants.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
+
 if TYPE_CHECKING:
+    import pysat.solvers
     import z3
 
 Literal = int | bool
-SLICE_SECONDS = 0.5
+PROPAGATIONS_MAX = 1 << 40
+Z3_MAX = 4_000_000_000
 
 
 class Cnf:
@@ -125,23 +128,38 @@ class Solver(Protocol):
 
     name: str
 
-    def load(self, cnf: Cnf) -> None:
-        """Take over the clauses that are new since the last call."""
+    def load(self, cnf: Cnf, work: SearchWork) -> None:
+        """Take over the clauses that are new since the last call; making them counts as well."""
 
-    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
-        """Whether the clauses hold under the assumptions; None if the time did not suffice."""
+    def solve(self, assumptions: Iterable[int], work: SearchWork) -> bool | None:
+        """Whether the clauses hold under the assumptions; None if the work did not suffice."""
 
     def value(self, variable: int) -> bool:
         """The value of a variable in the last solution."""
 
 
-def z3_resources(seconds: float) -> int:
-    """The limit of z3 for `seconds`, in its own units: the same on every machine.
+class Z3Count:
+    """What z3 has done for one solver, in its own units: its limit of time is by the clock.
 
-    Its finite-domain solver spends about 500,000 of them a second; its own limit of time is by the
-    clock.
+    Every solver has a context of its own, so that what was asked before changes no answer.
     """
-    return min(max(1, int(seconds * 500_000)), 4_000_000_000)
+
+    def __init__(self, solver: z3.Solver) -> None:
+        self.solver = solver
+
+    def check(self, work: SearchWork, assumptions: Iterable[z3.BoolRef] = ()) -> z3.CheckSatResult:
+        """The answer of the solver within the work, which is spent."""
+        before = self.done()
+        self.solver.set("rlimit", min(max(1, work.left // Z3_UNITS), Z3_MAX))
+        answer = self.solver.check(list(assumptions))
+        work.spend((self.done() - before) * Z3_UNITS)
+        return answer
+
+    def done(self) -> int:
+        """Its count so far."""
+        known = self.solver.statistics()
+        pairs = (known[place] for place in range(len(known)))
+        return next((int(value) for name, value in pairs if name == "rlimit count"), 0)
 
 
 class Z3Solver:
@@ -152,12 +170,15 @@ class Z3Solver:
 
         self.z3 = z3
         self.name = f"z3 {z3.get_version_string()}"
-        self.solver = z3.SolverFor("QF_FD")
+        self.context = z3.Context()
+        self.solver = z3.SolverFor("QF_FD", ctx=self.context)
+        self.count = Z3Count(self.solver)
         self._model: z3.ModelRef | None = None
 
-    def load(self, cnf: Cnf) -> None:
+    def load(self, cnf: Cnf, work: SearchWork) -> None:
         """Each batch is a DIMACS text of its own; equal numbers are equal variables."""
         new = cnf.take()
+        work.spend(CLAUSE * len(new))
         if new:
             lines = [f"p cnf {cnf.variables} {len(new)}"]
             lines.extend(" ".join(map(str, clause)) + " 0" for clause in new)
@@ -165,17 +186,15 @@ class Z3Solver:
 
     def _literal(self, literal: int) -> z3.BoolRef:
         """DIMACS variables carry numbers, not strings, as their symbols."""
-        z3 = self.z3
-        context = z3.main_ctx()
+        z3, context = self.z3, self.context
         symbol = z3.Z3_mk_int_symbol(context.ref(), abs(literal))
-        sort = z3.BoolSort()
+        sort = z3.BoolSort(context)
         atom = z3.BoolRef(z3.Z3_mk_const(context.ref(), symbol, sort.ast), context)
         return atom if literal > 0 else z3.Not(atom)
 
-    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
-        """Whether the clauses hold under the assumptions; None when the time did not do."""
-        self.solver.set("rlimit", z3_resources(seconds))
-        answer = self.solver.check([self._literal(literal) for literal in assumptions])
+    def solve(self, assumptions: Iterable[int], work: SearchWork) -> bool | None:
+        """Whether the clauses hold under the assumptions; None when the work did not do."""
+        answer = self.count.check(work, [self._literal(literal) for literal in assumptions])
         if answer == self.z3.unknown:
             return None
         if answer == self.z3.unsat:
@@ -214,48 +233,39 @@ class SatSolver:
 
         self.name = f"python-sat {engine}"
         self.solver = Engine(name=engine)
-        self._model: list[bool] = []
-        self.variables = 0
+        self._model: list[int] = []
 
-    def load(self, cnf: Cnf) -> None:
+    def load(self, cnf: Cnf, work: SearchWork) -> None:
         """Take over the clauses that are new since the last call."""
-        self.variables = cnf.variables
-        for clause in cnf.take():
+        new = cnf.take()
+        work.spend(CLAUSE * len(new))
+        for clause in new:
             self.solver.add_clause(clause)
 
-    def solve(self, assumptions: Iterable[int], seconds: float) -> bool | None:
-        """Whether the clauses hold under the assumptions; None when the time did not do."""
-        if seconds > 1_000_000:
-            answer = interruptible(lambda: self.solver.solve(assumptions=list(assumptions)))
-        else:
-            answer = self._limited(list(assumptions), seconds)
+    def solve(self, assumptions: Iterable[int], work: SearchWork) -> bool | None:
+        """Whether the clauses hold under the assumptions; None when the work did not do."""
+        answer = counted(self.solver, work, list(assumptions))
         if answer:
-            values = [False] * (self.variables + 1)
-            for literal in self.solver.get_model() or ():
-                if literal > 0 and literal <= self.variables:
-                    values[literal] = True
-            self._model = values
+            self._model = self.solver.get_model() or []
         return answer
 
-    def _limited(self, assumptions: list[int], seconds: float) -> bool | None:
-        """In slices of conflicts, so that the time limit holds without threads."""
-        deadline = time.process_time() + seconds
-        conflicts = 2000
-        while True:
-            begin = time.process_time()
-            self.solver.conf_budget(conflicts)
-            answer = interruptible(lambda: self.solver.solve_limited(assumptions=assumptions))
-            now = time.process_time()
-            if answer is not None or now > deadline:
-                return answer
-            if now - begin > SLICE_SECONDS:
-                conflicts = max(100, conflicts // 2)
-            else:
-                conflicts *= 2
-
     def value(self, variable: int) -> bool:
-        """What the last solution gives a variable."""
-        return self._model[variable]
+        """What the last solution gives a variable; the solver lists them by their numbers."""
+        return variable <= len(self._model) and self._model[variable - 1] > 0
+
+
+def counted(
+    solver: pysat.solvers.Solver, work: SearchWork, assumptions: Sequence[int]
+) -> bool | None:
+    """The answer of a python-sat solver within the work, which is spent."""
+    if not work.left:
+        return None
+    before = solver.accum_stats()["propagations"]
+    solver.prop_budget(min(work.left * PROPAGATIONS, PROPAGATIONS_MAX))
+    answer = interruptible(lambda: solver.solve_limited(assumptions=assumptions))
+    spent = solver.accum_stats()["propagations"] - before
+    work.spend(spent // PROPAGATIONS + 1)
+    return None if answer is None else bool(answer)
 
 
 def available() -> tuple[str, ...]:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from titan.scheduling.arms import ArmPlacement
 from titan.scheduling.problem import Problem
+from titan.scheduling.work import SEAT, SearchWork
 
 
-def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
+def push_together(
+    problem: Problem, ii: int, starts: list[int], work: SearchWork | None = None
+) -> list[int]:
     """Move operations later, last first, up to their consumers: producers' values live shorter."""
     state = ArmPlacement(problem, ii, [0] * problem.n)
     for v, t in enumerate(starts):
@@ -26,5 +29,7 @@ def push_together(problem: Problem, ii: int, starts: list[int]) -> list[int]:
         else:
             t = old
         state.seat(v, t)
+    if work is not None:
+        work.spend(SEAT * state.looked)
     low = min(state.starts, default=0)
     return [s - low for s in state.starts]

@@ -18,13 +18,13 @@ Z3, to a solver of integer programs, or to an SMT solver.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 from titan.scheduling.model import Schedule
 from titan.scheduling.paper_engines import PaperEngine, Sum, Z3Engine
+from titan.scheduling.work import CLAUSE, SearchWork, Stopwatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +281,11 @@ class Formulation:
             elif held:
                 self.limited(held, limit)
 
-    def solve(self, seconds: float, engine: PaperEngine | None = None) -> Schedule | bool | None:
-        """A schedule, False when there is none, None when the time did not do."""
+    def solve(self, work: SearchWork, engine: PaperEngine | None = None) -> Schedule | bool | None:
+        """A schedule, False when there is none, None when the work did not do."""
         chosen = engine or Z3Engine()
-        answer = chosen.solve(self.booleans, list(self.clauses), self.sums, seconds)
+        work.spend(CLAUSE * (len(self.clauses) + sum(len(one.terms) for one in self.sums)))
+        answer = chosen.solve(self.booleans, list(self.clauses), self.sums, work)
         return self.decode(answer) if callable(answer) else answer
 
     def decode(self, holds: Callable[[int], bool]) -> Schedule:
@@ -299,22 +300,20 @@ def solve(
     loop: Loop, ii_from: int, ii_to: int, length_to: int, seconds: float = 600.0
 ) -> FaithfulResult:
     """The least interval in the range, and for it the least length up to `length_to`."""
-    begin = time.process_time()
+    begin, work = Stopwatch(), SearchWork(seconds)
     size = [0, 0]
 
     def attempt(ii: int, length: int) -> Schedule | bool | None:
-        left = seconds - (time.process_time() - begin)
-        if left <= 0:
+        if not work.left:
             return None
         formulation = Formulation(loop, ii, length)
         formulation.build()
         size[0] = max(size[0], formulation.booleans)
         size[1] = max(size[1], formulation.assertions)
-        return formulation.solve(left)
+        return formulation.solve(work)
 
     def result(status: str, schedule: Schedule | None, refuted: int) -> FaithfulResult:
-        spent = time.process_time() - begin
-        return FaithfulResult(status, schedule, spent, size[0], size[1], refuted)
+        return FaithfulResult(status, schedule, begin.seconds, size[0], size[1], refuted)
 
     shortest = max(op.cycles for op in loop.operations)
     for ii in range(ii_from, ii_to + 1):

@@ -24,7 +24,6 @@ schedule where that fails too; the outcome says which of them it is.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from types import ModuleType
@@ -42,6 +41,7 @@ from titan.scheduling.native import Placer, recurrence
 from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.swing import depths
 from titan.scheduling.table import ReservationTable
+from titan.scheduling.work import SearchWork, Stopwatch
 
 if TYPE_CHECKING:
     import torch as torch_types
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 REACH_MIN = 12  # cycles on either side of the mean whose probability is counted, at least
 DEVIATIONS = 4  # and so many deviations
 MULTIPLIERS = ("raised", "card")
+STEP, ELEMENTS = 1500, 100  # units of work in a step, and elements of its matrices in a unit
 
 
 class TorchMissing(Refusal):
@@ -82,7 +83,7 @@ class GaussOptions:
     tau: float = 1e-2
     kappa: float = 1 / 6
     seed: int = 0
-    seconds: float = 60.0
+    seconds: float = 60.0  # of work (`work.py`)
     intervals_max: int = 6
     device: str = "auto"
     progress: bool = False
@@ -91,24 +92,28 @@ class GaussOptions:
     multipliers: str = "raised"
 
 
-def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
-    """A schedule by gradient descent, or Rau's. Raises Unschedulable; Missing without PyTorch."""
+def solve(
+    loop: Loop, options: GaussOptions | None = None, whole: SearchWork | None = None
+) -> SchedulerResult:
+    """A schedule by gradient descent, or Rau's; what it takes counts in `whole` too.
+
+    Raises Unschedulable; Missing without PyTorch."""
     options = options or GaussOptions()
     torch = load_torch()
     torch.set_num_threads(options.threads)
-    begin = time.process_time()
+    begin, work = Stopwatch(), SearchWork(options.seconds, whole)
     lower = bounds(loop, recurrence=recurrence)
     teams = assign(loop)
     steps = 0
     if teams is not None:
         problem = compile_problem(loop, teams)
         for ii in _intervals(lower.ii, options):
-            if time.process_time() - begin > options.seconds:
+            if not work.left:
                 break
             model = GaussModel(torch, loop, problem, ii, options)
             if not model.feasible:
                 continue
-            steps += model.descend(begin + options.seconds)
+            steps += model.descend(work)
             found, how = model.legal, "gauss"
             if found is None:
                 found, how = legalise(loop, problem, ii, model.means())
@@ -117,7 +122,7 @@ def solve(loop: Loop, options: GaussOptions | None = None) -> SchedulerResult:
                 return _outcome(how, schedule, lower.ii, lower.best.detail, begin, steps, model)
     fallback = rau.solve(loop)
     statistics = {**fallback.statistics, "steps": steps}
-    spent = time.process_time() - begin
+    spent = begin.seconds
     notes = ("the differentiable scheduler found nothing; this is Rau's schedule",)
     return SchedulerResult(
         "rau (gauss fell back)", fallback.schedule, fallback.evidence, spent, statistics, notes
@@ -147,7 +152,7 @@ def _outcome(
     schedule: Schedule,
     lower: int,
     detail: str,
-    begin: float,
+    begin: Stopwatch,
     steps: int,
     model: GaussModel,
 ) -> SchedulerResult:
@@ -158,7 +163,7 @@ def _outcome(
         "loss": model.last_loss,
         "violation": model.last_violation,
     }
-    spent = time.process_time() - begin
+    spent = begin.seconds
     return SchedulerResult(how, schedule, Evidence(kind, lower, detail), spent, statistics)
 
 
@@ -314,7 +319,7 @@ class GaussModel:
         gap = self.mean[self.sink] - self.mean[self.source] - self.weight
         return gap.clamp(min=0).mean() if len(self.weight) else self.mean.sum() * 0
 
-    def descend(self, deadline: float) -> int:
+    def descend(self, work: SearchWork) -> int:
         """Adam on the augmented Lagrangian; returns the iterations made."""
         torch, options = self.torch, self.options
         optimiser = torch.optim.Adam([self.position, self.log_sigma], lr=options.learning_rate)
@@ -325,7 +330,7 @@ class GaussModel:
         memory_price = first
         grow = [options.rho if card else max(options.rho, least) for least in (0.02, 0.05, 0.02)]
         bar = _Bar(options.progress, options.iterations)
-        step = 0
+        step, units = 0, STEP + int(self.problem.n * (self.horizon + self.ii)) // ELEMENTS
         for step in range(1, options.iterations + 1):
             optimiser.zero_grad()
             late, rows = self.dependence(), self.rows()
@@ -348,7 +353,8 @@ class GaussModel:
                 self.last_loss = float(loss.detach())
                 self.last_violation = float(late.detach().max()) if len(late) else 0.0
                 bar.advance(20)
-                if time.process_time() > deadline:
+                work.spend(20 * units)
+                if not work.left:
                     break
             if step % self.options.look_every == 0 and self.look():
                 break
@@ -382,7 +388,7 @@ def regular_wishes(
     model = GaussModel(torch, loop, problem, latency, options)
     if not model.feasible or model.horizon > latency + 1:
         return None
-    model.descend(time.process_time() + options.seconds)
+    model.descend(SearchWork(options.seconds))
     return wishes(model.means())
 
 
@@ -420,7 +426,7 @@ def legalise(
         return starts, "gauss"
     top = max(wish, default=0)
     for priority in ([top - w for w in wish], Placer(problem).heights(ii) or []):
-        refined, _ = Placer(problem).place(ii, max(400, 8 * problem.n), priority)
+        refined, _, _ = Placer(problem).place(ii, max(400, 8 * problem.n), priority)
         if refined is not None and holds(loop, problem, ii, refined):
             return refined, "gauss refined by rau"
     return None, ""

@@ -23,7 +23,7 @@ typedef struct {
 int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length);
 int titan_heights(const problem *p, int ii, int64_t *height);
 int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
-                        int64_t *start);
+                        int64_t *start, int64_t *seats);
 /* END SHARED */
 
 typedef struct {
@@ -375,13 +375,14 @@ static int pop(int *heap, int *size, const int64_t *priority) {
 }
 
 /* Iterative modulo scheduling (Rau 1994). Returns placements made, or -placements when the budget
-   ran out; `start` holds the issue cycles, -1 for an operation that was not placed last. */
+   ran out; `start` holds the issue cycles, -1 for an operation that was not placed last, `seats`
+   how many cycles were examined. */
 int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
-                        int64_t *start) {
+                        int64_t *start, int64_t *seats) {
     adjacency a;
     index_arcs(p, &a);
     int n = p->n, size = 0;
-    int64_t steps = 0;
+    int64_t steps = 0, looked = 0;
     state s = {p, ii, NULL, NULL, NULL};
     s.table = calloc((size_t)p->units * ii + 1, sizeof(int));
     s.issuing = calloc((size_t)p->teams * ii + 1, sizeof(int));
@@ -422,6 +423,7 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
         }
         for (t = earliest; t < earliest + ii;) {
             int skip = conflict(&s, v, t);
+            looked++;
             if (!skip) break;
             t += skip;
         }
@@ -469,6 +471,7 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
             }
         }
     }
+    *seats = looked;
     int done = size == 0;
     for (int v = 0; v < n && done; v++) done = start[v] >= 0;
     free(s.table);

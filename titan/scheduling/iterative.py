@@ -40,8 +40,9 @@ def heights(problem: Problem, ii: int) -> list[int] | None:
 
 def iterative(
     problem: Problem, ii: int, budget: int, priority: list[int]
-) -> tuple[list[int] | None, int]:
-    """Issue cycles, or None when `budget` placements did not do; and the placements made."""
+) -> tuple[list[int] | None, int, int]:
+    """Issue cycles, or None when `budget` placements did not do; the placements made, and the seats
+    that were examined."""
     n = problem.n
     into: list[list[tuple[int, int]]] = [[] for _ in range(n)]
     out: list[list[tuple[int, int]]] = [[] for _ in range(n)]
@@ -60,7 +61,7 @@ def iterative(
         start[w] = -1
         heappush(heap, (-priority[w], w))
 
-    steps = 0
+    steps = seats = 0
     while heap and steps < budget:
         v = heappop(heap)[1]
         steps += 1
@@ -68,13 +69,14 @@ def iterative(
         t = earliest = max(0, earliest)
         while t < earliest + ii:
             found = table.probe(v, t)
+            seats += 1
             if found is None:
                 break
             t += found.skip
         if t >= earliest + ii:
             t = earliest if last[v] < 0 or earliest > last[v] else last[v] + 1
             if not _clear(table, start, v, t, evict):
-                return None, budget
+                return None, budget, seats
         table.commit(v, t)
         start[v] = last[v] = t
         for w, weight in out[v]:
@@ -84,8 +86,8 @@ def iterative(
             if start[u] >= 0 and t - start[u] < weight:
                 evict(u)
     if heap:
-        return None, steps
-    return start, steps
+        return None, steps, seats
+    return start, steps, seats
 
 
 def _clear(

@@ -15,7 +15,6 @@ while others of their group issue. Every schedule that leaves this module has pa
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -30,15 +29,16 @@ from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.reach import Reach, reach
 from titan.scheduling.storage import Excess, excesses, least_registers, peak_registers
+from titan.scheduling.work import CHECK, SearchWork, Stopwatch
 
 COVERS_MAX = 6
 OBJECTIVES = ("ii", "length", "registers", "edges")
 
 
-class OutOfTime(Refusal):
-    """The budget is spent."""
+class BudgetSpent(Refusal):
+    """The search has done all the work that it may."""
 
-    reason = Reason.TIME
+    reason = Reason.STEPS
 
 
 class Disagreement(InternalError):
@@ -47,7 +47,9 @@ class Disagreement(InternalError):
 
 @dataclass(frozen=True, slots=True)
 class JointOptions:
-    """`objective` names the last tie-break that is decided; `stages_max` bounds the horizon."""
+    """`objective` names the last tie-break that is decided; `stages_max` bounds the horizon.
+
+    `budget_seconds` is a number of units of work (`work.py`)."""
 
     engine: str = "auto"
     objective: str = "edges"
@@ -64,7 +66,7 @@ class Search:
 
     loop: Loop
     options: JointOptions
-    deadline: float
+    work: SearchWork
     calls: int = 0
     refuted: list[int] = field(default_factory=list)
     covers: int = 0
@@ -75,12 +77,11 @@ class Search:
     agreements: list[str] = field(default_factory=list)
     engine: str = ""
 
-    def remaining(self) -> float:
-        """Seconds that are left. Raises OutOfTime."""
-        left = self.deadline - time.process_time()
-        if left <= 0:
-            raise OutOfTime
-        return left
+    def remaining(self) -> SearchWork:
+        """The work that may still be done. Raises BudgetSpent."""
+        if not self.work.left:
+            raise BudgetSpent
+        return self.work
 
 
 def complete_horizon(loop: Loop, ii: int) -> int:
@@ -102,12 +103,16 @@ def complete_horizon(loop: Loop, ii: int) -> int:
     return ((n - 1) * gap + 1) * ii + longest
 
 
-def solve(loop: Loop, options: JointOptions | None = None) -> SchedulerResult:
-    """The joint optimum. Raises Unschedulable, and Disagreement if TITAN itself is at fault."""
+def solve(
+    loop: Loop, options: JointOptions | None = None, work: SearchWork | None = None
+) -> SchedulerResult:
+    """The joint optimum; what it takes counts in `work` too.
+
+    Raises Unschedulable, and Disagreement if TITAN itself is at fault."""
     options = options or JointOptions()
-    begin = time.process_time()
+    begin = Stopwatch()
     lower = bounds(loop, recurrence=recurrence)
-    search = Search(loop, options, begin + options.budget_seconds)
+    search = Search(loop, options, SearchWork(options.budget_seconds, work))
     search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
     ii_max = options.ii_max or _last_interval(loop, lower)
     complete, lengths_to, ii = True, None, lower.ii
@@ -120,7 +125,7 @@ def solve(loop: Loop, options: JointOptions | None = None) -> SchedulerResult:
                 complete = complete and whole
                 lengths_to = lengths_to if whole else horizon
                 ii += 1
-    except OutOfTime:
+    except BudgetSpent:
         return _unfinished(search, begin, lower, ii, complete, lengths_to)
     evidence = _evidence(search, lower, ii, complete, lengths_to)
     if best is None:
@@ -132,13 +137,16 @@ def solve(loop: Loop, options: JointOptions | None = None) -> SchedulerResult:
     return _outcome(search, begin, best, evidence)
 
 
-def anyhow(loop: Loop, options: JointOptions | None = None) -> Schedule | None:
-    """Some schedule at twice the best bound, or at four times, and so on; None when time runs out.
+def anyhow(
+    loop: Loop, options: JointOptions | None = None, work: SearchWork | None = None
+) -> Schedule | None:
+    """Some schedule at twice the best bound, or at four times, and so on; None when the budget is
+    spent.
 
     For when the search upwards did not end: larger intervals are easier.
     """
     options = options or JointOptions()
-    search = Search(loop, options, time.process_time() + options.budget_seconds)
+    search = Search(loop, options, SearchWork(options.budget_seconds, work))
     search.engine = cnf.available()[0] if options.engine == "auto" else options.engine
     lower = bounds(loop, recurrence=recurrence)
     last, ii = _last_interval(loop, lower), lower.ii
@@ -152,7 +160,7 @@ def anyhow(loop: Loop, options: JointOptions | None = None) -> Schedule | None:
                 continue
             if found is not None:
                 return found
-    except OutOfTime:
+    except BudgetSpent:
         return None
     return None
 
@@ -219,13 +227,13 @@ class Attempt:
         self.search = search
         self.ii = ii
         self.horizon = horizon
-        begin = time.process_time()
+        begin = Stopwatch()
         span = (within.low, within.high) if within is not None else None
         self.encoding = Encoding(search.loop, ii, horizon, span)
         self.solver = cnf.solver(search.engine)
-        self.solver.load(self.encoding.cnf)
+        self.solver.load(self.encoding.cnf, search.work)
         self.covers: dict[tuple[str, int | None], int] = {}
-        search.seconds_encoding += time.process_time() - begin
+        search.seconds_encoding += begin.seconds
         search.remaining()
 
     def best(self, least: int, final: bool) -> Schedule | None:
@@ -241,7 +249,7 @@ class Attempt:
         for break_tie in ties[:depth]:
             try:
                 best = break_tie(best)
-            except OutOfTime:  # the interval is found; what breaks ties is left as it is
+            except BudgetSpent:  # the interval is found; what breaks ties is left as it is
                 break
         self.count()
         return best
@@ -338,13 +346,15 @@ class Attempt:
             return None
         guards: list[int] = list(also)
         limit_guard: int | None = None
+        examined = CHECK * (len(loop.operations) + len(loop.dependences))
         while True:
-            self.solver.load(encoding.cnf)
+            self.solver.load(encoding.cnf, search.work)
             search.calls += 1
+            search.work.spend(examined)
             extra = [limit_guard] if limit_guard is not None else []
             answer = self.solver.solve([*assumptions, *guards, *extra], search.remaining())
             if answer is None:
-                raise OutOfTime
+                raise BudgetSpent
             if not answer:
                 return None
             starts, teams = encoding.decode(self.solver.value)
@@ -429,7 +439,7 @@ class Attempt:
         other = cnf.solver(names[0])
         copy = cnf.Cnf()
         copy.variables, copy.clauses = self.encoding.cnf.variables, self.encoding.cnf.clauses
-        other.load(copy)
+        other.load(copy, self.search.work)
         answer = other.solve((), self.search.remaining())
         if answer:
             raise Disagreement(f"{other.name} finds a solution where {self.solver.name} does not")
@@ -502,19 +512,19 @@ def _evidence(
 
 def _unfinished(
     search: Search,
-    begin: float,
+    begin: Stopwatch,
     lower: Bounds,
     ii: int,
     complete: bool,
     lengths_to: int | None,
 ) -> SchedulerResult:
     bound = ii if complete else lower.ii
-    text = f"the budget of {search.options.budget_seconds:.3g} s ran out at interval {ii}"
+    text = f"the budget of {search.options.budget_seconds:.3g} was spent at interval {ii}"
     return _outcome(search, begin, None, Evidence("none", bound, text, lengths_to, complete))
 
 
 def _outcome(
-    search: Search, begin: float, best: Schedule | None, evidence: Evidence
+    search: Search, begin: Stopwatch, best: Schedule | None, evidence: Evidence
 ) -> SchedulerResult:
     statistics: dict[str, object] = {
         "engine": search.engine,
@@ -524,13 +534,14 @@ def _outcome(
         "intervals_refuted": len(search.refuted),
         "covers_added": search.covers,
         "waits_added": search.pairs,
+        "work": search.work.done,
         "seconds_encoding": round(search.seconds_encoding, 4),
     }
     if best is not None:
         statistics["registers"] = peak_registers(search.loop, best.ii, best.starts)
         statistics["crossings"] = crossings(search.loop, best.teams)
         statistics["idle_warps"] = idle_warps(search.loop, best.teams)
-    return SchedulerResult("joint", best, evidence, time.process_time() - begin, statistics)
+    return SchedulerResult("joint", best, evidence, begin.seconds, statistics)
 
 
 __all__ = ["OBJECTIVES", "Disagreement", "JointOptions", "Unschedulable", "anyhow", "solve"]

@@ -112,14 +112,15 @@ class Placer:
             return None
         return list(self.module.ffi.unpack(out, self.problem.n)) if self.problem.n else []
 
-    def place(self, ii: int, budget: int, priority: list[int]) -> tuple[list[int] | None, int]:
+    def place(self, ii: int, budget: int, priority: list[int]) -> tuple[list[int] | None, int, int]:
         """As titan.scheduling.iterative.iterative."""
         rows = ii * (len(self.problem.capacity) + 2 * len(set(self.problem.teams)))
         if self.module is None or ii >= _LIMIT or rows > _LIMIT // 8:
             return plain.iterative(self.problem, ii, budget, priority)
         n, ffi = self.problem.n, self.module.ffi
+        seats = ffi.new("int64_t *")
         start = ffi.new("int64_t[]", n + 1)
-        steps = self.module.lib.titan_iterative(self.p, ii, budget, priority, start)
+        steps = self.module.lib.titan_iterative(self.p, ii, budget, priority, start, seats)
         if steps < 0:
-            return None, int(-steps - 1)
-        return (list(ffi.unpack(start, n)) if n else []), int(steps)
+            return None, int(-steps - 1), int(seats[0])
+        return (list(ffi.unpack(start, n)) if n else []), int(steps), int(seats[0])

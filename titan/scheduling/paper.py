@@ -11,7 +11,6 @@ literal: for loops whose costs are normalised to small sums.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 from titan.foundation.errors import InternalError
@@ -22,6 +21,7 @@ from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.paper_engines import EngineMissing, IntegerProgram, PaperEngine, engine
+from titan.scheduling.work import SearchWork, Stopwatch
 
 FIGURES = (4, 5, 6)
 
@@ -57,34 +57,36 @@ def restricted(loop: Loop, figure: int) -> Loop:
     return replace(loop, operations=operations, groups=())
 
 
-def solve(loop: Loop, options: PaperOptions | None = None) -> SchedulerResult:
-    """The first joint schedule that Algorithm 1 meets. Raises Unschedulable and EngineMissing."""
+def solve(
+    loop: Loop, options: PaperOptions | None = None, work: SearchWork | None = None
+) -> SchedulerResult:
+    """The first joint schedule that Algorithm 1 meets; what it takes counts in `work` too.
+
+    Raises Unschedulable, EngineMissing and Uncounted."""
     options = options or PaperOptions()
-    search = _Search(restricted(loop, options.figure), options)
+    search = _Search(restricted(loop, options.figure), options, work)
     lower = bounds(search.loop, recurrence=recurrence)
-    begin = time.process_time()
-    search.deadline = begin + options.budget_seconds
+    begin = Stopwatch()
     best, ii = None, lower.ii
     last = max(lower.ii, sum(op.cycles for op in loop.operations) + 1)
-    while best is None and ii <= last and not search.out_of_time:
+    while best is None and ii <= last and not search.spent:
         best = search.at(ii)
-        ii += best is None and not search.out_of_time
+        ii += best is None and not search.spent
     statistics: dict[str, object] = {
         "engine": search.joint.name, "modulo_engine": search.modulo.name,
         "figures": f"4 to {options.figure}", "variables": search.variables,
         "constraints": search.constraints, "solver_calls": search.calls,
         "intervals_refuted": ii - lower.ii,
     }  # fmt: skip
-    spent = time.process_time() - begin
     evidence = _evidence(lower, best, ii, search)
-    return SchedulerResult("paper", best, evidence, spent, statistics)
+    return SchedulerResult("paper", best, evidence, begin.seconds, statistics)
 
 
 def _evidence(lower: Bounds, best: Schedule | None, ii: int, search: _Search) -> Evidence:
     if best is None:
         text = "no interval up to that of one iteration after the other is feasible"
-        if search.out_of_time:
-            text = f"the budget ran out at interval {ii}"
+        if search.spent:
+            text = f"the budget was spent at interval {ii}"
         return Evidence("none", lower.ii, text)
     if best.ii == lower.ii:
         return Evidence("bound", lower.ii, f"{lower.best.kind}: {lower.best.detail}")
@@ -98,18 +100,18 @@ def _evidence(lower: Bounds, best: Schedule | None, ii: int, search: _Search) ->
 class _Search:
     """State and statistics of one search."""
 
-    def __init__(self, loop: Loop, options: PaperOptions) -> None:
+    def __init__(self, loop: Loop, options: PaperOptions, whole: SearchWork | None) -> None:
         self.loop, self.options = loop, options
         self.joint: PaperEngine = engine(options.engine)
         self.modulo: PaperEngine = _modulo_engine(options.modulo_engine)
         self.relaxed = restricted(loop, 4)
-        self.deadline = 0.0
-        self.out_of_time = False
+        self.work = SearchWork(options.budget_seconds, whole)
+        self.spent = False
         self.calls = self.variables = self.constraints = 0
         self.lengths_to: int | None = None
 
     def at(self, ii: int) -> Schedule | None:
-        """A joint schedule at one interval, or None: there is none, or the time is over."""
+        """A joint schedule at one interval, or None: there is none, or the budget is spent."""
         shortest = self.shortest(ii)
         if shortest is None:
             self.refuted_to(self.options.stages_max * ii)
@@ -117,7 +119,7 @@ class _Search:
         stages = -(-shortest // ii)
         for length in range(shortest, stages * ii + 1):
             found = self.attempt(self.loop, ii, length, self.joint)
-            if found is not None or self.out_of_time:
+            if found is not None or self.spent:
                 return found
         self.refuted_to(stages * ii)
         return None
@@ -135,29 +137,28 @@ class _Search:
         if found is None:
             return None
         high = found.length(self.relaxed)
-        while low < high and not self.out_of_time:
+        while low < high and not self.spent:
             middle = (low + high) // 2
             shorter = self.attempt(self.relaxed, ii, middle, self.modulo)
             if shorter is None:
                 low = middle + 1
             else:
                 high = shorter.length(self.relaxed)
-        return None if self.out_of_time else high
+        return None if self.spent else high
 
     def attempt(self, loop: Loop, ii: int, length: int, solver: PaperEngine) -> Schedule | None:
-        """A schedule of at most this length; None where there is none or the time is over."""
-        left = self.deadline - time.process_time()
-        if left <= 0:
-            self.out_of_time = True
+        """A schedule of at most this length; None where there is none or the budget is spent."""
+        if not self.work.left:
+            self.spent = True
             return None
         formulation = Formulation(loop, ii, length)
         formulation.build()
         self.calls += 1
         self.variables = max(self.variables, formulation.booleans)
         self.constraints = max(self.constraints, formulation.assertions)
-        found = formulation.solve(left, solver)
+        found = formulation.solve(self.work, solver)
         if found is None:
-            self.out_of_time = True
+            self.spent = True
         if not isinstance(found, Schedule):
             return None
         faults = check(loop, found, length)

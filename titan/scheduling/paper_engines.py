@@ -4,13 +4,13 @@ A problem is a number of variables of 0 and 1 (from 1 up), clauses over them (a 
 the negated variable), and weighted sums of variables with a limit. Nothing here knows schedules;
 the caller checks what a solver answers.
 
-No answer depends on the clock: Z3 and CP-SAT count work, SCIP processor time, and solvers that know
-wall-clock limits alone, or none, run in a process that has so much processor time.
+No answer depends on the clock: Z3 and cvc5 count resources, CP-SAT deterministic time, SCIP nodes.
+The others count nothing that is the same everywhere: they run to their end, and where one does not
+come to it within some hours of processor time the whole search is refused.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 from titan.foundation.errors import Refusal
 from titan.foundation.limited import within
 from titan.foundation.verdict import Reason
-from titan.scheduling.cnf import z3_resources
+from titan.scheduling.cnf import Z3Count
+from titan.scheduling.work import SearchWork
 
 if TYPE_CHECKING:
     import z3
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 
 Clause = tuple[int, ...]
 Answer = Callable[[int], bool] | bool | None
-"""Which variables hold in a solution; False where there is none; None when the time did not do."""
+"""Which variables hold in a solution; False where there is none; None when the work did not do."""
 
 Held = list[bool] | bool | None
 """The values of all variables, from number 0; False where there is no solution; None: undecided."""
 
 INTEGER_PROGRAMS = ("scip", "cbc", "highs", "cp-sat")
-BY_THE_CLOCK = ("cbc", "highs")  # OR-tools gives these limits of wall-clock time only
+UNCOUNTED = ("cbc", "highs")  # OR-tools gives these limits of wall-clock time only
 SMT_SOLVERS = ("yices", "cvc5", "msat")
+SECONDS_MAX = 4 * 3600  # of processor time
+NODE, ITERATION = 400, 20  # units of work in a node of SCIP, and in an iteration of its LPs
+CVC5 = 2  # its resources in a unit of work
 ENGINES = ("z3", *INTEGER_PROGRAMS, *SMT_SOLVERS)
 
 
@@ -41,6 +45,12 @@ class EngineMissing(Refusal):
     """A solver that was asked for is not installed."""
 
     reason = Reason.MISSING_TOOL
+
+
+class Uncounted(Refusal):
+    """A solver without a limit that is the same everywhere has not come to its end."""
+
+    reason = Reason.TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +68,9 @@ class PaperEngine(Protocol):
     name: str
 
     def solve(
-        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
+        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], work: SearchWork
     ) -> Answer:
-        """Decide one problem within `seconds` of processor time."""
+        """Decide one problem within the work, which is spent."""
 
 
 class Z3Engine:
@@ -73,35 +83,37 @@ class Z3Engine:
     name = "z3"
 
     def solve(
-        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
+        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], work: SearchWork
     ) -> Answer:
-        """Decide one problem within `seconds` of processor time."""
+        """Decide one problem within the work, which is spent."""
         import z3
 
-        solver = z3.SolverFor("QF_FD")
-        solver.set("rlimit", z3_resources(seconds))
+        if not work.left:
+            return None
+        context = z3.Context()
+        solver = z3.SolverFor("QF_FD", ctx=context)
         atoms: dict[int, z3.BoolRef] = {}
 
         def atom(number: int) -> z3.BoolRef:
             """The constant that a DIMACS text calls `number`."""
             if number not in atoms:
-                context = z3.main_ctx()
                 symbol = z3.Z3_mk_int_symbol(context.ref(), number)
-                made = z3.Z3_mk_const(context.ref(), symbol, z3.BoolSort().ast)
+                made = z3.Z3_mk_const(context.ref(), symbol, z3.BoolSort(context).ast)
                 atoms[number] = z3.BoolRef(made, context)
             return atoms[number]
 
         for one in sums:
             terms = [(atom(variable), weight) for variable, weight in one.terms]
             if not terms:
-                solver.add(one.limit == 0 if one.exact else one.limit >= 0)
+                holds = one.limit == 0 if one.exact else one.limit >= 0
+                solver.add(z3.BoolVal(holds, context))
             else:
                 solver.add((z3.PbEq if one.exact else z3.PbLe)(terms, one.limit))
         if clauses:
             lines = [f"p cnf {variables} {len(clauses)}"]
             lines.extend(" ".join(map(str, clause)) + " 0" for clause in clauses)
             solver.from_string("\n".join(lines) + "\n")
-        answer = solver.check()
+        answer = Z3Count(solver).check(work)
         if answer == z3.unknown:
             return None
         if answer == z3.unsat:
@@ -125,30 +137,34 @@ class IntegerProgram:
         self.name, self.known = name, known
 
     def solve(
-        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
+        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], work: SearchWork
     ) -> Answer:
-        """Decide one problem within `seconds` of processor time."""
-        if self.name not in BY_THE_CLOCK:
-            return _answer(self._solve(variables, clauses, sums, seconds))
-        return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums, None)))
+        """Decide one problem within the work, which is spent."""
+        if not work.left:
+            return None
+        if self.name not in UNCOUNTED:
+            return _answer(self._solve(variables, clauses, sums, work))
+        held = _to_the_end(self.name, lambda: self._solve(variables, clauses, sums, SearchWork(0)))
+        work.spend(len(clauses) + len(sums))
+        return _answer(held)
 
     def _solve(
         self,
         variables: int,
         clauses: Sequence[Clause],
         sums: Sequence[Sum],
-        seconds: float | None,
+        work: SearchWork,
     ) -> Held:
-        """The values of all variables; no limit where `seconds` is None."""
+        """The values of all variables."""
         from ortools.linear_solver import pywraplp
 
         solver = pywraplp.Solver.CreateSolver(self.known)
         if self.known == "SAT":
-            solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {seconds}")
-        elif seconds is not None:
-            solver.SetTimeLimit(max(1, int(seconds * 1000)))
+            limit = f"max_deterministic_time: {work.seconds_left} num_workers: 1"
+            solver.SetSolverSpecificParametersAsString(limit)
         if self.known == "SCIP":
-            solver.SetSolverSpecificParametersAsString("timing/clocktype = 1")  # processor time
+            nodes = max(1, work.left // NODE)
+            solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {nodes}")
         x = [solver.BoolVar(f"x{number}") for number in range(variables + 1)]
         infinity = solver.infinity()
         for clause in clauses:  # at least one literal: negated ones count as 1 - x
@@ -162,6 +178,10 @@ class IntegerProgram:
             for variable, weight in one.terms:
                 row.SetCoefficient(x[variable], weight)
         status = solver.Solve()
+        if self.known == "SCIP":
+            work.spend(NODE * max(1, solver.nodes()) + ITERATION * max(0, solver.iterations()))
+        else:  # the count of CP-SAT is not handed out
+            work.spend(len(clauses) + len(sums))
         if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
             return [
                 False,
@@ -181,13 +201,24 @@ class SmtSolver:
         self.name = name
 
     def solve(
-        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], seconds: float
+        self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum], work: SearchWork
     ) -> Answer:
-        """Decide one problem within `seconds` of processor time."""
-        return _answer(_limited(seconds, lambda: self._solve(variables, clauses, sums)))
+        """Decide one problem within the work, which is spent."""
+        if not work.left:
+            return None
+        work.spend(len(clauses) + len(sums))
+        if self.name == "cvc5":
+            return _answer(self._solve(variables, clauses, sums, work.left * CVC5))
+        return _answer(_to_the_end(self.name, lambda: self._solve(variables, clauses, sums)))
 
-    def _solve(self, variables: int, clauses: Sequence[Clause], sums: Sequence[Sum]) -> Held:
-        """The values of all variables; pysmt has no limit of time that all solvers keep."""
+    def _solve(
+        self,
+        variables: int,
+        clauses: Sequence[Clause],
+        sums: Sequence[Sum],
+        resources: int | None = None,
+    ) -> Held:
+        """The values of all variables; pysmt has no limit that all solvers keep."""
         from pysmt.exceptions import SolverReturnedUnknownResultError
         from pysmt.shortcuts import LE as at_most
         from pysmt.shortcuts import Equals, Int, Ite, Not, Or, Plus, Solver, Symbol
@@ -198,7 +229,8 @@ class SmtSolver:
             parts = [Ite(atoms[v], Int(weight), Int(0)) for v, weight in one.terms]
             return Plus(parts) if parts else Int(0)
 
-        with Solver(name=self.name, logic="QF_LIA") as solver:
+        limits = {} if resources is None else {"rlimit": str(resources)}
+        with Solver(name=self.name, logic="QF_LIA", solver_options=limits) as solver:
             for clause in clauses:
                 literals = [atoms[n] if n > 0 else Not(atoms[-n]) for n in clause]
                 solver.add_assertion(Or(literals))
@@ -213,9 +245,12 @@ class SmtSolver:
             return [False, *(bool(solver.get_value(atom).is_true()) for atom in atoms[1:])]
 
 
-def _limited(seconds: float, solve: Callable[[], Held]) -> Held:
-    """The solver's result within `seconds` of processor time, in a process of its own."""
-    return within(max(1, math.ceil(seconds)), solve)
+def _to_the_end(name: str, solve: Callable[[], Held]) -> Held:
+    """The solver's result, in a process of its own. Raises Uncounted."""
+    held = within(SECONDS_MAX, lambda: (solve(),))
+    if held is None:
+        raise Uncounted(f"{name} was still at work after {SECONDS_MAX} s of processor time")
+    return held[0]
 
 
 def _answer(held: Held) -> Answer:

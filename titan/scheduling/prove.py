@@ -7,11 +7,9 @@ part of the refutation.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from titan.scheduling.cnf import interruptible
+from titan.scheduling.cnf import counted
 from titan.scheduling.joint import broken_pairs
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.model import Schedule
@@ -27,9 +25,7 @@ from titan.scheduling.refutation import (
 )
 from titan.scheduling.rup import Late
 from titan.scheduling.storage import Excess, excesses
-
-if TYPE_CHECKING:
-    from pysat.solvers import Solver
+from titan.scheduling.work import CLAUSE, VISITS, SearchWork
 
 ENGINE = "glucose4"
 LEMMAS_MAX = 50_000
@@ -37,15 +33,12 @@ LITERALS_MAX = 120_000
 ROUNDS_MAX = 2_000
 
 
-def prove(loop: Loop, ii: int, seconds: float = 60.0) -> Refutation | None:
-    """A refutation of `ii` that has been checked, or None: none was found."""
-    deadline = time.process_time() + seconds
+def prove(loop: Loop, ii: int, work: SearchWork | None = None) -> Refutation | None:
+    """A refutation of `ii` that has been checked, or None: the work did not do."""
+    work = work or SearchWork(60.0)
     try:
-        found = _search(loop, ii, deadline)
-        if (
-            found is None
-            or check_refutation(loop, found, deadline - time.process_time()) is not None
-        ):
+        found = _search(loop, ii, work)
+        if found is None or check_refutation(loop, found, work.left * VISITS) is not None:
             return None
     except (Unbounded, Late):
         return None
@@ -54,17 +47,17 @@ def prove(loop: Loop, ii: int, seconds: float = 60.0) -> Refutation | None:
 
 def prove_below(loop: Loop, lower: int, ii: int, seconds: float) -> tuple[Refutation, ...] | None:
     """Refutations of every interval from `lower` to `ii` - 1, or None where one is missing."""
-    deadline = time.process_time() + seconds
+    work = SearchWork(seconds)
     found = []
     for smaller in range(lower, ii):
-        refutation = prove(loop, smaller, deadline - time.process_time())
+        refutation = prove(loop, smaller, work)
         if refutation is None:
             return None
         found.append(refutation)
     return tuple(found)
 
 
-def _search(loop: Loop, ii: int, deadline: float) -> Refutation | None:
+def _search(loop: Loop, ii: int, work: SearchWork) -> Refutation | None:
     try:
         from pysat.solvers import Solver
     except ImportError:
@@ -78,8 +71,9 @@ def _search(loop: Loop, ii: int, deadline: float) -> Refutation | None:
             for _ in range(ROUNDS_MAX):
                 for clause in formula.clauses[given:]:
                     solver.add_clause(clause)
+                work.spend(CLAUSE * (len(formula.clauses) - given))
                 given = len(formula.clauses)
-                answer = _solve(solver, deadline)
+                answer = counted(solver, work, ())
                 if answer is None:
                     return None
                 if not answer:
@@ -91,7 +85,7 @@ def _search(loop: Loop, ii: int, deadline: float) -> Refutation | None:
                 return None
     except Contradiction:
         return Refutation(ii, tuple(covers), tuple(pairs))
-    lemmas = _lemmas(_ordered(loop, ii, covers, pairs), deadline)
+    lemmas = _lemmas(_ordered(loop, ii, covers, pairs), work)
     return None if lemmas is None else Refutation(ii, tuple(covers), tuple(pairs), lemmas)
 
 
@@ -107,25 +101,15 @@ def _ordered(
     return formula
 
 
-def _solve(solver: Solver, deadline: float) -> bool | None:
-    conflicts = 2_000
-    while time.process_time() < deadline:
-        solver.conf_budget(conflicts)
-        answer = interruptible(solver.solve_limited)
-        if answer is not None:
-            return bool(answer)
-        conflicts *= 2
-    return None
-
-
-def _lemmas(formula: Formula, deadline: float) -> tuple[tuple[int, ...], ...] | None:
+def _lemmas(formula: Formula, work: SearchWork) -> tuple[tuple[int, ...], ...] | None:
     """What a fresh solver learns on the way to the contradiction, without what it deletes."""
     from pysat.solvers import Solver
 
     with Solver(name=ENGINE, with_proof=True) as solver:
         for clause in formula.clauses:
             solver.add_clause(clause)
-        answer = _solve(solver, deadline)
+        work.spend(CLAUSE * len(formula.clauses))
+        answer = counted(solver, work, ())
         if answer is not False:
             return None
         lines = solver.get_proof() or []

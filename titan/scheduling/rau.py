@@ -12,7 +12,6 @@ is handed back has passed the checker.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +33,7 @@ from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.sequence import in_sequence
 from titan.scheduling.storage import Excess, excesses, value_ends
 from titan.scheduling.swing import depths, pressure, swing
+from titan.scheduling.work import CHECK, ROWS, SEAT, SEATS, SLOW, SearchWork, Stopwatch
 
 LARGE = 400  # operations above which eviction, in C, comes before the arms, in Python
 SHAKES = 6
@@ -60,7 +60,7 @@ class RauOptions:
     budget_ratio: int = 8
     arms_max: int = 10_000
     ii_cap: int | None = None
-    seconds: float = 60.0  # of processor time
+    seconds: float = 60.0  # of work (`work.py`)
     below_max: int = 64
     far: float = 1.5
 
@@ -69,7 +69,7 @@ class RauOptions:
 class _Run:
     loop: Loop
     options: RauOptions
-    deadline: float
+    work: SearchWork
     probes: int = 0
     placements: int = 0
     failures: list[PlacementFailure] = field(default_factory=list)
@@ -84,8 +84,8 @@ class _Run:
     limited: bool = False
 
     def expired(self) -> bool:
-        """Whether the processor time is spent; one way of placing is tried all the same."""
-        return time.process_time() > self.deadline
+        """Whether the budget is spent; one way of placing is tried all the same."""
+        return not self.work.left
 
 
 def stage_count(loop: Loop, schedule: Schedule) -> int:
@@ -97,8 +97,12 @@ def stage_count(loop: Loop, schedule: Schedule) -> int:
     return -(-(finish + 1) // schedule.ii)
 
 
-def solve(loop: Loop, options: RauOptions | None = None) -> SchedulerResult:
-    """The best schedule found. Raises Unschedulable where a bound shows that there is none.
+def solve(
+    loop: Loop, options: RauOptions | None = None, work: SearchWork | None = None
+) -> SchedulerResult:
+    """The best schedule found; what it takes counts in `work` too.
+
+    Raises Unschedulable where a bound shows that there is none.
 
     Cyclic garbage is not collected meanwhile: large loops make many objects that all stay, and
     looking through them took a quarter of the time.
@@ -106,17 +110,17 @@ def solve(loop: Loop, options: RauOptions | None = None) -> SchedulerResult:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _solve(loop, options or RauOptions())
+        return _solve(loop, options or RauOptions(), work)
     finally:
         if collecting:
             gc.enable()
 
 
-def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
-    begin = time.process_time()
+def _solve(loop: Loop, options: RauOptions, work: SearchWork | None) -> SchedulerResult:
+    begin = Stopwatch()
     lower = bounds(loop, options.stages_max, recurrence)
     limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
-    run = _Run(loop, options, begin + options.seconds)
+    run = _Run(loop, options, SearchWork(options.seconds, work))
     run.aware = limited and options.registers != "naive"
     held = any(op.footprints or op.slots is not None for op in loop.operations)
     run.limited = limited or held
@@ -140,19 +144,19 @@ def _solve(loop: Loop, options: RauOptions) -> SchedulerResult:
         "rejected_for_storage": run.rejected,
         "monotone": run.monotone,
         "intervals_skipped": run.skipped,
+        "work": run.work.done,
     }
     if schedule is not None:
         statistics["stage_count"] = stage_count(loop, schedule)
     evidence = _evidence(lower, schedule)
-    spent = time.process_time() - begin
     return SchedulerResult(
-        "rau", schedule, evidence, spent, statistics, (), tuple(run.failures[-5:]),
+        "rau", schedule, evidence, begin.seconds, statistics, (), tuple(run.failures[-5:]),
         tuple(sorted(run.rejections.values(), key=lambda one: -one.count)),
     )  # fmt: skip
 
 
 def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
-    """The last resort of small loops when time has run out: no overlap but what refining adds."""
+    """The last resort of small loops, the budget spent: no overlap but what refining adds."""
     loop, options = run.loop, run.options
     if len(loop.operations) > LARGE or options.stages_max is not None:
         return None
@@ -272,7 +276,8 @@ def _placements(
     options, large = run.options, problem.n > LARGE
     if not large and problem.n <= options.arms_max:
         if run.aware:
-            starts = swing(problem, ii, heights, run.loop)
+            starts, seats = swing(problem, ii, heights, run.loop)
+            run.work.spend(SEAT * seats)
             if starts is not None:
                 yield "swing", starts
         yield from _by_arms(run, ii, problem, heights)
@@ -281,12 +286,22 @@ def _placements(
         for name, priority in _remember(_priorities(problem, ii, heights), orders):
             if orders[0][0] != name and run.expired():
                 return
-            starts, steps = placer.place(ii, max(ratio * problem.n, 400), priority)
+            starts, steps, seats = placer.place(ii, max(ratio * problem.n, 400), priority)
             run.placements += steps
+            run.work.spend(placement_units(problem, ii, steps, seats))
             if starts is not None:
                 yield f"evict by {name}", starts
     if large and problem.n <= options.arms_max and not run.expired():
         yield from _by_arms(run, ii, problem, heights)
+
+
+def placement_units(problem: Problem, ii: int, steps: int, seats: int) -> int:
+    """What so many placements with eviction count, and the seats that they examined. Plain Python
+    places where pools are fractional."""
+    blocks = sum(min(cycles, ii) for of in problem.blocks for _, _, cycles, _ in of)
+    if problem.fractional:
+        return SLOW * (steps + seats)
+    return steps + steps * blocks // (ROWS * problem.n) + seats // SEATS
 
 
 def _by_arms(
@@ -294,7 +309,9 @@ def _by_arms(
 ) -> Iterator[tuple[str, list[int]]]:
     """What the arms place, group by group; where they fail, that is recorded."""
     state = ArmPlacement(problem, ii, heights, pressure(run.loop), run.loop.parents)
-    if place_all(state, groups(problem, heights)):
+    placed = place_all(state, groups(problem, heights))
+    run.work.spend(SEAT * state.looked)
+    if placed:
         for arm, count in state.arms_used.items():
             run.arms[f"{arm} groups"] = run.arms.get(f"{arm} groups", 0) + count
         yield "arms", list(state.starts)
@@ -344,6 +361,7 @@ def _settle(
 ) -> Schedule | None:
     """The placement if it keeps the limits, perhaps pushed together; else None."""
     loop = run.loop
+    run.work.spend(CHECK * (len(loop.operations) + len(loop.dependences)))
     low = min(starts, default=0)
     if not problem.fractional and low:
         starts = [s - low for s in starts]
@@ -351,7 +369,7 @@ def _settle(
     if run.options.stages_max is not None and schedule.stages(loop) > run.options.stages_max:
         return None
     if run.options.registers != "naive" and run.limited and _over(loop, schedule):
-        pushed = push_together(problem, ii, list(starts))
+        pushed = push_together(problem, ii, list(starts), run.work)
         schedule = Schedule(ii, tuple(pushed), teams)
         if over := _over(loop, schedule):
             run.rejected += 1

@@ -66,10 +66,10 @@ class Refutation:
     lemmas: tuple[tuple[int, ...], ...] = ()
 
 
-def check_refutation(loop: Loop, claim: Refutation, seconds: float | None = None) -> str | None:
+def check_refutation(loop: Loop, claim: Refutation, visits: int | None = None) -> str | None:
     """What is wrong with the claim, or None: no schedule of this interval exists.
 
-    Raises rup.Late after `seconds`.
+    Raises rup.Late after so many visits of clauses.
     """
     if claim.ii < 1:
         return f"{claim.ii} is not an interval"
@@ -79,7 +79,7 @@ def check_refutation(loop: Loop, claim: Refutation, seconds: float | None = None
             formula.apart(v, o)
         for cover in claim.covers:
             formula.cover(cover)
-        if not refutes(formula.variables, formula.clauses, claim.lemmas, seconds):
+        if not refutes(formula.variables, formula.clauses, claim.lemmas, visits):
             return f"the lemmas do not refute interval {claim.ii}"
     except Contradiction:
         return None

@@ -11,7 +11,6 @@ above the bound by few cycles, every smaller interval is therefore asked for in 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 
 from titan.scheduling import gauss, joint, paper, rau
@@ -24,6 +23,7 @@ from titan.scheduling.native import recurrence
 from titan.scheduling.normalise import Normalised, TooSmall, normalise_loop
 from titan.scheduling.refine import refine, stretched
 from titan.scheduling.refutation import Refutation
+from titan.scheduling.work import UNITS, SearchWork, Stopwatch
 
 STORAGE = ("registers", "memory", "ring")  # limits that naive registers ignore
 SOLVERS = ("auto", "rau", "joint", "gauss")
@@ -32,16 +32,19 @@ REAL_INTERVALS_MAX = 32
 REAL_CYCLES_MAX = 8192
 REAL = "joint, real cycles"
 JOINT_OPERATIONS = 64
-RAU_SECONDS = 2.0
+RAU_SECONDS = 2.5
 ANYHOW_SECONDS = 5.0
 ANYHOW_TOTAL = 60
 ROUGHER_TOTAL = 60  # with fewer cycles to choose from, large loops are searched further
 FAR = 1.25
+BUDGETS = 4  # solvers that a run may ask one after the other, each with the whole budget
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the user asks for; `total_max` is U of the cost normalisation.
+
+    `budget_seconds`: what a solver may do, in seconds of work (`work.py`), not of any clock.
 
     `proofs`: where solvers refute the smaller intervals, look for proofs that plain code checks,
     as long again as the budget says. `formulation`: how the joint solver writes the problem down,
@@ -109,7 +112,7 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
 
     With the paper's formulation and fewer figures the loop of the result is the restricted one.
     Raises Unschedulable where a bound shows that no schedule exists."""
-    begin = time.process_time()
+    begin, work = Stopwatch(), SearchWork(request.budget_seconds * BUDGETS)
     if request.formulation == "paper":
         loop = paper.restricted(loop, request.figure)
     lower = bounds(loop, recurrence=recurrence)
@@ -125,22 +128,22 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
             registers=request.registers, seconds=seconds, search=request.search,
             ii_cap=request.ii_max, arms_max=request.arms_max, stages_max=request.stages_bound,
         )  # fmt: skip
-        _keep(rau.solve(loop, options), outcomes, candidates)
+        _keep(rau.solve(loop, options, work), outcomes, candidates)
         if request.registers == "naive":
             candidates, more = _within_limits(loop, candidates)
             notes += more
     if request.solver == "gauss":
-        _gauss(loop, request, outcomes, candidates, notes)
+        _gauss(loop, request, work, outcomes, candidates, notes)
     proved = any(schedule.ii == lower.ii for _, schedule in candidates)
     if request.solver == "joint" or (request.solver == "auto" and not proved):
-        normalised = _joint(loop, request, lower, outcomes, candidates, notes)
+        normalised = _joint(loop, request, work, lower, outcomes, candidates, notes)
         if request.solver == "auto" and _is_far(candidates, lower):
             rougher = replace(request, total_max=min(request.total_max, ROUGHER_TOTAL))
-            _joint(loop, rougher, lower, outcomes, candidates, notes)
+            _joint(loop, rougher, work, lower, outcomes, candidates, notes)
         exact = request.formulation == "encoded"
         if exact and normalised is not None and normalised.normalisation.scale != 1 and candidates:
-            left = request.budget_seconds - (time.process_time() - begin)
-            _real_cycles(loop, request, lower, left, outcomes, candidates)
+            left = request.budget_seconds - work.done / UNITS
+            _real_cycles(loop, request, work, lower, left, outcomes, candidates)
     result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
     return _with_proofs(result, request, begin) if request.proofs else result
 
@@ -166,7 +169,7 @@ def _is_far(candidates: list[tuple[str, Schedule]], lower: Bounds) -> bool:
     return min((one.ii for _, one in candidates), default=math.inf) > FAR * lower.ii
 
 
-def _with_proofs(result: ScheduleRun, request: Request, begin: float) -> ScheduleRun:
+def _with_proofs(result: ScheduleRun, request: Request, begin: Stopwatch) -> ScheduleRun:
     """The statements of solvers replaced by refutations that have been checked, if there are."""
     found, evidence = result.schedule, result.evidence
     if found is None or evidence.kind not in ("agreement", "refutation") or not evidence.complete:
@@ -183,8 +186,7 @@ def _with_proofs(result: ScheduleRun, request: Request, begin: float) -> Schedul
     text = f"intervals {least} to {found.ii - 1} refuted for schedules of every length, "
     text += "the proofs checked by plain code"
     evidence = Evidence("proof", found.ii, text)
-    spent = time.process_time() - begin
-    return replace(result, evidence=evidence, refutations=refutations, seconds=spent)
+    return replace(result, evidence=evidence, refutations=refutations, seconds=begin.seconds)
 
 
 def _keep(
@@ -200,6 +202,7 @@ def _keep(
 def _gauss(
     loop: Loop,
     request: Request,
+    work: SearchWork,
     outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
     notes: list[str],
@@ -207,7 +210,7 @@ def _gauss(
     options = replace(
         request.gauss, seed=request.seed, seconds=request.budget_seconds, progress=request.progress
     )
-    outcome = gauss.solve(loop, options)
+    outcome = gauss.solve(loop, options, work)
     _keep(outcome, outcomes, candidates)
     notes.extend(outcome.notes)
 
@@ -215,6 +218,7 @@ def _gauss(
 def _joint(
     loop: Loop,
     request: Request,
+    work: SearchWork,
     lower: Bounds,
     outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
@@ -234,14 +238,14 @@ def _joint(
         second_solver=coarse.normalisation.scale == 1,
     )
     if request.formulation == "paper":
-        outcome = paper.solve(coarse.loop, _paper_options(request))
+        outcome = paper.solve(coarse.loop, _paper_options(request), work)
     else:
-        outcome = joint.solve(coarse.loop, options)
+        outcome = joint.solve(coarse.loop, options, work)
     outcomes.append(outcome)
     if outcome.schedule is None:
         notes.append(f"the joint solver found no schedule: {outcome.evidence.detail}")
         if not candidates:
-            _anyhow(loop, options, lower, candidates)
+            _anyhow(loop, options, work, lower, candidates)
         return coarse
     fine = outcome.schedule
     if coarse.normalisation.scale != 1:
@@ -268,16 +272,17 @@ def _paper_options(request: Request) -> paper.PaperOptions:
 def _anyhow(
     loop: Loop,
     options: joint.JointOptions,
+    work: SearchWork,
     lower: Bounds,
     candidates: list[tuple[str, Schedule]],
 ) -> None:
-    """Nobody found anything: a larger interval, in coarse cycles, with some seconds more."""
+    """Nobody found anything: a larger interval, in coarse cycles, with some work more."""
     try:
         coarse = normalise_loop(loop, ANYHOW_TOTAL)
     except TooSmall:
         return
     seconds = min(options.budget_seconds, ANYHOW_SECONDS)
-    rough = joint.anyhow(coarse.loop, replace(options, budget_seconds=seconds))
+    rough = joint.anyhow(coarse.loop, replace(options, budget_seconds=seconds), work)
     if rough is None:
         return
     found = refine(loop, coarse.loop, rough, lower.ii) or stretched(loop, coarse.loop, rough)
@@ -289,6 +294,7 @@ def _anyhow(
 def _real_cycles(
     loop: Loop,
     request: Request,
+    work: SearchWork,
     lower: Bounds,
     seconds: float,
     outcomes: list[SchedulerResult],
@@ -307,7 +313,7 @@ def _real_cycles(
     )
     if seconds <= 0:
         return
-    outcome = replace(joint.solve(loop, options), solver=REAL)
+    outcome = replace(joint.solve(loop, options, work), solver=REAL)
     outcomes.append(outcome)
     if outcome.schedule is not None:
         candidates.append((REAL, outcome.schedule))
@@ -316,7 +322,7 @@ def _real_cycles(
 def _result(
     loop: Loop,
     lower: Bounds,
-    begin: float,
+    begin: Stopwatch,
     outcomes: list[SchedulerResult],
     candidates: list[tuple[str, Schedule]],
     normalised: Normalised | None,
@@ -343,7 +349,7 @@ def _result(
         evidence,
         lower,
         best[0] if best is not None else "none",
-        time.process_time() - begin,
+        begin.seconds,
         tuple(outcomes),
         normalised,
         False,

@@ -11,7 +11,6 @@ Literals are positive and negative numbers of variables from 1 on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from titan.foundation.errors import Refusal
@@ -19,9 +18,9 @@ from titan.foundation.verdict import Reason
 
 
 class Late(Refusal):
-    """The check took longer than permitted; nothing is decided."""
+    """The check took more than permitted; nothing is decided."""
 
-    reason = Reason.TIME
+    reason = Reason.STEPS
 
 
 class Propagator:
@@ -33,6 +32,7 @@ class Propagator:
         self.watching: dict[int, list[list[int]]] = {}
         self.trail: list[int] = []
         self.done = 0
+        self.visits = 0  # clauses that were examined
         self.contradiction = False
 
     def add(self, clause: Sequence[int]) -> None:
@@ -69,6 +69,7 @@ class Propagator:
             watchers = watching.get(false)
             if not watchers:
                 continue
+            self.visits += len(watchers)
             kept: list[list[int]] = []
             for i, clause in enumerate(watchers):
                 other = clause[1] if clause[0] == false else clause[0]
@@ -116,13 +117,12 @@ def refutes(
     variables: int,
     clauses: Sequence[Sequence[int]],
     lemmas: Sequence[Sequence[int]],
-    seconds: float | None = None,
+    visits_max: int | None = None,
 ) -> bool:
     """Do the clauses have no solution, as the lemmas show? Raises Late, and ValueError.
 
     False says only that these lemmas do not show it.
     """
-    deadline = None if seconds is None else time.process_time() + seconds
     state = Propagator(variables)
     for clause in clauses:
         state.add(clause)
@@ -131,7 +131,7 @@ def refutes(
     for lemma in lemmas:
         if any(not -variables <= x <= variables for x in lemma):
             raise ValueError("a literal of a variable that the formula lacks")
-        if deadline is not None and time.process_time() > deadline:
+        if visits_max is not None and state.visits > visits_max:
             raise Late
         if not state.follows(lemma):
             return False

@@ -55,11 +55,13 @@ def pressure(loop: Loop) -> Callable[[int, int, list[int]], int] | None:
     return added
 
 
-def swing(problem: Problem, ii: int, heights: list[int], loop: Loop) -> list[int] | None:
-    """Issue cycles, or None when some operation finds no seat."""
+def swing(
+    problem: Problem, ii: int, heights: list[int], loop: Loop
+) -> tuple[list[int] | None, int]:
+    """Issue cycles, or None when some operation finds no seat; and the seats examined."""
     depth = depths(problem, ii)
     if depth is None:
-        return None
+        return None, problem.n
     path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
     slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
     offset = (path // ii + 2) * ii
@@ -71,13 +73,13 @@ def swing(problem: Problem, ii: int, heights: list[int], loop: Loop) -> list[int
         v = min(waiting, key=lambda x: (x not in touched, slack[x], -heights[x], x))
         t = _seat(state, v, offset + depth[v], added)
         if t is None:
-            return None
+            return None, state.looked
         state.seat(v, t)
         waiting.discard(v)
         touched.update(u for u, _ in state.into[v])
         touched.update(w for w, _ in state.out[v])
     low = min(state.starts, default=0)
-    return [s - low for s in state.starts]
+    return [s - low for s in state.starts], state.looked
 
 
 def _seat(

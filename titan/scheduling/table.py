@@ -32,6 +32,7 @@ class ReservationTable:
     def __init__(self, problem: Problem, ii: int) -> None:
         self.problem = problem
         self.ii = ii
+        self.probes = 0  # seats that were examined
         self.all_rows = (1 << ii) - 1
         self.rows = [[0] * ii for _ in problem.capacity]
         groups = max(problem.teams, default=-1) + 1
@@ -59,6 +60,7 @@ class ReservationTable:
     def probe(self, operation: int, start: int) -> SeatConflict | None:
         """None when the operation fits at `start`; `skip` cycles further on it may fit."""
         ii, problem = self.ii, self.problem
+        self.probes += 1
         for unit, first, cycles, amount in problem.blocks[operation]:
             whole, rest = divmod(cycles, ii)
             if whole and (blocked := self.full[unit][amount * whole]):

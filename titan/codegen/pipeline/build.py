@@ -7,7 +7,7 @@ hardware, a verdict, or a target that cannot spell it (`accept`).
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,15 +20,17 @@ from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandida
 from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.errors import InternalError, Refusal
-from titan.foundation.verdict import Verdict
+from titan.foundation.verdict import Reason, Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.language.lower import LoweringRefused
 from titan.scheduling.explain import rings
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import Request, ScheduleRun
+from titan.scheduling.work import Stopwatch
 from titan.sync.expression import Constant
 from titan.sync.program import SyncProgram, without_computations
+from titan.target.description import target_of
 from titan.target.load import machine
 from titan.verify import lowering
 from titan.verify.legality.check import examine
@@ -39,12 +41,15 @@ if TYPE_CHECKING:
     from titan.scheduling.cache import CacheSubject
 
 PATH = "pipeline.yaml"
+IN_ORDER_SECONDS = 2.0  # of work, where no form takes the order of a schedule
 
 
 @dataclass(frozen=True, slots=True)
 class BuildLimits:
     """What a build may take, and where results of the search are kept.
 
+    All of it is counted, so that the same program gives the same package everywhere.
+    `verify_seconds` is a backstop of processor time: where it is spent, no package is built.
     `naive`: schedules that know of no limits of registers and memory, for comparisons.
     `specialise`: `always` has forms without a loading warp as fallbacks only, `never` takes no
     others, `heuristic` takes first what the machine model says is faster for `iterations` (the
@@ -52,9 +57,9 @@ class BuildLimits:
     has a prologue and an epilogue where iterations overlap, `unified` one loop over time.
     """
 
-    schedule_seconds: float = 5.0
+    schedule_seconds: float = 5.0  # of work, not of a clock (`titan/scheduling/work.py`)
     verify_states: int = 2_000_000
-    verify_seconds: float = 600.0
+    verify_seconds: float = math.inf
     require_any: bool = False
     cache: str | None = None
     solver: str = "auto"
@@ -136,7 +141,7 @@ def build(
 ) -> Built:
     """The first shape that is verified and accepted. Raises BuildRefused."""
     limits = limits or BuildLimits()
-    started = time.monotonic()
+    started = Stopwatch()
     try:
         form = form_of(tile.target)
     except FormRefused as refused:
@@ -177,12 +182,12 @@ def build(
             program,
             finding,
             (*steps, TriedCandidate(shape, True)),
-            time.monotonic() - started,
+            started.seconds,
             finding.notes,
         )
         reason = hooks.accept(built)
         if reason is None:
-            return replace(built, seconds=time.monotonic() - started)
+            return replace(built, seconds=started.seconds)
         steps.append(TriedCandidate(shape, False, reason))
     raise BuildRefused("no shape of the list can be verified and written", tuple(steps))
 
@@ -277,7 +282,10 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
     from titan.scheduling.loop.bounds import Unschedulable
     from titan.scheduling.run import run
 
-    request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
+    seconds = limits.schedule_seconds
+    if not takes_order(tile):
+        seconds = min(seconds, IN_ORDER_SECONDS)
+    request = Request(solver=limits.solver, budget_seconds=seconds)
     reason = ""
     for depth in range(tile.depth or DEPTH_DEFAULT, 0, -1):
         try:
@@ -298,6 +306,12 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
         except TorchMissing as error:
             raise BuildRefused(str(error)) from None
     raise BuildRefused(reason)
+
+
+def takes_order(tile: TileProgram) -> bool:
+    """Whether some form issues operations in the order of the schedule: waves of AMD and loops
+    without a product keep that of the program, and take the depth of the rings alone."""
+    return not target_of(tile.target).amd and any(item.kind == "mma" for item in tile.body)
 
 
 def subject_of(tile: TileProgram) -> CacheSubject:
@@ -387,7 +401,7 @@ def decoded(text: str) -> tuple[Kernel, SyncProgram]:
 
 
 def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
-    """The VERIFIED finding on a pipeline. Raises NotVerified."""
+    """The VERIFIED finding on a pipeline. Raises NotVerified; BuildRefused when time ran out."""
     options = VerifyOptions(
         states_max=limits.verify_states,
         seconds_max=limits.verify_seconds,
@@ -395,6 +409,11 @@ def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
         require="any" if limits.require_any else "bounded",
     )
     finding = verify_kernel(kernel, options)
+    if any(report.reason is Reason.TIME for report in finding.engines):
+        raise BuildRefused(
+            f"the verification of a shape takes more than {limits.verify_seconds:g} s of processor "
+            "time (`--budget`); no other shape is taken for that"
+        )
     if finding.verdict is not Verdict.VERIFIED:
         reported = "; ".join(f"{item.code}: {item.headline}" for item in finding.diagnostics[:2])
         raise NotVerified(f"{finding.verdict}{': ' if reported else ''}{reported}")

@@ -33,6 +33,10 @@ class CannotCompile(Refusal):
         self.log = log
 
 
+class Endless(CannotCompile):
+    """The toolchain was still at work when its processor time was spent: nothing is known."""
+
+
 def _first(log: str) -> str:
     """The first complaint of a tool."""
     found = [line for line in log.splitlines() if "error" in line.lower() or "fatal" in line]
@@ -86,7 +90,7 @@ def run(command: list[str]) -> str:
     except OSError as error:
         raise ToolchainMissing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
     if ran.returncode == -signal.SIGXCPU:
-        raise CannotCompile(f"error: it takes more than {SECONDS_MAX} s of processor time")
+        raise Endless(f"error: it takes more than {SECONDS_MAX} s of processor time")
     log = ran.stdout + ran.stderr
     if ran.returncode:
         if any(word in log for word in _NO_ROOM):
