@@ -29,7 +29,8 @@ TARGET = "sm_90a"
 GEMM = {"M": 8192, "N": 8192, "K": 8192}
 ATTENTION = {"heads": 16, "queries": 16384, "keys": 16384}
 KERNELS = (("gemm", GEMM), ("gemm_cluster2", GEMM), ("gemm_persistent", GEMM),
-           ("gemm_large", GEMM), ("attention_forward", ATTENTION))  # fmt: skip
+           ("gemm_large", GEMM), ("gemm_ping_pong", GEMM),
+           ("attention_forward", ATTENTION))  # fmt: skip
 
 
 def bounds(kernel: str, sizes: dict[str, int], least: int) -> Roofline:

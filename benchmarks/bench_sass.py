@@ -41,7 +41,8 @@ PEERS = (
 )  # fmt: skip
 OURS = {
     "gemm": "gemm", "gemm_large": "gemm, pairs", "gemm_cluster2": "gemm, pairs",
-    "gemm_persistent": "gemm, persistent", "attention_forward": "attention 128",
+    "gemm_persistent": "gemm, persistent", "gemm_ping_pong": "gemm, persistent",
+    "attention_forward": "attention 128",
     "attention_forward_causal": "causal attention 128", "attention_forward_64": "attention 64",
 }  # fmt: skip
 STORES = ("STS", "STSM")  # to shared memory: 4 to 16 bytes a lane, or matrices

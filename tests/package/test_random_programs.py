@@ -252,7 +252,7 @@ LOOPED = "        - for: z in t // 20..1\n          do:\n            - drain: p\
         (branched("t < 20"), "under a condition that none of the runs meets"),
         (branched("t % 13 != 12"), "under a condition that none of the runs meets"),
         (branched("tiles < 40"), "under a condition that none of the runs meets"),
-        (TURN.replace("        - drain: p\n", LOOPED), "waits in a loop of waits alone"),
+        (TURN.replace("        - drain: p\n", LOOPED), "while a tensor-core operation computes it"),
     ],
 )
 def test_no_pipeline_computes_on_a_product_in_flight(turn, words):

@@ -109,6 +109,7 @@ def _why(built: Built, refused: int) -> str:
         (shape.behind, "the last product one iteration late, so that it runs beside the others"),
         (not shape.overlapped and not shape.behind, "one iteration at a time"),
         (shape.ping_pong, "groups take turns at the tensor cores"),
+        (shape.alternating, "a tile a warpgroup, whose end the products of the other overlap"),
         (shape.persistent, "CTAs stay for several work items"),
         (not shape.specialised, "no warp that only loads"),
         (shape.guarded or shape.tail, "threads copy what no tensor map gives"),

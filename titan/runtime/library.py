@@ -5,8 +5,8 @@ A call names a kernel; every package that computes the same on the same memory m
 other (`chains`): parts over K, and their sum. Among those that admit the sizes and the strides the
 one with the least estimated time is taken: waves of CTAs times iterations times the cycles of one
 (the initiation interval of the schedule, or of the busiest resource), with a constant for the
-beginning and the end of a wave; for two launches also the way of the workspace to memory and back.
-An estimate ranks; it promises no time.
+beginning and the end of a wave, once where the next item overlaps it; for two launches also the
+way of the workspace to memory and back. An estimate ranks; it promises no time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from pathlib import Path
 
+from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.manifest import COORDINATE_MOST
 from titan.codegen.tile.roofline import (
     FILL_CYCLES,
@@ -241,7 +242,8 @@ class Library:
         coordinates = _names(trip_count) - set(sizes)
         trips = evaluate(trip_count, {**sizes, **dict.fromkeys(coordinates, COORDINATE_MOST)})
         waves = -(-work // processors)
-        return int(waves * (trips * self.interval(kernel) + FILL_CYCLES))
+        ends = 1 if _hides_ends(kernel) else waves
+        return int(waves * trips * self.interval(kernel) + ends * FILL_CYCLES)
 
     def interval(self, kernel: LoadedKernel) -> int:
         """Cycles of one iteration: the initiation interval of the package's schedule, or what the
@@ -255,6 +257,14 @@ class Library:
                 raise CallError(f"{kernel.folder} has no schedule: {error}") from None
             self._intervals[kernel.folder] = max(interval, _busiest_cycles(kernel))
         return self._intervals[kernel.folder]
+
+
+def _hides_ends(kernel: LoadedKernel) -> bool:
+    """Whether the products of the next work item run beside the end of one."""
+    try:
+        return may_alternate(from_data(kernel.manifest["program"]))
+    except (KeyError, BadProgram):
+        return False
 
 
 def _busiest_cycles(kernel: LoadedKernel) -> int:

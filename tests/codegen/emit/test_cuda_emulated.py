@@ -68,6 +68,7 @@ def test_rows_through_registers():
 @pytest.mark.parametrize(
     "name",
     ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_persistent", "gemm_small_tiles",
+     "gemm_ping_pong",
      "gemm_bias_relu", "gemm_bias_silu", "attention_forward", "attention_forward_256",
      "attention_forward_causal", "layer_norm", "rms_norm", "row_sum", "scale_bias_silu",
      "transform"),

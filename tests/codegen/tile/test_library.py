@@ -242,7 +242,7 @@ def convolution(x: Arrays) -> np.ndarray:
 FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     **dict.fromkeys(
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
-         "gemm_cluster2", "gemm_large"), gemm,
+         "gemm_cluster2", "gemm_large", "gemm_ping_pong"), gemm,
     ),
     **dict.fromkeys(("gemm_split_k", "gemm_split_k_small_tiles"), parts_of_gemm),
     "sum_parts": lambda x: x["P"].sum(axis=0),

@@ -40,6 +40,7 @@ from titan.codegen.emit.statements import (
     SpelledVector,
 )
 from titan.codegen.emit.tensor_places import TensorPlace
+from titan.codegen.emit.trace import has_whole_tiles
 from titan.codegen.tile.model import TileOperation, View
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.codegen.tile.operations import VECTORS
@@ -78,7 +79,7 @@ class RoleArithmetic:
     """The arithmetic of one role of one CTA.
 
     `row_step`: rows from one block of a warp to its next. `group`: which of the parts of a tile's
-    rows is dealt with.
+    rows is dealt with; empty where an agent has all rows of its tiles.
     """
 
     row_step = ROWS_OF_MMA
@@ -96,6 +97,8 @@ class RoleArithmetic:
         self.work = context.work
         self.wide = context.place.role.threads == 128
         self.groups = context.place.role.agents
+        if has_whole_tiles(context.place.role, self.tiles.tile):
+            self.groups, self.group = 1, ""
         self.reads = context.reads
         self.ctas = context.ctas
         self.places = context.tensor
@@ -146,7 +149,8 @@ class RoleArithmetic:
             mangled("v", place, "a value"), form, dtype(value.dtype, name),
             m=m, rows=m * ROWS_OF_MMA, first=0, last=m,
             columns=value.columns, value=identifier(name, "a value"),
-            row0=f"{self.group} * {m * ROWS_OF_MMA} + titan_row0", step=self.row_step,
+            row0=f"{self.group} * {m * ROWS_OF_MMA} + titan_row0" if self.group else "titan_row0",
+            step=self.row_step,
         )  # fmt: skip
 
     def _blocks(self, name: str) -> int:
@@ -238,7 +242,7 @@ class RoleArithmetic:
         whole = worst_corner(substitute_sizes(self.tiles.tile, condition), rows, target.columns)
         if whole is None or target.name != operands[0].name:
             return MaskCondition(even, odd)
-        first = inner.plus("row", f"({self.group} * {rows})", 0)
+        first = inner.plus("row", f"({self.group} * {rows})" if self.group else "0", 0)
         return MaskCondition(even, odd, first.text(whole))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
@@ -375,7 +379,7 @@ class RoleArithmetic:
                 raise EmissionRefused(f"{left} has {rows} rows, {operation.name} others")
             offsets = _left_offsets(shared, target, flips[0])
             a = replace(shared, offsets=offsets)
-            group = f" + {self.group} * {offsets.of_group}"
+            group = f" + {self.group} * {offsets.of_group}" if self.group else ""
             of_left = self._descriptor(left, stages[left], shared, scope, group)
         types = {a.type, b.type}
         if len(types) != 1 or types == {"f32"}:

@@ -208,6 +208,19 @@ def walk_sites(sites: tuple[EmissionSite, ...]) -> list[EmissionSite]:
     return found
 
 
+def idle_waits(sites: tuple[EmissionSite, ...]) -> frozenset[int]:
+    """The waits in loops that do nothing else: how often they run, large numbers may change, so
+    that nothing rests on them."""
+    return frozenset(
+        inner.number
+        for site in walk_sites(sites)
+        if isinstance(site.operation, ir.Loop)
+        and not any(one.name for one in walk_sites(site.inside))
+        for inner in walk_sites(site.inside)
+        if isinstance(inner.operation, ir.QueueWait)
+    )
+
+
 # ---------------------------------------------------------------------------------- the check
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from titan.codegen.emit.cluster import RANK
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.sites import TRIPS, EmissionSite, SiteKind
+from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, Name, binary, evaluate, names_of
 
@@ -163,6 +164,27 @@ class _Execution:
         trips = self.run.trips[min(self.item, len(self.run.trips) - 1)]
         unit = self.item * self.groups + sub
         return SiteEvent(site, dict(self.environment), self.item, count, trips, sub, unit)
+
+
+def has_whole_tiles(role: ir.Role, tile: TileProgram) -> bool:
+    """Whether each agent of a role computes whole tiles, and not its part of the rows of each."""
+    return tile.groups == 1 and role.agents > 1
+
+
+def by_item(
+    role: ir.Role, tile: TileProgram, events: dict[tuple[int, int, int], list[SiteEvent]]
+) -> dict[tuple[int, int, int], list[SiteEvent]]:
+    """The events of each agent; of all agents of a CTA together where each has whole tiles.
+
+    The last number of a key is that of the agent, or of the CTA. Who goes on with a tile whose sum
+    another has begun is found out with the registers.
+    """
+    if not has_whole_tiles(role, tile):
+        return events
+    found: dict[tuple[int, int, int], list[SiteEvent]] = {}
+    for (turn, number, both), made in events.items():
+        found.setdefault((turn, number, both // role.agents), []).extend(made)
+    return found
 
 
 def iteration_of(site: EmissionSite, seen: list[SiteEvent], hints: list[Expression]) -> Expression:

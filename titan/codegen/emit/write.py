@@ -28,6 +28,7 @@ from titan.codegen.emit.registers import (
     RegisterAllocation,
     RoleRegisters,
     fill,
+    idle_waits,
     walk_sites,
 )
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, sites_of
@@ -40,6 +41,7 @@ from titan.codegen.emit.trace import (
     WORK,
     SiteEvent,
     TripCounts,
+    by_item,
     execute,
     iteration_of,
     runs_of,
@@ -179,22 +181,21 @@ class _Emission:
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
             self._all_reached(role, {e.site.number for made in mine.values() for e in made})
-            self._once_each(role, mine, direct)
+            self._once_each(role, by_item(role.place.role, self.tile, mine), direct)
             self._iterations(role, [event for made in mine.values() for event in made])
-            self._registers(role, mine, filled)
+            idle = idle_waits(role.sites)
+            counted = {
+                key: [event for event in made if event.site.number not in idle]
+                for key, made in mine.items()
+            }
+            self._registers(role, counted, filled)
 
     def _all_reached(self, role: _Role, reached: set[int]) -> None:
         """What no run reaches has not been checked: only large numbers of iterations do it."""
+        idle = idle_waits(role.sites)
         for site in walk_sites(role.sites):
-            inside = [one.operation for one in site.inside]
-            if (
-                isinstance(site.operation, ir.Loop)
-                and any(isinstance(one, ir.QueueWait) for one in inside)
-                and not any(one.name for one in walk_sites(site.inside))
-            ):
-                raise EmissionRefused(f"{role.place.role.name} waits in a loop of waits alone")
             if (site.name or isinstance(site.operation, ir.QueueWait)) and (
-                site.number not in reached
+                site.number not in reached | idle
             ):
                 what = site.name or "a wait"
                 raise EmissionRefused(

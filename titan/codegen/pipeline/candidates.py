@@ -21,6 +21,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.alignment import unaligned
+from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
 from titan.target.description import target_of
@@ -78,6 +79,9 @@ def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator
     turns = tile.groups == 2 and multiplications >= 2 and counted
     late = "last product one iteration late"
     short = turns and _is_attention(tile)
+    if may_alternate(tile):
+        one = _named(plain, "a tile a warpgroup, taking turns", True, False)
+        yield replace(one, alternating=True)
     if short:
         yield _named(plain, f"{late}, taking turns", False, True, behind=True)
     if turns:

@@ -21,10 +21,9 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import THREADS, Hopper, tile_bytes
-from titan.codegen.pipeline.indices import earlier, inner
-from titan.codegen.pipeline.loop_body import BodyItem, ItemKind
+from titan.codegen.pipeline.hopper import THREADS, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.on_barriers import OnBarriers
 from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.tile.model import TileProgram
 
@@ -32,24 +31,18 @@ CTAS = 2
 WARP = 32
 SCOPE = "cluster"
 ORDER = "relaxed"  # of the release of a stage
-TENSOR_CORE = "tensor_core"  # the queue of multiplications
 BUFFER_KEYS = ("parts", "stages", "tile", "dtype", "swizzle")
 
 
-class Clustered(Hopper):
+class Clustered(OnBarriers):
     """A pair of CTAs that share tiles. Raises FormRefused."""
+
+    what = "pairs of CTAs"
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
         super().__init__(tile, shape, starts, ii)
         if tile.cluster != CTAS:
             raise FormRefused(f"clusters of {tile.cluster} CTAs; pairs have a form")
-        multiplications = [operation for operation in tile.body if operation.kind == "mma"]
-        if len(multiplications) != 1 or any(ring.once for ring in self.rings):
-            raise FormRefused("pairs of CTAs have a form for one multiplication alone")
-        if not shape.specialised or self.peeled or self.takes_turns or self.straight:
-            raise FormRefused("pairs of CTAs load by a warp of its own")
-        if any(item.kind is ItemKind.READ for item in self.items):
-            raise FormRefused("pairs of CTAs have no form for tiles that are read to registers")
         last = tile.work[-1].name
         self.common = {
             load.name
@@ -72,67 +65,27 @@ class Clustered(Hopper):
             for buffer in super()._buffers()
         ]
 
-    def _rings(self) -> list[doc.RingDeclaration]:
-        return []
-
     def _named(self) -> list[doc.NamedBarrierDeclaration]:
-        threads = CTAS * (WARP + THREADS * self.tile.groups)
+        threads = CTAS * (WARP + THREADS * self.computing)
         return [*super()._named(), doc.NamedBarrierDeclaration(SCOPE, threads, scope=SCOPE)]
 
-    def _barriers(self) -> list[doc.BarrierDeclaration]:
-        found = []
-        for ring in self.rings:
-            readers = self.tile.groups * (CTAS if self._shared(ring) else 1)
-            found.append(doc.BarrierDeclaration(f"{ring.name}_full", 1, "depth"))
-            found.append(doc.BarrierDeclaration(f"{ring.name}_empty", readers, "depth"))
-        return found
-
-    def _queues(self) -> list[doc.QueueDeclaration]:
-        return [doc.QueueDeclaration(TENSOR_CORE, "wgmma"), *super()._queues()]
+    def _readers(self, ring: PipelineRing) -> int:
+        return super()._readers(ring) * (CTAS if self._shared(ring) else 1)
 
     def _shared(self, ring: PipelineRing) -> bool:
         return any(load.name in self.common for load in ring.loads)
 
     # ------------------------------------------------------------------------------- roles
 
-    def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
-        stage = f"{place} % depth"
-        full, empty = slot(f"{ring.name}_full", stage), slot(f"{ring.name}_empty", stage)
-        total = sum(tile_bytes(value) for value in ring.values)
-        made: list[doc.DocumentStatement] = [
-            doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE, ORDER),
-            doc.ArriveStatement(full, total),
-        ]
-        for value in ring.values:
-            if value.name in self.common:
-                half = slot(value.name, stage, "cta", content=place)
-                made.append(
-                    doc.BulkLoadStatement(half, full, tile_bytes(value) // CTAS, multicast=True)
-                )
-            else:
-                made.append(doc.BulkLoadStatement(slot(value.name, stage, content=place), full))
-        return tuple(made)
+    def _until_empty(self, empty: doc.Slot, place: str) -> doc.WaitStatement:
+        return doc.WaitStatement(empty, f"{place} // depth - 1", SCOPE, ORDER)
 
-    def _item(self, item: BodyItem, t: str, leaving: int, ahead: int = 0) -> doc.Block:
-        place = earlier("n" if self.position else t, item.lag - ahead)
-        stage = f"{inner(place)} % depth"
-        match item.kind:
-            case ItemKind.WAIT:
-                full = slot(f"{item.name}_full", stage)
-                return (doc.WaitStatement(full, f"{inner(place)} // depth"),)
-            case ItemKind.RELEASE:
-                return self._arrivals(item.name, stage)
-            case ItemKind.DRAIN:
-                return (doc.DrainStatement(TENSOR_CORE, str(leaving or "")),)
-            case ItemKind.ISSUE:
-                operands = tuple(
-                    slot(name, stage, content=place)
-                    for name in self.tile.operation(item.name).operands[:2]
-                    if name in self._loads()
-                )
-                issue = doc.MultiplyStatement(operands, TENSOR_CORE)
-                return (issue, doc.CommitStatement(TENSOR_CORE))
-        return super()._item(item, t, leaving, ahead)
+    def _copy(self, name: str, stage: str, place: str, full: doc.Slot) -> doc.BulkLoadStatement:
+        if name not in self.common:
+            return super()._copy(name, stage, place, full)
+        half = slot(name, stage, "cta", content=place)
+        copied = tile_bytes(self.tile.operation(name).value) // CTAS
+        return doc.BulkLoadStatement(half, full, copied, multicast=True)
 
     def _arrivals(self, name: str, stage: str) -> doc.Block:
         ring = next(ring for ring in self.rings if ring.name == name)

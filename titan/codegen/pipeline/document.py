@@ -57,10 +57,11 @@ class ForStatement(DocumentStatement):
 
 @dataclass(frozen=True, slots=True)
 class IfStatement(DocumentStatement):
-    """`then` where the condition holds."""
+    """`then` where the condition holds, `otherwise` where it does not."""
 
     condition: str
     then: Block
+    otherwise: Block = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def _fences(block: Block) -> Iterator[FenceStatement]:
         elif isinstance(statement, ForStatement):
             yield from _fences(statement.body)
         elif isinstance(statement, IfStatement):
-            yield from _fences(statement.then)
+            yield from _fences((*statement.then, *statement.otherwise))
 
 
 def without_fence(document: PipelineDocument, number: int) -> PipelineDocument:
@@ -112,5 +112,5 @@ def _inside(statement: DocumentStatement, edit: BlockEdit) -> DocumentStatement:
     if isinstance(statement, ForStatement):
         return replace(statement, body=edit(statement.body))
     if isinstance(statement, IfStatement):
-        return replace(statement, then=edit(statement.then))
+        return replace(statement, then=edit(statement.then), otherwise=edit(statement.otherwise))
     return statement

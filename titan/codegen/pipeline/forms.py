@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from titan.codegen.pipeline import cdna
+from titan.codegen.pipeline.alternating import Alternating
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
@@ -48,6 +49,8 @@ def form_of(target: str) -> Form:
 def hopper(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> PipelineDocument:
     """Roles that load and roles that compute, handed over by mbarriers. Raises FormRefused."""
     filling = _filling(tile, shape)
+    if shape.alternating:
+        return Alternating(tile, shape, starts, ii).document()
     if tile.cluster != 1 and shape.specialised:
         return Clustered(tile, shape, starts, ii).document()
     return Hopper(tile, shape, starts, ii, filling).document()

@@ -66,6 +66,7 @@ class Hopper:
         if not 1 <= tile.groups <= GROUPS_MAX:
             raise FormRefused(f"{tile.groups} computing warpgroups; there are 1 to {GROUPS_MAX}")
         self.tile = tile
+        self.computing = tile.groups  # warpgroups that compute
         self.shape = shape
         self.filling = filling
         self.rings = rings_of(tile)
@@ -181,7 +182,7 @@ class Hopper:
     def _named(self) -> list[doc.NamedBarrierDeclaration]:
         found = []
         if self.stores:
-            found.append(doc.NamedBarrierDeclaration("together", THREADS, self.tile.groups))
+            found.append(doc.NamedBarrierDeclaration("together", THREADS, self.computing))
         if self.takes_turns:
             found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
         if self._mixed() or self._fills_and_computes():
@@ -198,9 +199,8 @@ class Hopper:
         return by_threads == {True, False}
 
     def _roles(self) -> list[doc.RoleDeclaration]:
-        groups = self.tile.groups
         counters = ("n",) if self.position else ()
-        few, many = REGISTERS.get(groups, (0, 0))
+        few, many = REGISTERS.get(self.computing, (0, 0))
         if not self.shape.specialised:
             return [self._computing("worker")]
         return [
@@ -215,11 +215,10 @@ class Hopper:
 
     def _computing(self, name: str) -> doc.RoleDeclaration:
         """Warpgroups; warps where nothing is computed, so that a warp can do it."""
-        groups = self.tile.groups
         copies = all(op.kind in ("load", "store") for op in self.tile.operations)
         if not self.stores and copies:
-            return doc.RoleDeclaration(name, warps=groups)
-        return doc.RoleDeclaration(name, warpgroups=groups)
+            return doc.RoleDeclaration(name, warps=self.computing)
+        return doc.RoleDeclaration(name, warpgroups=self.computing)
 
     # ------------------------------------------------------------------------------ producer
 

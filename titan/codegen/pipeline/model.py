@@ -27,7 +27,8 @@ class Shape:
     others, `ping_pong` whether the groups take turns at the tensor cores, `guarded` whether threads
     copy the tiles of tensors that no tensor map describes, `tail` whether they copy the last
     iteration, `unified` whether all roles run one loop over fill and steady state, with guards,
-    `poison` whether the last iteration is handed over as poison and computed on a safe path.
+    `poison` whether the last iteration is handed over as poison and computed on a safe path,
+    `alternating` whether each of two warpgroups computes whole tiles, in turn.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Shape:
     tail: bool = False
     unified: bool = False
     poison: bool = False
+    alternating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

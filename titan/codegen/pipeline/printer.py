@@ -51,9 +51,7 @@ def block_lines(block: doc.Block, indent: int) -> list[str]:
         made += [f"{space}  {key}: {value}" for key, value in options.items()]
         if isinstance(statement, doc.ForStatement):
             made += [f"{space}  do:", *block_lines(statement.body, indent + INDENT)]
-        elif isinstance(statement, doc.IfStatement):
-            made += [f"{space}  then:", *block_lines(statement.then, indent + INDENT)]
-        elif isinstance(statement, doc.WhenPoisonedStatement):
+        elif isinstance(statement, doc.IfStatement | doc.WhenPoisonedStatement):
             arms = {"then": statement.then, "else": statement.otherwise}
             for key, arm in arms.items():
                 made += [f"{space}  {key}:", *block_lines(arm, indent + INDENT)] if arm else []

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titan.codegen.tile.alternation import WARPGROUPS, may_alternate
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
@@ -90,7 +91,7 @@ def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
         if operation.kind == "store" and values[operation.operands[0]].place is ValuePlace.FRAGMENT:
             value = values[operation.operands[0]]
             total += value.rows // at_a_time * value.columns * bytes_of(value.dtype)
-    return total
+    return total * (WARPGROUPS if may_alternate(tile) else 1)
 
 
 def shares_of(tile: TileProgram, load: TileOperation, rates_: Rates) -> int:

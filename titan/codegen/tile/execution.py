@@ -103,8 +103,12 @@ class CtaExecution:
         self.accumulated: dict[tuple[str, int], int] = {}
         self.flights: dict[tuple[int, int], TileFlight] = {}
         self.registers = [
-            _Registers(agent.member, agent.role.agents, self._implied(agent.role))
+            # Of a tile that one group computes, each agent of a role has all rows.
+            _Registers(*whole, self._implied(agent.role))
+            if tile.groups == 1
+            else _Registers(agent.member, agent.role.agents, self._implied(agent.role))
             for agent in self.machine.agents
+            for whole in ((0, 1),)
         ]
         self.steps = 0
 
