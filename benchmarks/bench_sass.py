@@ -5,8 +5,10 @@
 
 `--packages LABEL=DIR`: folders of packages that `titan build` wrote. `--peers DIR`: PTX of other
 generators by the file names below, as they compile or record it (docs/reference/real_code.md says
-how such files are made). Everything is assembled by one ptxas, which has to know the newest of the
-PTX versions. Numbers are kept, code is not.
+how such files are made). What is given decides which tables are made: that of products by
+warpgroups (sm_90a), and that of the roles of attention in tensor memory (sm_100a). Everything is
+assembled by one ptxas, which has to know the newest of the PTX versions. Numbers are kept, code is
+not.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import sass_roles  # noqa: E402
 from bench_library import BEGIN, END  # noqa: E402
 from pages import write_between  # noqa: E402
 
@@ -137,13 +140,25 @@ def main() -> int:
     parser.add_argument("--page", type=Path)
     arguments = parser.parse_args()
     found = rows(arguments)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    text = table(found)
-    print(text)
-    if arguments.page is not None:
-        write_between(arguments.page, BEGIN, END, text)
+    roles = sass_roles.rows(arguments)
+    if found:
+        keep(found, arguments.out, table(found), arguments.page, (BEGIN, END))
+    if roles:
+        beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_roles.json")
+        marks = sass_roles.BEGIN, sass_roles.END
+        keep(roles, beside, sass_roles.table(roles), arguments.page, marks)
     return 0
+
+
+def keep(
+    found: list[Row], out: Path | None, text: str, page: Path | None, marks: tuple[str, str]
+) -> None:
+    """Print a table; write its rows and put it into the page where these are asked for."""
+    print(text)
+    if out is not None:
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if page is not None:
+        write_between(page, *marks, text)
 
 
 if __name__ == "__main__":

@@ -811,6 +811,11 @@ struct Maximum {
 struct Minimum {
     TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fminf(x, y); }
 };
+// y where it is larger than x by more than `least`, else x.
+struct Raise {
+    float least;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return y - x > least ? y : x; }
+};
 struct Constant {
     float value;
     TITAN_FUNCTION_MEMBER float operator()() const { return value; }

@@ -99,21 +99,37 @@ TITAN_DEVICE void tensor_commit(u64* barrier) {
 // 16 rows of an accumulator of `Columns` columns, in the order of a fragment of wgmma: lane l of the
 // warp gets rows l / 4 and l / 4 + 8, of every 8 columns those from 2 (l % 4) on. `address` names the
 // first of the rows, which lie in the 32 lanes of the warp. The whole warp executes it;
-// `tensor_load_wait` makes it known. PTX: tcgen05.ld.16x256b.
-template <int Columns>
+// `tensor_load_wait` makes it known. Of the columns those from `First` on. PTX: tcgen05.ld.16x256b.
+template <int Columns, int First = 0, int Count = Columns>
 TITAN_DEVICE void tensor_memory_fetch(float (&values)[Columns / 2], u32 address) {
   static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  static_assert(First % 16 == 0 && Count % 16 == 0, "columns of an instruction");
+  constexpr int Step = Count % 64 == 0 ? 64 : 16;  // of an instruction
   TITAN_UNROLL
-  for (int c = 0; c < Columns; c += 16) {
-    u32 r[8];
-    asm volatile(
-        "tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];\n"
-        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
-          "=r"(r[7])
-        : "r"(address + c)
-        : "memory");
+  for (int c = First; c < First + Count; c += Step) {
+    u32 r[Step / 2];
+    if constexpr (Step == 64) {
+      asm volatile(
+          "tcgen05.ld.sync.aligned.16x256b.x8.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+          "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];\n"
+          :
+          "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+          "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]),
+          "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]),
+          "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]),
+          "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
+          : "r"(address + c)
+          : "memory");
+    } else {
+      asm volatile(
+          "tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];\n"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+            "=r"(r[7])
+          : "r"(address + c)
+          : "memory");
+    }
     TITAN_UNROLL
-    for (int i = 0; i < 8; ++i) values[c / 2 + i] = __uint_as_float(r[i]);
+    for (int i = 0; i < Step / 2; ++i) values[c / 2 + i] = __uint_as_float(r[i]);
   }
 }
 
@@ -123,11 +139,12 @@ TITAN_DEVICE void tensor_load_wait() {
 
 // The converse of `tensor_memory_fetch`. `tensor_put_wait` makes sure that it is there.
 // PTX: tcgen05.st.16x256b.
-template <int Columns>
+template <int Columns, int First = 0, int Count = Columns>
 TITAN_DEVICE void tensor_memory_put(u32 address, const float (&values)[Columns / 2]) {
   static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  static_assert(First % 16 == 0 && Count % 16 == 0, "columns of an instruction");
   TITAN_UNROLL
-  for (int c = 0; c < Columns; c += 16) {
+  for (int c = First; c < First + Count; c += 16) {
     const float* const v = values + c / 2;
     asm volatile(
         "tcgen05.st.sync.aligned.16x256b.x2.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};\n" ::"r"(
@@ -142,11 +159,11 @@ TITAN_DEVICE void tensor_memory_put(u32 address, const float (&values)[Columns /
 // 16 rows of `Columns` numbers of 16 bits, in the order of a fragment of pairs: two in a column of
 // tensor memory, as `tensor_multiply_pairs` takes them. PTX: tcgen05.st.16x128b, whose registers 2i
 // and 2i + 1 are column 4i + l % 4 of rows l / 4 and l / 4 + 8.
-template <int Columns>
+template <int Columns, int First = 0, int Count = Columns>
 TITAN_DEVICE void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Columns / 16][4]) {
   static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
   TITAN_UNROLL
-  for (int i = 0; i < Columns / 16; ++i) {
+  for (int i = First / 16; i < (First + Count) / 16; ++i) {
     asm volatile("tcgen05.st.sync.aligned.16x128b.x2.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(
                      address + 8 * i),
                  "r"(pairs[i][0]), "r"(pairs[i][1]), "r"(pairs[i][2]), "r"(pairs[i][3])
@@ -157,6 +174,75 @@ TITAN_DEVICE void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Column
 TITAN_DEVICE void tensor_put_wait() {
   asm volatile("tcgen05.wait::st.sync.aligned;\n" ::: "memory");
 }
+
+// Two float numbers in a register pair, and arithmetic on both at once: one instruction for two.
+// PTX: add, sub, mul and fma of .f32x2.
+TITAN_DEVICE u64 both(float low, float high) {
+  u64 pair;
+  asm("mov.b64 %0, {%1, %2};\n" : "=l"(pair) : "f"(low), "f"(high));
+  return pair;
+}
+TITAN_DEVICE void apart(u64 pair, float& low, float& high) {
+  asm("mov.b64 {%0, %1}, %2;\n" : "=f"(low), "=f"(high) : "l"(pair));
+}
+TITAN_DEVICE u64 add_both(u64 first, u64 second) {
+  u64 sum;
+  asm("add.rn.f32x2 %0, %1, %2;\n" : "=l"(sum) : "l"(first), "l"(second));
+  return sum;
+}
+TITAN_DEVICE u64 add_both_down(u64 first, u64 second) {  // rounded towards minus infinity
+  u64 sum;
+  asm("add.rm.f32x2 %0, %1, %2;\n" : "=l"(sum) : "l"(first), "l"(second));
+  return sum;
+}
+TITAN_DEVICE u64 multiply_both(u64 first, u64 second) {
+  u64 product;
+  asm("mul.rn.f32x2 %0, %1, %2;\n" : "=l"(product) : "l"(first), "l"(second));
+  return product;
+}
+TITAN_DEVICE u64 multiply_add_both(u64 first, u64 second, u64 third) {
+  u64 sum;
+  asm("fma.rn.f32x2 %0, %1, %2, %3;\n" : "=l"(sum) : "l"(first), "l"(second), "l"(third));
+  return sum;
+}
+TITAN_DEVICE u64 subtract_both(u64 first, u64 second) {
+  u64 difference;
+  asm("sub.rn.f32x2 %0, %1, %2;\n" : "=l"(difference) : "l"(first), "l"(second));
+  return difference;
+}
+
+// The larger number; of a NaN and a number, the NaN.
+TITAN_DEVICE float maximum_or_nan(float first, float second) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(first), "f"(second));
+  return result;
+}
+
+// 2 to the power of both numbers without the special function unit. With n the integer below x
+// and f = x - n, 2^x is 2^n times a polynomial of f, whose largest relative error on [0, 1] is
+// 2^-13.5 and which is 1 at 0. n stands in the low bits of x + 3 * 2^22, rounded down, from where it
+// is added to the exponent. Below -126 the result is less than 2^-126, of minus infinity it is 0; of
+// numbers above 127, and of NaN, it is too large or no number. Source: Cody and Waite, chapter 6.
+TITAN_DEVICE void exp2_both(float x, float y, float& of_x, float& of_y) {
+  const u64 number = both(maximum_or_nan(x, -127.0f), maximum_or_nan(y, -127.0f));
+  const u64 shift = both(12582912.0f, 12582912.0f);
+  const u64 shifted = add_both_down(number, shift);
+  const u64 rest = subtract_both(number, subtract_both(shifted, shift));
+  u64 power = multiply_add_both(both(0x1.3baaa6p-4f, 0x1.3baaa6p-4f), rest, both(0x1.d2378ap-3f, 0x1.d2378ap-3f));
+  power = multiply_add_both(power, rest, both(0x1.63e658p-1f, 0x1.63e658p-1f));
+  power = multiply_add_both(power, rest, both(1.0f, 1.0f));
+  float low, high, exponent_low, exponent_high;
+  apart(power, low, high);
+  apart(shifted, exponent_low, exponent_high);
+  of_x = bits_to_float((float_to_bits(exponent_low) << 23) + float_to_bits(low));
+  of_y = bits_to_float((float_to_bits(exponent_high) << 23) + float_to_bits(high));
+}
+
+// Whether an address is one of tensor memory, as all are that are allocated.
+TITAN_DEVICE bool allocated(u32 address) { return address != 0xffffffffu; }
+
+// Whether a condition holds for a lane of the warp, all of whose lanes ask.
+TITAN_DEVICE bool any_of_warp(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
 
 // A number for each row in shared memory, from role to role.
 TITAN_DEVICE void store_row(u8* rows, int row, float value) {

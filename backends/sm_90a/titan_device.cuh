@@ -599,6 +599,11 @@ TITAN_DEVICE float minimum(float first, float second) {
   return result;
 }
 
+// `second` where it is larger than `first` by more than `least`, else `first`.
+TITAN_DEVICE float raised(float first, float second, float least) {
+  return second - first > least ? second : first;
+}
+
 // Approximations of the special function unit: about 2 units in the last place.
 TITAN_DEVICE float exp2_fast(float value) {
   float result;

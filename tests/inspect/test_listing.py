@@ -73,6 +73,16 @@ def test_a_main_loop_with_a_wait_out_of_line():
     assert len(kernel.findings) == 2
 
 
+def test_a_branch_with_a_uniform_predicate_among_its_operands_may_go_on():
+    text = MAIN_LOOP.replace("@!P2 BRA `(.L_x_1)", "BRA.U !UP2, `(.L_x_1)")
+    (function,) = read_listing(text)
+    place = next(n for n, item in enumerate(function.instructions) if item.name == "BRA.U")
+    assert set(function.successors(place)) == {1, place + 1}
+    assert [loop.own for loop in loops(function)] == [
+        loop.own for loop in loops(read_listing(MAIN_LOOP)[0])
+    ]
+
+
 def test_segments_add_up_to_the_loop():
     (function,) = read_listing(MAIN_LOOP)
     (loop,) = count(function).loops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks import bench_sass
+from benchmarks import bench_sass, sass_roles
 
 PAGE = bench_sass.ROOT / "docs" / "reference" / "sass.md"
 STORED = bench_sass.ROOT / "benchmarks" / "results" / "sass.json"
@@ -30,3 +30,22 @@ def test_what_is_emitted_has_no_costly_fence_in_a_loop():
     ours = [row for row in rows if row["kernel"].endswith("after")]
     assert len(ours) >= 6
     assert all(row["fences"] == 0 and row["spill_bytes"] == 0 for row in ours)
+
+
+ROLES = bench_sass.ROOT / "benchmarks" / "results" / "sass_roles.json"
+
+
+def test_the_page_shows_what_is_stored_of_roles():
+    rows = json.loads(ROLES.read_text(encoding="utf-8"))
+    assert sass_roles.table(rows) in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_softmax_comes_near_its_peer_and_a_correction_left_out_costs_little():
+    rows = json.loads(ROLES.read_text(encoding="utf-8"))
+    for problem in ("attention 128", "causal attention 128"):
+        of = {row["kernel"]: row for row in rows if row["problem"] == problem}
+        (ours,) = (row for name, row in of.items() if name.endswith("after"))
+        (peer,) = (row for name, row in of.items() if name.startswith("FlashAttention"))
+        assert ours["softmax_least"] <= 1.16 * peer["softmax_least"]
+        assert ours["two_at_once"] <= peer["two_at_once"]
+        assert ours["correction_least"] < 50 and ours["spill_bytes"] == 0

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from tests.codegen.pipeline.test_hopper import any_number, verdict
 from tests.codegen.pipeline.written import blackwell as construct
+from titan.codegen.pipeline import document as doc
+from titan.codegen.pipeline import forms
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build, decoded
 from titan.codegen.pipeline.candidates import shapes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.printer import pipeline_text
+from titan.codegen.tile import functional, semantics
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.codegen.tile.model import TileProgram, Value, ValuePlace
+from titan.codegen.tile.outputs import sample_inputs
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.verify.mutate.judge import Fate, judge_all
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FOLDER = root("protocols") / "tiles"
 TEXT = (FOLDER / "attention_forward_64_sm_100a.yaml").read_text(encoding="utf-8")
@@ -58,7 +68,8 @@ def test_every_computation_stands_with_its_role() -> None:
     assert found["producer"] == found["issuer"] == []
     between = {op.name for op in tile.body if op.kind not in ("load", "mma")} - {"o_shrunk"}
     assert set(found["softmax"]) == between | {"s", "top", "total"}
-    assert found["correction"] == ["shrink", "o", "o_shrunk", "total", "o", "normal", "narrow"]
+    behind = ["total", "o", "inverse", "normal", "narrow"]
+    assert found["correction"] == ["shrink", "o", "o_shrunk", *behind]
     # What the correction waits for comes first, the probabilities next, sums at the end.
     order = found["softmax"]
     assert order.index("shrink") < order.index("p") < order.index("p16") < order.index("p_sum")
@@ -248,6 +259,54 @@ def test_a_build_takes_what_the_schedule_needs_and_covers_any_number() -> None:
     assert all("the warp assignment has no form" in step.reason for step in passed_over)
 
 
+def left_out(block: doc.Block, statements: tuple[doc.DocumentStatement, ...]) -> doc.Block:
+    """A block without some of its statements, at any depth of loops."""
+    kept = [one for one in block if one not in statements]
+    return tuple(
+        replace(one, body=left_out(one.body, statements))
+        if isinstance(one, doc.ForStatement)
+        else one
+        for one in kept
+    )
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.stem)
+def test_a_correction_that_is_left_out_is_verified_like_one_that_is_made(path) -> None:
+    """Data decide, for each warp and iteration; the sync program always corrects. Here it never
+    does: a run of the kernel has the accesses of the one or of the other, at each place."""
+    tile = load_tile(path)
+    document = forms.blackwell(tile, Shape("", 2), {}, 1)
+    sums = doc.slot("o", "g", content="t - 1")
+    moves = (doc.LoadStatement(sums), doc.StoreStatement(sums))
+    program = tuple((role, left_out(body, moves)) for role, body in document.program)
+    assert sum(len(str(body)) for _, body in program) < sum(
+        len(str(body)) for _, body in document.program
+    )
+    for version in (document, replace(document, program=program)):
+        assert any_number(verdict(pipeline_text(version)))
+
+
+def rising(tile: TileProgram, sizes: dict[str, int]) -> dict[str, NDArray[np.floating]]:
+    """Inputs whose scores grow from tile to tile in the first rows, and not in the others."""
+    inputs = sample_inputs(tile, sizes, 1)
+    inputs["K"][:, 128:] *= 8
+    inputs["Q"][:, sizes["queries"] // 2 :] /= 64
+    return inputs
+
+
+def test_scores_that_rise_by_much_or_little_give_the_right_numbers() -> None:
+    tile = parse_tile(TEXT)
+    _, program = decoded(made(tile))
+    sizes = {"heads": 1, "queries": 130, "keys": 300}
+    inputs = rising(tile, sizes)
+    assert functional.check(tile, program, inputs, sizes, functional.interleavings(3)) == []
+    plain = parse_tile(
+        TEXT.replace("{raise: [top, top_tile], by: 8}", "{maximum: [top, top_tile]}")
+    )
+    same = [semantics.reference64(one, inputs, sizes)["O"] for one in (tile, plain)]
+    assert np.allclose(*same, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
 def test_a_build_of_other_loops_says_why_not() -> None:
     text = TEXT.replace("{multiply: [o, shrink]}", "{add: [o, shrink]}")
     with pytest.raises(
@@ -260,14 +319,14 @@ def test_a_build_of_other_loops_says_why_not() -> None:
     ("old", "new"),
     [
         ("dtype: bf16", "dtype: f16"),
-        ("  - masked:", "  - capped: {activation: scaled, function: tanh}\n  - masked:"),
+        ("  - masked:", "  - capped: {activation: s, function: tanh}\n  - masked:"),
         ("columns: 128, head: 64", "columns: 32, head: 192"),
         ('where: "j * columns + column < keys"', 'where: "j * columns + column < keys - row"'),
     ],
 )
 def test_what_is_computed_in_between_is_free(old: str, new: str) -> None:
     text = TEXT.replace(old, new).replace("to: bf16", "to: f16" if "f16" in new else "to: bf16")
-    text = text.replace("mask: scaled", "mask: capped" if "capped" in new else "mask: scaled")
+    text = text.replace("mask: s,", "mask: capped," if "capped" in new else "mask: s,")
     assert any_number(verdict(made(parse_tile(text))))
 
 

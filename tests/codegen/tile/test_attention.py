@@ -22,9 +22,9 @@ def test_the_parts_of_attention() -> None:
     assert [value.name for value in parts.handed] == ["total"]
     names = [operation.name for operation in parts.softmax]
     assert names[: parts.until_factor] == [
-        "scaled", "masked", "top_tile", "top_next", "fall", "shrink",
+        "masked", "top_score", "top_tile", "top_next", "fall", "shrink",
     ]  # fmt: skip
-    assert names[parts.until_factor : parts.until_left] == ["shifted", "p", "p16"]
+    assert names[parts.until_factor : parts.until_left] == ["scaled", "shifted", "p", "p16"]
     assert set(names[parts.until_left :]) == {"p_sum", "total_shrunk", "total_next"}
 
 

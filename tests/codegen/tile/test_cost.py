@@ -149,7 +149,7 @@ def test_attention_on_blackwell_passes_through_tensor_memory() -> None:
     loop = loop_of(tile, machine("sm_100a"), 2)
     known = load_loop(root("protocols") / "loops" / "fa4_forward.yaml")
     pairs = {
-        "LK": "k", "QK0": "s_0", "tldS0": "s_fetched_0", "max0": "top_tile_0", "sub0": "shifted_0",
+        "LK": "k", "QK0": "s_0", "tldS0": "s_fetched_0", "max0": "top_score_0", "sub0": "shifted_0",
         "tstP0": "p16_put_0", "tldO0": "o_fetched_0", "rescale1": "o_shrunk_1",
         "tstO1": "o_shrunk_put_1", "PV1": "o_next_1",
     }  # fmt: skip
@@ -161,13 +161,13 @@ def test_attention_on_blackwell_passes_through_tensor_memory() -> None:
     found = edges(loop)
     scores, accumulator = 900, 900
     assert found[("s_0", "s_fetched_0", 0, DATA)] == (scores, True)
-    assert found[("s_fetched_0", "scaled_0", 0, DATA)] == (532, False)
+    assert found[("s_fetched_0", "masked_0", 0, DATA)] == (532, False)
     assert found[("s_fetched_0", "s_0", 1, ORDER)] == (532, False)
     assert found[("o_next_1", "s_1", 1, ORDER)] == (512, False)
     assert found[("p16_put_0", "o_next_0", 0, DATA)][1]
     assert found[("o_next_1", "o_fetched_1", 1, DATA)] == (accumulator, True)
     assert found[("o_shrunk_put_1", "o_next_1", 0, DATA)] == (97, True)
-    assert ("s_0", "scaled_0", 0, DATA) not in found
+    assert ("s_0", "masked_0", 0, DATA) not in found
     assert ("o_next_0", "o_shrunk_0", 1, DATA) not in found
     names = ["producer", "mma", "softmax0", "softmax1", "correction"]
     assert [team.name for team in loop.teams] == names

@@ -92,6 +92,7 @@ FORMULAS: list[tuple[str, list[np.ndarray], Callable[..., np.ndarray], dict]] = 
     ("divide", [ROW, ROW + 3], lambda x, y: x / y, {}),
     ("maximum", [X, COLUMN], np.maximum, {}),
     ("minimum", [X, ROW], np.minimum, {}),
+    ("raise", [X, ROW], lambda x, y: np.where(y > x + 0.5, y, x), {"number": 0.5}),
     ("scale", [X], lambda x: x * np.float64(np.float32(0.1)), {"number": 0.1}),
     ("offset", [X], lambda x: x - 2.5, {"number": -2.5}),
     ("exp2", [X], lambda x: 2.0**x, {}),

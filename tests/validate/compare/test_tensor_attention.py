@@ -68,11 +68,20 @@ FAULTS = {
     "no fence behind the wait of who multiplies": (
         SOURCE, r"(barrier_wait\(b_p16_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
         "no fence after the wait"),
+    "the correction is fetched and not put": (
+        SOURCE, r"titan::tensor_memory_put<64, 32, 32>[^;]*;", "", "control depends on data"),
+    "the correction arrives only where it corrects": (
+        SOURCE, r"(if \(titan::any_of_warp\(titan_changes\)\) \{)",
+        r"\1 titan::barrier_arrive(b_p16_full + x_g);", "control depends on data"),
+    "scores are fetched where data say so": (
+        SOURCE,
+        r"(TITAN_UNROLL\s*for \(int m = 0; m < 2; \+\+m\) \{\s*titan::tensor_memory_fetch<128>)",
+        r"if (v_top[0][0] < 1.0f) \1", "control depends on data"),
     "another column of the probabilities": (
         SOURCE, r"(tensor_memory_put_pairs<128>\(titan_tensor)", r"\1 + 8", "Access (store)"),
     "half of the probabilities": (
-        HEADER, r"for \(int i = 0; i < Columns / 16; \+\+i\)",
-        "for (int i = 0; i < Columns / 32; ++i)", "Access (store)"),
+        HEADER, r"for \(int i = First / 16; i < \(First \+ Count\) / 16; \+\+i\)",
+        "for (int i = First / 16; i < (First + Count) / 32; ++i)", "Access (store)"),
     "header: columns of pairs": (
         HEADER, r"address \+ 8 \* i\)", "address + 16 * i)", "Access (store)"),
     "header: another shape of puts": (
@@ -94,8 +103,8 @@ FAULTS = {
         SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
         "overlap in tensor memory"),
     "another column is scaled": (
-        SOURCE, r"(tensor_memory_put<64>\(titan_tensor \+ 256)", r"\1 + 16",
-        "Access|unexpected store"),
+        SOURCE, r"(tensor_memory_put<64, 0, 32>\(titan_tensor \+ 256)", r"\1 + 16",
+        "control depends on data"),
     "the first product adds": (
         SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "1", "whether the product is added"),
     "products replace each other": (

@@ -50,7 +50,7 @@ from titan.sync.expression import Constant, Expression
 ROWS_OF_MMA = 64
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
 UNARY = ("exp2", "log2", "reciprocal", "rsqrt")
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "raise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class RoleArithmetic:
         if kind in ("row_max", "row_sum"):
             return [SpelledReduction(kind, target, operands)]
         function, number, condition = kind, "", None
-        if kind in ("scale", "offset"):
+        if kind in ("scale", "offset", "raise"):
             number = spelled_number(operation)
         elif kind == "activation" and operation.function in FUNCTIONS:
             function = operation.function

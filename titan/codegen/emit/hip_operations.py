@@ -252,7 +252,7 @@ class HipSpeller:
             return f"titan::{BINARY[kind]}()"
         if kind in UNARY:
             return f"titan::{UNARY[kind]}()"
-        if kind in ("scale", "offset"):
+        if kind in ("scale", "offset", "raise"):
             return f"titan::{kind.capitalize()}{{{spelled_number(operation)}}}"
         if kind == "activation" and operation.function in FUNCTIONS:
             return f"titan::{FUNCTIONS[operation.function]}()"

@@ -82,7 +82,7 @@ def spelled_scalar(name: object) -> str:
 
 
 def spelled_number(operation: TileOperation) -> str:
-    """The number of a `scale` or `offset`, times its scalar argument if it has one.
+    """The number of a `scale`, `offset` or `raise`, times its scalar argument if it has one.
 
     The product of two f32 numbers is rounded once, as the tile language says.
     """

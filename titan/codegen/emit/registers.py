@@ -33,8 +33,8 @@ Key = tuple[int, str, int, int]  # CTA, buffer, number of the tile, part (-1: wh
 Filled = dict[Key, Tag]  # what the shared tiles of each CTA hold
 NO_ITERATION = -1
 ELEMENTWISE = frozenset(
-    ("add", "subtract", "multiply", "divide", "maximum", "minimum", "scale", "exp2", "log2",
-     "reciprocal", "rsqrt", "activation", "convert", "mask")
+    ("add", "subtract", "multiply", "divide", "maximum", "minimum", "raise", "scale", "exp2",
+     "log2", "reciprocal", "rsqrt", "activation", "convert", "mask")
 )  # fmt: skip
 
 

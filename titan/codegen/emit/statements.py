@@ -18,8 +18,9 @@ class RegisterArray:
     """How an agent keeps a value: `form` is float, pair, row or column.
 
     `m` blocks of 64 rows, of which a statement deals with `first` up to `last`; `row0` is the first
-    row of a thread, and its next block is `step` rows further. `holds`: the values that one storage
-    has one after the other.
+    row of a thread, and its next block is `step` rows further. Columns are dealt with from `begin`
+    up to `end`, all of them where that is 0. `holds`: the values that one storage has one after the
+    other.
     """
 
     name: str
@@ -34,6 +35,8 @@ class RegisterArray:
     row0: str
     step: int
     holds: tuple[str, ...] = ()
+    begin: int = 0
+    end: int = 0
     registers: ClassVar[bool] = True
 
 
@@ -384,6 +387,53 @@ class SpelledElementwise(SpelledStatement):
     number: str = ""
     condition: MaskCondition | None = None
     kind: ClassVar[str] = "elementwise"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledPacked(SpelledStatement):
+    """A function of two neighbouring columns at once, in one instruction: of a fragment and
+    another one, a row value or a number.
+
+    `scale_subtract`: a fragment times `number` minus a row value. `exp2`: `share` of every
+    `SHARES` pairs by a polynomial, the others by the special function unit.
+    """
+
+    function: str
+    target: RegisterArray
+    operands: tuple[RegisterArray, ...]
+    number: str = ""
+    share: int = 0
+    shares: int = 1
+    kind: ClassVar[str] = "packed"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledPackedSum(SpelledStatement):
+    """The sum of each row, two neighbouring columns at once."""
+
+    target: RegisterArray
+    source: RegisterArray
+    kind: ClassVar[str] = "packed_sum"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledApart(SpelledStatement):
+    """What the assembler does not move in front of what is before: under a condition that holds.
+
+    It would begin all long computations at once, which takes more registers than there are.
+    """
+
+    body: tuple[SpelledStatement, ...]
+    kind: ClassVar[str] = "apart"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledUnlessOne(SpelledStatement):
+    """What a warp does only where a row value is not 1 in some of its rows."""
+
+    rows: RegisterArray
+    body: tuple[SpelledStatement, ...]
+    kind: ClassVar[str] = "unless_one"
 
 
 @dataclass(frozen=True, slots=True)

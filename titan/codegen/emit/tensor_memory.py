@@ -22,6 +22,7 @@ from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled
+from titan.codegen.emit.packed import packed, unless_one
 from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
@@ -37,9 +38,11 @@ from titan.codegen.emit.statements import (
     SpelledStatement,
     SpelledTensorCommit,
     SpelledTensorProduct,
+    SpelledUnlessOne,
     TensorOperand,
 )
 from titan.codegen.emit.tensor_places import LANES
+from titan.codegen.tile.exponentials import polynomial_shares
 from titan.codegen.tile.model import TileOperation
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.sync import program as ir
@@ -47,6 +50,7 @@ from titan.sync.expression import ONE
 
 ROW_STEP = 16
 PAIR = 2  # CTAs that multiply together
+CORRECTED_AT_ONCE = 32  # columns of an accumulator: those who correct have few registers
 
 
 class TensorSpelling(Spelling):
@@ -66,7 +70,25 @@ class TensorSpelling(Spelling):
             made += self.site(site, scope)
             if isinstance(fences, ir.Wait | ir.BarrierSync):
                 made.append(SpelledCall("tensor_fence_after"))
-        return by_blocks(made)
+        corrects = any(self.tiles.rescaled(name) for name in self.places)
+        columns = CORRECTED_AT_ONCE if corrects else 0
+        by_row = [
+            replace(one, body=by_blocks(list(one.body), columns))
+            if isinstance(one, SpelledUnlessOne)
+            else one
+            for one in unless_one(made)
+        ]
+        return tuple(self._packed(by_blocks(by_row, columns)))
+
+    def _packed(self, statements: tuple[SpelledStatement, ...]) -> list[SpelledStatement]:
+        """With arithmetic on two columns at once, also inside of what is left out at times."""
+        made = packed(list(statements), polynomial_shares(self.tiles.tile))
+        return [
+            replace(one, body=tuple(self._packed(one.body)))
+            if isinstance(one, SpelledUnlessOne)
+            else one
+            for one in made
+        ]
 
     def _touches(self) -> bool:
         """Whether the role multiplies, fetches or puts."""
@@ -269,11 +291,11 @@ class TensorSpelling(Spelling):
 Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut
 
 
-def by_blocks(statements: list[SpelledStatement]) -> tuple[SpelledStatement, ...]:
+def by_blocks(statements: list[SpelledStatement], columns: int = 0) -> tuple[SpelledStatement, ...]:
     """Fetches with the arithmetic behind them, one block of 16 rows after the other.
 
     Done where what follows narrows the numbers or puts them back, so that the registers of one
-    block are free again before the next one is fetched.
+    block are free again before the next one is fetched. `columns`: so many at a time, if given.
     """
     made: list[SpelledStatement] = []
     position = 0
@@ -284,7 +306,8 @@ def by_blocks(statements: list[SpelledStatement]) -> tuple[SpelledStatement, ...
             position += 1
             continue
         for block in range(_array(run[0]).m):
-            made += [_of_block(statement, block) for statement in run]
+            part = [_of_block(statement, block) for statement in run]
+            made += _by_columns(part, columns) if columns else part
         position += len(run)
     return tuple(made)
 
@@ -312,9 +335,30 @@ def _array(statement: Arithmetic) -> RegisterArray:
     return statement.source if isinstance(statement, SpelledPut) else statement.target
 
 
-def _of_block(statement: Arithmetic, block: int) -> SpelledStatement:
+def _by_columns(run: list[Arithmetic], columns: int) -> list[SpelledStatement]:
+    """The run for so many columns after the other; what it does with rows is done with the first.
+
+    Only a product reads other columns than it writes.
+    """
+    whole = _array(run[0]).columns
+    if whole % columns or any(isinstance(one, SpelledDirectProduct) for one in run):
+        return list(run)
+    made: list[SpelledStatement] = []
+    for begin in range(0, whole, columns):
+        for one in run:
+            if _array(one).form != "row":
+                made.append(_with(one, replace(_array(one), begin=begin, end=begin + columns)))
+            elif begin == 0:
+                made.append(one)
+    return made
+
+
+def _of_block(statement: Arithmetic, block: int) -> Arithmetic:
     """The statement for one block of rows; operands are reached by the block's number anyway."""
-    array = replace(_array(statement), first=block, last=block + 1)
+    return _with(statement, replace(_array(statement), first=block, last=block + 1))
+
+
+def _with(statement: Arithmetic, array: RegisterArray) -> Arithmetic:
     if isinstance(statement, SpelledPut):
         return replace(statement, source=array)
     return replace(statement, target=array)

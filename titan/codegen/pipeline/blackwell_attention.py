@@ -38,7 +38,7 @@ from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileOperation, TileProgram
 
 # setmaxnreg of the loading and issuing warps, of the softmax, of the correction; the pool is 64 Ki
-REGISTERS = {1: (56, 240, 208), 2: (48, 168, 128)}
+REGISTERS = {1: (56, 240, 208), 2: (48, 184, 96)}
 WIDE = {1: (56, 240, 208), 2: (48, 152, 160)}  # accumulators of more than LANES columns
 ROLES = ("producer", "issuer", "softmax", "correction")
 

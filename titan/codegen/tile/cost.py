@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from titan.codegen.tile.alternation import WARPGROUPS, may_alternate
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
+from titan.codegen.tile.exponentials import SHARES, polynomial_shares
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.products import NotInTensorMemory, TensorProducts, tensor_products
@@ -193,6 +194,7 @@ class Builder:
         self.rates = rates(machine.name)
         self.teams, self.warps = team_shape(tile, self.rates)
         self.values = _values(tile)
+        self.shares = polynomial_shares(tile)
         self.next = {item.value.name: item.next for item in tile.carried}
         self.body = {operation.name: operation for operation in tile.body}
         self.operations: list[Operation] = []
@@ -285,10 +287,15 @@ class Builder:
         rate = self.rates.classes[cost_class(kind, operation.function)]
         counted = value if kind.elements == "result" else self.values[operation.operands[0]]
         amount = _elements(counted, self.rates, self.teams)
+        coarsely = amount * self.shares.get(operation.name, 0) // SHARES
         uses: list[ReservationUse] = []
         for unit, per_cycle in rate.uses:
             start = uses[-1].end_cycle if uses else 0
-            uses.append(ReservationUse(unit, max(1, -(-amount // per_cycle)), 1, start))
+            cycles = max(1, -(-(amount - coarsely) // per_cycle))
+            uses.append(ReservationUse(unit, cycles, 1, start))
+        if coarsely and self.rates.polynomial is not None:  # beside the special functions
+            for unit, per_cycle in self.rates.polynomial.uses:
+                uses.insert(0, ReservationUse(unit, -(-coarsely // per_cycle)))
         return self.in_registers(value, tuple(uses), rate.latency_cycles)
 
     def in_registers(self, value: Value, uses: tuple[ReservationUse, ...], latency: int) -> dict:

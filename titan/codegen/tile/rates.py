@@ -135,6 +135,7 @@ class Rates:
     lanes_per_column: int
     cluster: int
     tensor: TensorMemory = TensorMemory()
+    polynomial: Rate | None = None  # an exponential without the special function unit
 
 
 def known_targets() -> tuple[str, ...]:
@@ -171,7 +172,7 @@ class _Decoder:
             "shared", "global",
         )  # fmt: skip
         top = reader.mapping(
-            tree, required=sections, optional=("sources", "tensor"), what="the rates"
+            tree, required=sections, optional=("sources", "tensor", "polynomial"), what="the rates"
         )
         if top is None or not all(top.has(name) for name in sections):
             return None
@@ -200,6 +201,7 @@ class _Decoder:
             fragment["lanes_per_column"],
             reader.integer(top["cluster"], minimum=1, maximum=16, what="the cluster") or 1,
             self.tensor(top["tensor"]) if top.has("tensor") else TensorMemory(),
+            self.rate(top["polynomial"], "polynomial") if top.has("polynomial") else None,
         )
 
     def numbers(
@@ -267,18 +269,22 @@ class _Decoder:
         made: dict[str, Rate] = {}
         for name in fields or ():
             assert fields is not None
-            inner = self.reader.mapping(
-                fields[name], required=("uses", "latency"), what=f"operation {name}"
-            )
-            if inner is None or not inner.has("uses"):
-                continue
-            uses = self.reader.names(inner["uses"], f"`uses` of {name}")
-            rows = [(unit, self.integer(uses, unit, name)) for unit in uses or ()]
-            if any(rate < 1 for _, rate in rows):
-                text = f"a rate of {name} is at least 1"
-                self.reader.error("TTN009", text, fields[name].span)
-            made[name] = Rate(tuple(rows), self.integer(inner, "latency", name))
+            rate = self.rate(fields[name], name)
+            if rate is not None:
+                made[name] = rate
         return made
+
+    def rate(self, node: Node, name: str) -> Rate | None:
+        inner = self.reader.mapping(
+            node, required=("uses", "latency"), optional=("source",), what=f"operation {name}"
+        )
+        if inner is None or not inner.has("uses"):
+            return None
+        uses = self.reader.names(inner["uses"], f"`uses` of {name}")
+        rows = [(unit, self.integer(uses, unit, name)) for unit in uses or ()]
+        if any(rate < 1 for _, rate in rows):
+            self.reader.error("TTN009", f"a rate of {name} is at least 1", node.span)
+        return Rate(tuple(rows), self.integer(inner, "latency", name))
 
     def tensor(self, node: Node) -> TensorMemory:
         keys = ("fetch_bytes_per_cycle", "fetch_latency", "put_bytes_per_cycle", "put_latency")

@@ -139,6 +139,13 @@ def _rsqrt(_: TileOperation, x: Wide) -> Wide:
     return 1.0 / np.sqrt(x)
 
 
+def _raised(x: Wide, y: Wide, least: float) -> Wide:
+    """A NaN is not larger than anything, and nothing is larger than one."""
+    import numpy as np
+
+    return np.where(y - x > least, y, x)
+
+
 def _row_max(_: TileOperation, x: Wide) -> Wide:
     import numpy as np
 
@@ -160,6 +167,7 @@ _KINDS: dict[str, Callable[..., Wide]] = {
     "divide": _numpy("divide"),
     "maximum": _numpy("fmax"),
     "minimum": _numpy("fmin"),
+    "raise": lambda operation, x, y: _raised(x, y, _by(operation)),
     "scale": lambda operation, x: x * _by(operation),
     "offset": lambda operation, x: x + _by(operation),
     "exp2": _numpy("exp2"),
@@ -177,7 +185,7 @@ def _single(number: float) -> float:
 
 
 def _by(operation: TileOperation) -> float:
-    """The number of a `scale` or `offset`: its product with a scalar is rounded to f32."""
+    """The number of a `scale`, `offset` or `raise`: its product with a scalar is rounded to f32."""
     number = _single(operation.number)
     return number if operation.scalar is None else _single(number * _single(operation.scalar.value))
 

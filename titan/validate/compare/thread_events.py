@@ -13,6 +13,7 @@ from titan.isa.ptx.module import Instruction
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import TENSOR_LANE_BYTES, Footprint, MemorySpace
 from titan.isa.simt.outcome import Waiter
+from titan.validate.compare.corrections import only_corrects
 
 TENSOR_BASE = 1024  # where an allocation of tensor memory begins: beyond all of its columns
 CTA_SHIFT = 24  # shared memory of another CTA of the cluster
@@ -330,7 +331,8 @@ class EventReader:
         return "tensor_relinquish", (), ()
 
     def _skip(self, event: ev.Skipped) -> None:
-        self.skipped = event.instruction
+        if not only_corrects(self.instructions, event.instruction + 1, event.until):
+            self.skipped = event.instruction
 
     def _poll(self, event: ev.Poll) -> None:
         return None

@@ -6,7 +6,8 @@ thread's CTA, those of other CTAs have their rank, from 1, in bits 24 and above.
 memory are counted so that what is allocated begins at `TENSOR_BASE`, beyond all of its columns.
 
 A branch on data is refused, even where its arms do not synchronise: what is in them would be left
-out. A run that hangs gives the threads as far as they come.
+out. Allowed are arms that only correct what lies in tensor memory (`corrections.py`). A run that
+hangs gives the threads as far as they come.
 """
 
 from __future__ import annotations

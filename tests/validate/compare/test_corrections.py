@@ -1,0 +1,55 @@
+"""Which arms of a branch on data the comparison admits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.isa.simt.running import REGISTERS
+from titan.foundation.source.span import Source
+from titan.isa.ptx.parse import parse_source
+from titan.validate.compare.corrections import only_corrects
+
+LOAD = "tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r1, %r2, %r3, %r4}, [%r9+16];"
+STORE = "tcgen05.st.sync.aligned.16x256b.x1.b32 [%r9+16], {%r1, %r2, %r3, %r4};"
+MULTIPLY = "mul.f32 %f1, %f1, %f2;"
+WAITS = "tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::st.sync.aligned;"
+GOOD = (LOAD, WAITS[0], MULTIPLY, STORE, WAITS[1])
+
+
+def judged(*lines):
+    body = "\n".join(lines)
+    text = ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k()\n"
+    module, findings = parse_source(
+        Source("kernel.ptx", f"{text}{{\n{REGISTERS}\n{body}\nret;\n}}\n")
+    )
+    assert module is not None, findings
+    return only_corrects(module.instructions, 0, len(lines))
+
+
+def test_what_is_loaded_computed_and_stored_to_the_same_columns():
+    assert judged(*GOOD)
+    assert judged(*GOOD, *GOOD)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (MULTIPLY,),
+        GOOD[:3],
+        GOOD[3:],
+        (*GOOD, LOAD),
+        (*GOOD[:3], STORE.replace("+16", "+32"), WAITS[1]),
+        (*GOOD[:3], STORE.replace("%r9", "%r10"), WAITS[1]),
+        (*GOOD[:3], STORE.replace("16x256b.x1", "32x32b.x4"), WAITS[1]),
+        (LOAD, WAITS[0], "add.s32 %r9, %r9, 1;", STORE, WAITS[1]),
+        (*GOOD, "st.shared.b32 [%r5], %r1;"),
+        (*GOOD, "ld.shared.b32 %r1, [%r5];"),
+        (*GOOD, "bar.warp.sync -1;"),
+        (*GOOD, "tcgen05.fence::before_thread_sync;"),
+        (*GOOD, "mbarrier.arrive.shared.b64 _, [%r5];"),
+        (*GOOD, "@%p1 mul.f32 %f1, %f1, %f2;"),
+    ],
+)
+def test_everything_else_is_none(lines):
+    assert not judged(*lines)
