@@ -41,7 +41,6 @@ from titan.frontends.gcn.redundant_waits import redundant_because, weaker_wait
 from titan.frontends.gcn.verify import verify_assembly
 from titan.frontends.ptx.code_mutants import CodeMutant
 from titan.frontends.ptx.launch import LaunchDescription, read_launch, read_launch_text
-from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.verify_code import CodeOptions, ctas_of
 from titan.isa.gcn.assembly import parse_assembly
@@ -123,9 +122,7 @@ def judged(
     """The verdict on the one kernel of a text."""
     started = time.process_time()
     engines = VerifyOptions(require="any", save_traces=None, states_max=STATES_MAX)
-    policies = CodePolicies(further_trips="assumed")  # of assembly it is not shown
-    options = CodeOptions(ctas=ctas, sweep=sweep, policies=policies, require=require,
-                          engines=engines)  # fmt: skip
+    options = CodeOptions(ctas=ctas, sweep=sweep, require=require, engines=engines)
     (found,) = verify_assembly(Source("k.s", text), launch, options, [], started)
     return found
 

@@ -13,7 +13,8 @@ from tests.frontends.test_verify_code import LAUNCH, codes, ring, verified
 from tests.sampling import part, sampled
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
-from titan.frontends.lift.further_trips import further_trips
+from titan.frontends.lift.further_trips import FurtherTrips, further_trips
+from titan.frontends.lift.warp_rounds import WarpRounds
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.launch import completed, read_launch_text
 from titan.frontends.ptx.sweep import Driver, ParameterWord
@@ -181,11 +182,19 @@ def test_the_period_of_a_phase_that_alternates_more_slowly_is_found():
     assert found(text).verdict is Verdict.REFUTED  # such a ring hangs; what matters is that it ends
 
 
+@pytest.mark.parametrize("trips", [12, 19])
+def test_no_number_of_trips_below_those_of_the_runs_is_passed_over(trips):
+    """Three stages come round after many trips, so that the runs begin far out."""
+    when = f"setp.eq.u32 %p6, %r1, {trips};"
+    finding = found(without_wait(when, "", by_thirds(ring())))
+    assert finding.verdict is Verdict.REFUTED
+    assert any(f"({trips} trips)" in note for note in finding.notes), finding.notes
+
+
 GUARDS = st.sampled_from(["eq", "ge", "gt"])
 FORMS = st.sampled_from(
     ["%r7", "%r24", "%r25"]  # the trip, three times it and five more, twice the trips less it
 )
-LAUNCHED = 16  # trips of the runs that represent all others, at most
 
 
 @settings(max_examples=part(60, 6), deadline=None)
@@ -201,14 +210,15 @@ def test_no_trip_is_called_shown_in_which_the_code_goes_another_way(word, form, 
                 return True
         return False
 
-    if any(goes(trips) for trips in range(LAUNCHED + 1)):
-        return
     when = (
         "mad.lo.u32 %r24, %r7, 3, 5; shl.b32 %r25, %r1, 1; sub.u32 %r25, %r25, %r7;"
         f"setp.{word}.u32 %p6, {form}, {constant};"
     )
-    shown = shown_for(without_wait(when))
-    other = next((trips for trips in range(LAUNCHED, 321) if goes(trips)), None)
+    further = shown_for(without_wait(when))
+    if any(goes(trips) for trips in range(further.launched)):
+        return  # the launches say so
+    shown = further.first
+    other = next((trips for trips in range(further.launched, 321) if goes(trips)), None)
     assert shown is not None
     if other is not None:
         assert shown <= other
@@ -216,8 +226,8 @@ def test_no_trip_is_called_shown_in_which_the_code_goes_another_way(word, form, 
         assert shown == other
 
 
-def shown_for(text: str) -> int | None:
-    """The first number of trips that is not shown, of a kernel of two stages."""
+def shown_for(text: str) -> FurtherTrips:
+    """What is shown of a kernel of two stages."""
     source = Source("ring.ptx", text)
     module, errors = parse_source(source)
     assert module is not None and not errors
@@ -227,4 +237,5 @@ def shown_for(text: str) -> int | None:
     launch, _, _ = completed(described, function, whole_file(source.path))
     assert launch is not None
     driver = Driver(ParameterWord(1, 0, 4, 5), 1, 2)
-    return further_trips(CodeKernel(module, source, function), launch, driver, 0, 4, 100_000).first
+    runs = WarpRounds(CodeKernel(module, source, function), launch, driver, 0, 100_000)
+    return further_trips(runs, driver, 4)

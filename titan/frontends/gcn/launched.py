@@ -11,7 +11,7 @@ from titan.frontends.gcn.code import AssemblyCode, WaveRunner
 from titan.frontends.gcn.faults import missing_argument, wave_faults
 from titan.frontends.gcn.record import record_waves_together
 from titan.frontends.gcn.scalar_cache import stale_scalar_load
-from titan.frontends.lift.further_trips import FurtherTrips
+from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
@@ -103,6 +103,8 @@ class LaunchedWaves:
         """The line of the branch that closes the first loop."""
         return first_loop(self.code.assembly, self.code.kernel)
 
-    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
-        """Nothing is shown of assembly."""
-        return None
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips:
+        """Up to which number of trips it is shown to go on as in launches."""
+        from titan.frontends.gcn.wave_rounds import WaveRounds  # needs NumPy
+
+        return further_trips(WaveRounds(self.runner, self.launch, driver, cta), driver, period)

@@ -22,10 +22,6 @@ from titan.frontends.ptx.trial import Trial
 from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
-UNSHOWN = (
-    "that further trips of assembly do the same is not shown; `--policy further_trips=assumed` "
-    "takes it to be so"
-)
 TRIPS_MAX = 4096  # of a launch that is made to confirm a counterexample
 
 
@@ -84,9 +80,9 @@ def _drive(
         further = None
         if lift.lifted is not None and not any(_is_refuted(trial) for trial in lift.trials):
             further = launched.further_trips(driver, cta, period_of(lift.lifted))
-            known = {*lift.lifted.used, *lift.lifted.compared}
-            if further is not None and not known.issuperset(further.trips):
-                more = further.trips
+            wanted = range(driver.fewest, 0 if further is None else further.launched)
+            if not lift.launched.issuperset(wanted):
+                more = wanted
                 lift = lift_cluster(launched, driver, cta, more)
             shown.append(further)
         found.trials += lift.trials
@@ -136,7 +132,7 @@ def _unshown(
         return ""
     assumed = launched.policies.further_trips == "assumed"
     if shown is None:
-        return "" if assumed else UNSHOWN
+        return "" if assumed else "that further trips do the same is not shown"
     if shown.first is not None and shown.first <= TRIPS_MAX:
         trial = judged(launched, lift.driver, lift.cta, shown.first)
         if trial is not None:

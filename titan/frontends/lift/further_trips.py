@@ -1,7 +1,7 @@
 """Up to which number of trips the code does what the lifted file says, beyond those compared.
 
 The lifted file is equal to launches of N, ..., N + P - 1 trips, P a multiple of twice the stages of
-every ring. For each of them, a run shows (`titan/isa/simt/further_rounds.py`) that k * P more trips
+every ring. For each of them, a run shows (`further_rounds.py` of its machine) that k * P more trips
 put k times the same rounds into its loops, and change nothing else. In the file they do: its loops
 make a fixed number of rounds for each trip, and P rounds further on an operation names the same
 stages, and phases that are a fixed number later. So the two are equal for all k up to which that
@@ -11,25 +11,19 @@ is shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from titan.foundation.collector import uncollected
 from titan.frontends.lift.fold import TRIPS
 from titan.frontends.lift.lifted import LiftedKernel
-from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.sweep import Driver
-from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.further_rounds import FurtherRounds, RoundPlan, TripWord
-from titan.isa.simt.launch import Launch, Options
-from titan.isa.simt.outcome import Ending
-from titan.isa.simt.rounds import CountedExecution, Lanes
-from titan.isa.simt.run import prepare
+from titan.isa.simt.passages import Lanes, RoundCounter, RoundPlan, Steps
 from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.parts import barriers_of, effects_of
 
-BEFORE = 1  # rounds of a loop that may differ from all later ones
 PERIOD_MAX = 64
 MULTIPLES = (1, 2, 4)
 ATTEMPTS = 3
@@ -49,9 +43,10 @@ class FurtherTrips:
     period: int = 0
 
     @property
-    def trips(self) -> range:
-        """The trip counts of the runs, and one a period further: how much that adds is compared."""
-        return range(self.start, self.start + self.period + 1)
+    def launched(self) -> int:
+        """All trip counts below it have to be launched: those of the runs, one a period further,
+        which says how much that adds, and all that are fewer, of which nothing is shown."""
+        return self.start + self.period + 1
 
 
 def period_of(lifted: LiftedKernel) -> int:
@@ -79,17 +74,50 @@ def _turning(body: ir.Block, moving: frozenset[str]) -> Iterator[str]:
             yield from (name for name, index in places if names_of(index) & moving)
 
 
-def first_trips(depth: int, period: int) -> int:
-    """The least trip count that is run: rounds before those that are put in, a period of these,
-    and those at the end that look ahead."""
-    return max(period + BEFORE + depth + 2, 2 * depth + 1)
+class CountedRun(Protocol):
+    """A run whose rounds were counted."""
+
+    @property
+    def counter(self) -> RoundCounter:
+        """The rounds of each passage."""
+
+    @property
+    def steps_between(self) -> Mapping[tuple[Lanes, int], Steps]:
+        """How far registers go in the rounds that were watched."""
+
+
+class ShownRun(Protocol):
+    """A run that represents those with more trips: `reach` is for how many periods more it is
+    shown, `why` and `site` what ends it, `disordered` that its passages are not as planned."""
+
+    reach: int
+    why: str
+    site: int
+    disordered: bool
+
+
+class RoundRuns(Protocol):
+    """A kernel with its launch, as it is run to show what further trips do, on its machine."""
+
+    @property
+    def before(self) -> int:
+        """Rounds of a loop that may differ from all later ones."""
+
+    def counted(
+        self, trips: int, first: int, watched: Mapping[tuple[Lanes, int], int]
+    ) -> CountedRun | str:
+        """A run with its rounds counted, registers compared in those watched; or why not."""
+
+    def shown(self, trips: int, period: int, plan: RoundPlan) -> ShownRun | str:
+        """A run with rounds put in for a period of trips; or why not."""
+
+    def line(self, site: int) -> int:
+        """The line of an instruction."""
 
 
 @uncollected
-def further_trips(
-    code: CodeKernel, launch: Launch, driver: Driver, cta: int, period: int, steps_max: int
-) -> FurtherTrips:
-    """What is shown for the cluster of a CTA; `period` is that of the rings.
+def further_trips(runs: RoundRuns, driver: Driver, period: int) -> FurtherTrips:
+    """What is shown for a kernel; `period` is that of the rings.
 
     Loops that a compiler has unrolled repeat after more trips, so multiples of it are tried, too.
     """
@@ -97,7 +125,7 @@ def further_trips(
     for times in MULTIPLES:
         if period * times > PERIOD_MAX:
             break
-        found = _Shower(code, launch, driver, cta, period * times, steps_max).shown()
+        found = _Shower(runs, driver, period * times).shown()
         if found.first is None:
             return found
         if best is None or (best.first is not None and found.first > best.first):
@@ -108,16 +136,14 @@ def further_trips(
 
 
 class _Shower:
-    def __init__(
-        self, code: CodeKernel, launch: Launch, driver: Driver, cta: int, period: int,
-        steps_max: int,
-    ) -> None:  # fmt: skip
-        self.code = code
-        self.given = launch
+    def __init__(self, runs: RoundRuns, driver: Driver, period: int) -> None:
+        self.runs = runs
         self.driver = driver
         self.period = period
-        self.start = first_trips(driver.depth, period)
-        self.options = Options(launch.cluster_members(cta), 0, steps_max, first_poll_fails=True)
+        # Rounds before those that are put in, a period of these, and those at the end that look
+        # ahead.
+        ahead = driver.depth + 2
+        self.start = max(period + runs.before + ahead, 2 * driver.depth + 1)
 
     def shown(self) -> FurtherTrips:
         """The least of what all the runs show."""
@@ -137,34 +163,23 @@ class _Shower:
         added = self._added(trips)
         if isinstance(added, str):
             return added
-        first = BEFORE + 1
+        first = self.runs.before + 1
         watched = {
             (lanes, number): rounds
             for lanes, passages in added.items()
             for number, (_, rounds) in enumerate(passages)
             if rounds
         }
-        counted = self._counted(max(trips, self.start), first, watched)
+        counted = self.runs.counted(max(trips, self.start), first, watched)
         if isinstance(counted, str):
             return counted
         return RoundPlan(added, first, counted.steps_between)
 
-    def _counted(
-        self, trips: int, first: int, watched: dict[tuple[Lanes, int], int]
-    ) -> CountedExecution | str:
-        launch = self.driver.launch(self.given, trips)
-        ready, findings = prepare(self.code.module, launch, self.options, self.code.source)
-        if ready is None:
-            return findings[0].headline
-        code, layout, places = ready
-        machine = CountedExecution(code, layout, launch, self.options, first, watched)
-        return machine if _ended(machine, places) else f"with {trips} trips the run does not end"
-
     def _added(self, trips: int) -> dict[Lanes, list[tuple[int, int]]] | str:
         """Rounds that a period of trips adds to each passage of a loop."""
         for _ in range(ATTEMPTS):
-            fewer = self._counted(trips, 0, {})
-            more = self._counted(trips + self.period, 0, {})
+            fewer = self.runs.counted(trips, 0, {})
+            more = self.runs.counted(trips + self.period, 0, {})
             if isinstance(fewer, str) or isinstance(more, str):
                 return fewer if isinstance(fewer, str) else str(more)
             one, other = fewer.counter.counts(), more.counter.counts()
@@ -178,7 +193,7 @@ class _Shower:
                 for (head, visits), (_, again) in zip(passages, longer, strict=True):
                     rounds = again - visits
                     found[lanes].append((head, rounds))
-                    lacking = BEFORE + 1 + rounds - visits
+                    lacking = self.runs.before + 1 + rounds - visits
                     if rounds > 0 and lacking > 0:
                         short = max(short, -(-lacking * self.period // rounds))
             if not short:
@@ -190,36 +205,15 @@ class _Shower:
     def _from(self, trips: int, plan: RoundPlan | str) -> FurtherTrips:
         """What the run of a number of trips shows, by the plan of another or by its own."""
         found = self._run(trips, plan)
-        if isinstance(found, FurtherRounds) and found.disordered:
+        if not isinstance(found, str) and found.disordered:
             found = self._run(trips, self._plan(trips))
         if isinstance(found, str):
             return FurtherTrips(trips, found)
         first = trips + (found.reach + 1) * self.period
         if first * self.driver.unit >= 1 << VALUE_BITS:
             return FurtherTrips(None)
-        line = self.code.module.instructions[found.site].line if found.site >= 0 else 0
+        line = self.runs.line(found.site) if found.site >= 0 else 0
         return FurtherTrips(first, found.why, line)
 
-    def _run(self, trips: int, plan: RoundPlan | str) -> FurtherRounds | str:
-        if isinstance(plan, str):
-            return plan
-        driver = self.driver
-        launch = driver.launch(self.given, trips)
-        ready, findings = prepare(self.code.module, launch, self.options, self.code.source)
-        if ready is None:
-            return findings[0].headline
-        code, layout, places = ready
-        word = driver.place
-        offset = places[word.number][0] + word.offset
-        counts = TripWord(offset, word.size_bytes, driver.unit * self.period)
-        machine = FurtherRounds(code, layout, launch, self.options, counts, plan)
-        if not _ended(machine, places):
-            return f"with {trips} trips the run does not end"
-        machine.finish_rounds()
-        return machine
-
-
-def _ended(machine: SimtExecution, places: list[tuple[int, int]]) -> bool:
-    """Runs it; whether it came to its end."""
-    machine.load_parameters(places)
-    return machine.run().outcome.ending is Ending.FINISHED
+    def _run(self, trips: int, plan: RoundPlan | str) -> ShownRun | str:
+        return plan if isinstance(plan, str) else self.runs.shown(trips, self.period, plan)

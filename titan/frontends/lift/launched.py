@@ -9,6 +9,7 @@ from typing import Protocol
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.lift.code_loops import first_loop
 from titan.frontends.lift.further_trips import FurtherTrips, further_trips
+from titan.frontends.lift.warp_rounds import WarpRounds
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.machine import LaunchRunner, Runner
 from titan.frontends.ptx.missing import missing_value
@@ -63,9 +64,9 @@ class LaunchedCode(Protocol):
     def first_loop(self) -> int | None:
         """The line of the first loop that does more than wait; None: there is none."""
 
-    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips:
         """Up to which number of trips it is shown to go on as in launches, for rings that come
-        round in a period of trips; None: that can only be assumed."""
+        round in a period of trips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class LaunchedPtx:
         """The line of the first loop of the text that does more than wait."""
         return first_loop(self.code.module, self.code.function)
 
-    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips | None:
+    def further_trips(self, driver: Driver, cta: int, period: int) -> FurtherTrips:
         """Up to which number of trips it is shown to go on as in launches."""
-        return further_trips(self.code, self.launch, driver, cta, period, self.steps_max)
+        runs = WarpRounds(self.code, self.launch, driver, cta, self.steps_max)
+        return further_trips(runs, driver, period)

@@ -31,13 +31,17 @@ FAMILIES = {"sm_90": "sm_90a", "sm_100": "sm_100a", "sm_103": "sm_103a"}
 
 @dataclass(frozen=True, slots=True)
 class ClusterLift:
-    """What came of one cluster: the judgements on its runs, and its kernel file or why not."""
+    """What came of one cluster: the judgements on its runs, and its kernel file or why not.
+
+    `launched`: the trip counts of its launches.
+    """
 
     driver: Driver
     cta: int
     trials: tuple[Trial, ...]
     lifted: LiftedKernel | None
     reason: str = ""
+    launched: frozenset[int] = frozenset()
 
 
 def trips_used(driver: Driver) -> list[int]:
@@ -126,7 +130,7 @@ def _lifted(
         lifted = lift_recordings(programs, used, heading, line_text(launched.places))
     except (NotFoldedError, NotWritableError) as error:
         return ClusterLift(driver, cta, tuple(trials), None, str(error))
-    return ClusterLift(driver, cta, tuple(trials), lifted)
+    return ClusterLift(driver, cta, tuple(trials), lifted, launched=frozenset(runs))
 
 
 def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, str]:

@@ -97,8 +97,11 @@ def without_single_uses(program: ir.SyncProgram) -> tuple[ir.SyncProgram, int]:
 def _renamed(operation: ir.Operation, names: dict[str, str]) -> ir.Operation:
     if not isinstance(operation, ir.Access | ir.Asynchronous):
         return operation
+    if not any(item.buffer in names for item in operation.effects):
+        return operation
     effects = (
-        replace(item, buffer=names.get(item.buffer, item.buffer)) for item in operation.effects
+        replace(item, buffer=names[item.buffer]) if item.buffer in names else item
+        for item in operation.effects
     )
     return replace(operation, effects=tuple(dict.fromkeys(effects)))
 

@@ -21,6 +21,36 @@ def first_loop(assembly: AssemblyFile, kernel: AssemblyKernel) -> int | None:
     return min(closing, default=None)
 
 
+def loops_of(assembly: AssemblyFile, kernel: AssemblyKernel) -> dict[int, frozenset[int]]:
+    """The instructions of each loop by its head: all from which a branch back to the head is
+    reached without passing it."""
+    before: dict[int, list[int]] = {}
+    for number in range(kernel.start, kernel.end):
+        for following in successors(assembly, kernel, number):
+            before.setdefault(following, []).append(number)
+    found: dict[int, frozenset[int]] = {}
+    for number, head in _branches(assembly, kernel):
+        if number not in _reached(assembly, kernel, head):
+            continue
+        body, waiting = {head}, [number]
+        while waiting:
+            one = waiting.pop()
+            if one not in body:
+                body.add(one)
+                waiting += before.get(one, ())
+        found[head] = found.get(head, frozenset()) | body
+    return found
+
+
+def successors(assembly: AssemblyFile, kernel: AssemblyKernel, number: int) -> list[int]:
+    """The instructions of the kernel that may be executed next."""
+    item = assembly.instructions[number]
+    found = [item.target] if item.target >= 0 else []
+    if item.base not in ENDS:
+        found.append(number + 1)
+    return [one for one in found if kernel.start <= one < kernel.end]
+
+
 def _branches(assembly: AssemblyFile, kernel: AssemblyKernel) -> list[tuple[int, int]]:
     """The branches backwards, with their targets; each cycle has one."""
     return [
@@ -36,12 +66,7 @@ def _reached(assembly: AssemblyFile, kernel: AssemblyKernel, start: int) -> set[
     waiting = [start]
     while waiting:
         number = waiting.pop()
-        if number in found or not kernel.start <= number < kernel.end:
-            continue
-        found.add(number)
-        item = assembly.instructions[number]
-        if item.target >= 0:
-            waiting.append(item.target)
-        if item.base not in ENDS:
-            waiting.append(number + 1)
+        if number not in found:
+            found.add(number)
+            waiting += successors(assembly, kernel, number)
     return found

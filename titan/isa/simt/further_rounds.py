@@ -20,7 +20,6 @@ be as they were at their end, and nothing that depends on j may be stored where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place, read_value
@@ -38,8 +37,17 @@ from titan.isa.simt.lane_growths import Growths, compact, distinct, fixed_as, ke
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
+from titan.isa.simt.passages import (
+    Lanes,
+    Passage,
+    RoundCounter,
+    RoundPlan,
+    Steps,
+    TripWord,
+    step_between,
+)
 from titan.isa.simt.rendezvous import TOKEN
-from titan.isa.simt.rounds import Lanes, Passage, RoundCounter, Steps, lanes_at, step_between
+from titan.isa.simt.rounds import lanes_at, loops_of
 from titan.isa.simt.state import POLL, Cta, Fragment, Warp
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of
 
@@ -52,25 +60,6 @@ _ACROSS = frozenset(
     }
 )  # fmt: skip
 Owner = tuple[int, int]  # the CTA and the lane of a memory, or -1
-
-
-@dataclass(frozen=True, slots=True)
-class TripWord:
-    """The word of the parameters that counts trips: `slope` more of it for each k."""
-
-    offset: int
-    size_bytes: int
-    slope: int
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """Rounds that a period of trips adds to each passage, head and number by the lanes, the first
-    of them when the head is reached for time `first`; and how far registers go in these."""
-
-    added: Mapping[Lanes, Sequence[tuple[int, int]]]
-    first: int
-    steps: Mapping[tuple[Lanes, int], Steps]
 
 
 @dataclass(eq=False, slots=True)
@@ -118,7 +107,7 @@ class FurtherRounds(SimtExecution):
         self.orders_lanes = False  # as judged in the launch itself
         self.word = word
         self.plan = plan
-        self.counter = RoundCounter(code)
+        self.counter = RoundCounter(loops_of(code))
         self.reach = ENDLESS
         self.disordered = False  # its passages are not those of the plan
         self.why = ""
@@ -160,7 +149,7 @@ class FurtherRounds(SimtExecution):
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and what its numbers depend on."""
-        passage = self.counter.arrive(fragment)
+        passage = self.counter.arrive(lanes_at(fragment), fragment.pc)
         if passage is not None:
             self._at_head(fragment, passage)
         pc, warp = fragment.pc, fragment.warp

@@ -7,22 +7,17 @@ interleaving.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import WAITING, DecodedCode, Op
+from titan.isa.simt.passages import Lanes, Loops, Passage, RoundCounter, Steps, step_between
 from titan.isa.simt.rendezvous import TOKEN
 from titan.isa.simt.state import Fragment
 from titan.isa.simt.values import LANES, Value, lane, lanes_of
-
-Lanes = tuple[int, int, int]  # CTA, warp, mask: lanes that run together
-Steps = Mapping[int, Sequence[int]]  # of registers, by lane
-WORD = 1 << 32
-Loops = Mapping[int, frozenset[int]]
 
 
 def loops_of(code: DecodedCode) -> dict[int, frozenset[int]]:
@@ -63,72 +58,9 @@ def _waits(code: DecodedCode, head: int, body: frozenset[int], loops: Loops) -> 
     return Op.BARRIER_WAIT in ops and ops <= WAITING
 
 
-@dataclass(slots=True)
-class Passage:
-    """One time through a loop: how often its head was reached. `number` counts those of the lanes,
-    in the order in which they began."""
-
-    head: int
-    number: int
-    visits: int = 0
-
-
-@dataclass(slots=True)
-class Passages:
-    """All passages of lanes that run together; `open` are those that have not ended. `last`: where
-    the lanes were; an instruction that blocks is stepped again."""
-
-    all: list[Passage] = field(default_factory=list)
-    open: list[Passage] = field(default_factory=list)
-    last: int = -1
-
-
-class RoundCounter:
-    """Counts rounds while a run is made."""
-
-    def __init__(self, code: DecodedCode) -> None:
-        self.loops = loops_of(code)
-        self.of: dict[Lanes, Passages] = {}
-
-    def arrive(self, fragment: Fragment) -> Passage | None:
-        """The passage whose head a fragment is at, counted; None: it is at none."""
-        key = lanes_at(fragment)
-        found = self.of.get(key)
-        pc = fragment.pc
-        if found is None:
-            if pc not in self.loops:
-                return None
-            found = self.of[key] = Passages()
-        if found.last == pc:
-            return None
-        found.last = pc
-        if found.open:
-            found.open = [item for item in found.open if pc in self.loops[item.head]]
-        if pc not in self.loops:
-            return None
-        passage = next((item for item in found.open if item.head == pc), None)
-        if passage is None:
-            passage = Passage(pc, len(found.all))
-            found.all.append(passage)
-            found.open.append(passage)
-        passage.visits += 1
-        return passage
-
-    def counts(self) -> dict[Lanes, list[tuple[int, int]]]:
-        """Heads and visits of all passages, in order."""
-        return {key: [(p.head, p.visits) for p in item.all] for key, item in self.of.items()}
-
-
 def lanes_at(fragment: Fragment) -> Lanes:
     """Which lanes a fragment has."""
     return fragment.warp.cta.number, fragment.warp.index, fragment.mask
-
-
-def step_between(then: int, now: int) -> int:
-    """How far a register has gone; one of 32 bits may have wrapped."""
-    step = now - then
-    wrapped = then < WORD and now < WORD and abs(step) >= WORD // 2
-    return (step + WORD // 2) % WORD - WORD // 2 if wrapped else step
 
 
 class CountedExecution(SimtExecution):
@@ -149,7 +81,7 @@ class CountedExecution(SimtExecution):
     ) -> None:
         super().__init__(code, layout, launch, options)
         self.orders_lanes = False
-        self.counter = RoundCounter(code)
+        self.counter = RoundCounter(loops_of(code))
         self.first = first
         self.watched = watched or {}
         self.steps_between: dict[tuple[Lanes, int], Steps] = {}
@@ -157,7 +89,7 @@ class CountedExecution(SimtExecution):
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
-        passage = self.counter.arrive(fragment)
+        passage = self.counter.arrive(lanes_at(fragment), fragment.pc)
         if passage is not None and self.watched:
             self._watch(fragment, passage)
         return super().step(fragment)

@@ -44,7 +44,7 @@ def lanes_of(mask: int) -> list[int]:
     """The lanes of a mask, in order."""
     found = _LANES.get(mask)
     if found is None:
-        found = [lane for lane in range(LANES) if mask >> lane & 1]
+        found = [lane for lane in range(mask.bit_length()) if mask >> lane & 1]
         if len(_LANES) < 4096:
             _LANES[mask] = found
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel, Literal, SymbolOperand
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -47,6 +48,16 @@ _QUEUES = {"vmcnt": (WaveQueue.VECTOR,), "lgkmcnt": (WaveQueue.LDS, WaveQueue.SC
 COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in queues}
 
 
+class Follower(Protocol):
+    """Looks on while a run is made."""
+
+    def before(self, wave: Wave, code: DecodedInstruction) -> None:
+        """A wave is about to execute an instruction."""
+
+    def after(self, wave: Wave, code: DecodedInstruction) -> None:
+        """It has executed it; not called behind instructions of control."""
+
+
 class WaveMachine:
     """One run. `steps_max` counts wave instructions; `close`: the pairs to look out for.
 
@@ -78,6 +89,7 @@ class WaveMachine:
             self.watched.setdefault(pair.second, []).append(pair)
         self.missed: set[ClosePair] = set()
         self.numbering: Numbering | None = None
+        self.follower: Follower | None = None
 
     def run(self) -> Run:
         """The run of the work-group."""
@@ -108,7 +120,7 @@ class WaveMachine:
     def _advance(self, wave: Wave) -> bool:
         """Until the wave waits or ends; False when the budget is spent."""
         known, instructions, end = self.decoded, self.code.instructions, self.kernel.end
-        start = self.kernel.start
+        start, follower = self.kernel.start, self.follower
         while not wave.ended and not wave.at_barrier:
             if self.steps >= self.steps_max:
                 return False
@@ -125,6 +137,8 @@ class WaveMachine:
             if self.watched:
                 self._check_states(wave, code)
             wave.place = number + 1
+            if follower is not None:
+                follower.before(wave, code)
             if code.opcode.kind is OpcodeKind.CONTROL:
                 self._control(wave, code)
                 continue
@@ -134,6 +148,8 @@ class WaveMachine:
                 code.step(wave)
             else:
                 self.numbering.step(wave, code)
+            if follower is not None:
+                follower.after(wave, code)
         return True
 
     def _step(self, code: DecodedInstruction):  # type: ignore[no-untyped-def]

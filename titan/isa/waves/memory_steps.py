@@ -72,7 +72,7 @@ def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
 # ------------------------------------------------------------------------------------- LDS
 
 
-def _lds_offsets(item: AssemblyInstruction, size: int) -> list[int]:
+def lds_offsets(item: AssemblyInstruction, size: int) -> list[int]:
     """The distances from the address at which an LDS instruction accesses `size` bytes."""
     if item.base.startswith(("ds_read2", "ds_write2", "ds_wrxchg2")):
         unit = size * (64 if "st64" in item.base else 1)
@@ -90,7 +90,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
     results = results_of(item, code.opcode)
     reads = item.base.startswith("ds_read")
     atomic = not reads and not item.base.startswith("ds_write")
-    offsets = _lds_offsets(item, size)
+    offsets = lds_offsets(item, size)
     by_lane = "addtid" in item.base or item.base in ("ds_append", "ds_consume")
     address_of = None if by_lane else vector_source(item.operands[results], number)
     moved = "_tr_" in item.base  # each lane gets what others address
@@ -103,7 +103,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         if wave.exec == 0:
             group.issue(wave, number, WaveQueue.LDS, registers, ())
             return
-        addresses = _lds_addresses(wave, address_of, item)
+        addresses = lds_addresses(wave, address_of, item)
         if group.contents is not None:
             if addresses is None or atomic or moved:
                 raise Refused(f"{item.opcode} is not computed")
@@ -145,7 +145,7 @@ def _lds_contents(
     """A load or store of LDS by its bytes."""
     item, size = code.item, size_of(code.item)
     registers = written_in_order(code)
-    offsets = _lds_offsets(item, size)
+    offsets = lds_offsets(item, size)
     each = max(1, size // 4)
     for at, offset in enumerate(offsets):
         places = np.where(wave.active, addresses + offset, np.int64(-1))
@@ -156,7 +156,7 @@ def _lds_contents(
             contents.write_lds(places, register_rows(wave, data[at], size, item))
 
 
-def _lds_addresses(
+def lds_addresses(
     wave: Wave, address_of: VectorSource | None, item: AssemblyInstruction
 ) -> Addresses | None:
     """The address of each lane without the offset; None if one of an active lane is unknown."""
@@ -451,35 +451,47 @@ def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
     if "_load_lds_" in item.base:
         raise Refused(f"{item.opcode} is not followed")
     load = "_load_" in item.base
-    operands = item.operands[1:] if load else item.operands
-    address = operands[0]
-    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
-    base_of = None if base is None else scalar_source(base, 1, number)
-    uniform = not (isinstance(address, Registers) and address.bank != "s")
-    data = () if load else tuple(register_numbers(operands[1]))
-    offset = item.integer("offset")
-    whole = size_of(item) >= 4
+    data = () if load else tuple(register_numbers(item.operands[1]))
+    address_of = private_address(item, number)
     origin = OpaqueWord("private memory", number)
 
     def step(wave: Wave) -> None:
-        start = 0 if base_of is None else base_of(wave)
-        if not uniform or not whole or isinstance(start, OpaqueWord):
+        start = address_of(wave)
+        if start is None:
             if not load:
                 wave.private.clear()
             _loaded(wave, registers, origin)
         elif load:
             for at, register in enumerate(registers):
-                row = wave.private.get(start + offset + 4 * at)
+                row = wave.private.get(start + 4 * at)
                 if row is None:
                     wave.forget(register, 1, origin)
                 else:
                     wave.set_vector(register, row[0], row[1] & wave.exec, row[2])
         else:
             for at, register in enumerate(data):
-                _keep(wave, start + offset + 4 * at, register)
+                _keep(wave, start + 4 * at, register)
         group.issue(wave, number, WaveQueue.VECTOR, registers, ())
 
     return step
+
+
+def private_address(item: AssemblyInstruction, number: int) -> Callable[[Wave], int | None]:
+    """Where an access of private memory begins, the same for all lanes; None if that is not known,
+    or if parts of words are accessed."""
+    operands = item.operands[1:] if "_load_" in item.base else item.operands
+    address = operands[0]
+    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
+    base_of = None if base is None else scalar_source(base, 1, number)
+    uniform = not (isinstance(address, Registers) and address.bank != "s")
+    offset = item.integer("offset")
+    followed = uniform and size_of(item) >= 4
+
+    def found(wave: Wave) -> int | None:
+        start = 0 if base_of is None else base_of(wave)
+        return start + offset if followed and not isinstance(start, OpaqueWord) else None
+
+    return found
 
 
 def _keep(wave: Wave, address: int, register: int) -> None:

@@ -33,7 +33,7 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     target = item.operands[0]
     if not isinstance(target, Registers) or len(item.operands) < 3:
         raise Refused(f"{item.opcode} with too few operands")
-    address_of = _address(code)
+    address_of = scalar_address(code)
     private = item.base.startswith("s_scratch_load_")
     registers = written_in_order(code)
     unknown = OpaqueWord(f"memory that {item.opcode} reads", number)
@@ -68,7 +68,7 @@ def _word(group: WaveGroup, address: int, number: int, unknown: OpaqueWord) -> S
     return int(found.view(np.uint32)[0, 0])
 
 
-def _address(code: DecodedInstruction) -> _Address:
+def scalar_address(code: DecodedInstruction) -> _Address:
     """Where a load begins; an opaque word if that is not known."""
     item, number = code.item, code.number
     offset_of = _offset(item.operands[2], number)

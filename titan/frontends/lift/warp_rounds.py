@@ -1,0 +1,76 @@
+"""Runs of PTX, made to show what further trips do (`further_trips.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.sweep import Driver
+from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.further_rounds import FurtherRounds
+from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.outcome import Ending
+from titan.isa.simt.passages import Lanes, RoundPlan, TripWord
+from titan.isa.simt.rounds import CountedExecution
+from titan.isa.simt.run import prepare
+
+
+@dataclass(frozen=True, slots=True)
+class WarpRounds:
+    """The cluster of CTA `cta`, launched with other trip counts."""
+
+    code: CodeKernel
+    given: Launch
+    driver: Driver
+    cta: int
+    steps_max: int
+    before: int = 1
+
+    @property
+    def _options(self) -> Options:
+        members = self.given.cluster_members(self.cta)
+        return Options(members, 0, self.steps_max, first_poll_fails=True)
+
+    def counted(
+        self, trips: int, first: int, watched: Mapping[tuple[Lanes, int], int]
+    ) -> CountedExecution | str:
+        """A run with its rounds counted."""
+        launch, options = self.driver.launch(self.given, trips), self._options
+        ready, findings = prepare(self.code.module, launch, options, self.code.source)
+        if ready is None:
+            return findings[0].headline
+        code, layout, places = ready
+        machine = CountedExecution(code, layout, launch, options, first, watched)
+        return machine if _ended(machine, places) else _unended(trips)
+
+    def shown(self, trips: int, period: int, plan: RoundPlan) -> FurtherRounds | str:
+        """A run with rounds put in."""
+        driver, options = self.driver, self._options
+        launch = driver.launch(self.given, trips)
+        ready, findings = prepare(self.code.module, launch, options, self.code.source)
+        if ready is None:
+            return findings[0].headline
+        code, layout, places = ready
+        word = driver.place
+        offset = places[word.number][0] + word.offset
+        counts = TripWord(offset, word.size_bytes, driver.unit * period)
+        machine = FurtherRounds(code, layout, launch, options, counts, plan)
+        if not _ended(machine, places):
+            return _unended(trips)
+        machine.finish_rounds()
+        return machine
+
+    def line(self, site: int) -> int:
+        """The line of an instruction."""
+        return self.code.module.instructions[site].line
+
+
+def _ended(machine: SimtExecution, places: list[tuple[int, int]]) -> bool:
+    """Runs it; whether it came to its end."""
+    machine.load_parameters(places)
+    return machine.run().outcome.ending is Ending.FINISHED
+
+
+def _unended(trips: int) -> str:
+    return f"with {trips} trips the run does not end"
