@@ -19,6 +19,7 @@ from tests.building import program as make
 from tests.free_programs import free
 from tests.peer_commits import peer_commits
 from tests.proof.kernels import programs
+from tests.proof.values import concrete, unknowns
 from tests.proofs.generators import mixed_queue, sums
 from tests.rings import persistent_ring, ring
 from tests.sampling import part
@@ -36,12 +37,13 @@ from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Verdict
 from titan.proof import commuting
 from titan.proof.check import Proof, check
+from titan.proof.claims import claims_of
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
-from titan.proof.write import claims_of, write
+from titan.proof.write import write
 from titan.sync import program as ir
 from titan.sync.fault import Step
-from titan.sync.open_numbers import NotCoveredError, UndecidedError, replaced
+from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
 from titan.sync.state import State
 from titan.sync.ways import Ways
@@ -76,7 +78,7 @@ class Others:
 
     def disturbed(self) -> str:
         """What some sequence of other steps does to the step; empty where there is nothing."""
-        self.system.use_sizes(self.before.sizes)
+        self.system.use(self.before)
         met, waiting = [self.before.state], [self.before.state]
         while waiting and len(met) < STATES_MAX:
             state = waiting.pop(0)
@@ -123,20 +125,10 @@ class Others:
         return found
 
 
-def valued(found: Configuration, random: Random) -> Configuration:
+def valued(found: Configuration, random: Random, program: SyncProgram) -> Configuration:
     """The configuration with a small number for each unknown."""
-    values: dict[str, int] = {}
-
-    def number(open_number: object) -> int:
-        terms = open_number.terms  # type: ignore[attr-defined]
-        for name, _ in terms:
-            values.setdefault(name, random.randrange(3))
-        return int(
-            open_number.value  # type: ignore[attr-defined]
-            + sum(factor * values[name] for name, factor in terms)
-        )
-
-    return replaced(found, number)
+    values = {name: random.randrange(3) for name in sorted(unknowns(found))}
+    return concrete(found, values, program)
 
 
 def configurations(program: SyncProgram, given: dict[str, int], limit: int) -> Proof | None:
@@ -170,13 +162,13 @@ def compare(program: SyncProgram, given: dict[str, int], limit: int, seed: int) 
         except (UndecidedError, FaultyError, NotCoveredError):
             continue
         for step in chosen:
-            number = valued(found, random)
+            number = valued(found, random, program)
             others = Others(proof.system, number, step)
-            proof.system.use_sizes(number.sizes)
+            proof.system.use(number)
             if others.after(number.state, step) is None:
                 continue  # a fault, which the line of the step reports
             assert others.disturbed() == "", (seed, step.text)
-            seen["given" if number is found else "open"] += 1
+            seen["open" if unknowns(found) else "given"] += 1
     return seen
 
 

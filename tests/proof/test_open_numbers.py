@@ -9,7 +9,10 @@ from typing import cast
 
 import pytest
 
-from titan.proof.configuration import Configuration, is_instance
+from tests.proof.values import at
+from titan.proof import configuration
+from titan.proof.configuration import Configuration
+from titan.sync.arrays import Arrays
 from titan.sync.expression import (
     BINARY_OPERATORS,
     Binary,
@@ -19,20 +22,30 @@ from titan.sync.expression import (
     Not,
     evaluate,
 )
-from titan.sync.open_numbers import Linear, NotCoveredError, Size, UndecidedError, linear, replaced
+from titan.sync.open_numbers import (
+    Linear,
+    NotCoveredError,
+    Quotient,
+    Remainder,
+    Size,
+    UndecidedError,
+    linear,
+    replaced,
+)
+from titan.sync.program import SyncProgram
 from titan.sync.state import Position, State
 
 UNKNOWNS = ("~0", "tiles.0")
+NO_ARRAYS = Arrays(SyncProgram("nothing", "sm_90a", ()))
+
+
+def is_instance(narrow: Configuration, wide: Configuration) -> bool:
+    return configuration.is_instance(narrow, wide, NO_ARRAYS, {})
 
 
 def random_number(random: Random) -> int:
     factors = {name: random.choice((0, 0, 1, 2, 4)) for name in UNKNOWNS}
     return linear(random.randint(-2, 6), factors)
-
-
-def at(number: object, values: dict[str, int]) -> object:
-    """What an open number, or all of a value, is for some values of the unknowns."""
-    return replaced(number, lambda n: n.value + sum(f * values[name] for name, f in n.terms))
 
 
 def valuations(below: int, names: tuple[str, ...] = UNKNOWNS) -> list[dict[str, int]]:
@@ -47,26 +60,30 @@ def random_expression(random: Random, depth: int) -> Expression:
         return random.choice((Name("a"), Name("b"), Name("c"), Constant(random.randint(-1, 4))))
     if random.random() < 0.1:
         return Not(random_expression(random, depth - 1))
+    if random.random() < 0.3:
+        divisor = Constant(random.choice((-2, 2, 3, 4)))
+        divided = random_expression(random, depth - 1)
+        return Binary(random.choice(("//", "%")), divided, divisor)
     sides = random_expression(random, depth - 1), random_expression(random, depth - 1)
     return Binary(random.choice(BINARY_OPERATORS), *sides)
 
 
 def test_an_expression_of_open_numbers_is_that_of_each_value() -> None:
     random, seen = Random(1), Counter[str]()
-    for _ in range(6000):
-        expression = random_expression(random, 3)
+    for _ in range(9000):
+        expression = random_expression(random, random.randint(1, 3))
         environment = {name: random_number(random) for name in "abc"}
         try:
             found = evaluate(expression, environment)
         except (UndecidedError, NotCoveredError, ZeroDivisionError) as reason:
             seen[type(reason).__name__] += 1
             continue
-        seen["open" if isinstance(found, Linear) else "plain"] += 1
+        seen[type(found).__name__] += 1
         for values in valuations(4):
             plain = {name: at(number, values) for name, number in environment.items()}
             expected = evaluate(expression, cast("dict[str, int]", plain))
             assert at(found, values) == expected, expression
-    assert min(seen.values()) > 100, seen
+    assert min(seen.values()) > 100 and {"Linear", "Remainder", "int"} < seen.keys(), seen
 
 
 def random_configuration(random: Random) -> Configuration:
@@ -98,7 +115,7 @@ def concrete(
     found: Configuration, values: dict[str, int], random: Random
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The numbers of the state, and the size in each iteration; any one where it is not listed."""
-    state, (size,) = fixed(found, values)
+    state, (size,), _ = fixed(found, values)
     sizes = [random.randint(0, 3) for _ in range(ITERATIONS)]
     for place, number in enumerate(size.known):
         if size.first + place < ITERATIONS:
@@ -115,7 +132,7 @@ def raised(found: Configuration, name: str) -> Configuration:
 def represents(wide: Configuration, values: object, sizes: tuple[int, ...]) -> bool:
     """Whether some values of the unknowns make the one of the other: all small ones are tried."""
     for chosen in valuations(7, NAMES):
-        state, (size,) = fixed(wide, chosen)
+        state, (size,), _ = fixed(wide, chosen)
         if state.positions[0].values == values and all(
             size.first + place >= ITERATIONS or sizes[size.first + place] == number
             for place, number in enumerate(size.known)
@@ -149,3 +166,41 @@ def test_what_is_one_higher_is_an_instance() -> None:
     assert is_instance(replaced(wide, lambda n: n.without("~0")), wide)
     assert not is_instance(wide, higher)
     assert not is_instance(replaced(wide, lambda n: n + 1), wide)
+
+
+@pytest.mark.parametrize("fault", ["equal", "less", "rest"])
+def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def equal(self: Remainder, other: object) -> bool:
+        return isinstance(other, Remainder) and self.number is other.number
+
+    def rest(self: Quotient) -> Linear:
+        return Linear(0, self.terms)
+
+    plant = {
+        "equal": lambda: monkeypatch.setattr(Remainder, "__eq__", equal),
+        "less": lambda: monkeypatch.setattr(Remainder, "__lt__", lambda self, other: other > 1),
+        "rest": lambda: monkeypatch.setattr(Quotient, "number", rest),
+    }
+    plant[fault]()
+    with pytest.raises(AssertionError):
+        test_an_expression_of_open_numbers_is_that_of_each_value()
+        test_what_is_split_is_either_part()
+
+
+def test_what_is_split_is_either_part() -> None:
+    """A number with quotients where an unknown is 0, and where it is one more."""
+    random, seen = Random(5), Counter[str]()
+    for _ in range(3000):
+        number = random_number(random)
+        for _ in range(random.randint(0, 2)):
+            number = number // random.choice((2, 3, 4)) + random.choice((0, 1)) * random_number(
+                random
+            )
+        if not isinstance(number, Linear):
+            continue
+        name = random.choice(UNKNOWNS)
+        for values in valuations(4):
+            assert at(number.raised(name), values) == at(number, {**values, name: values[name] + 1})
+            assert at(number.without(name), values) == at(number, {**values, name: 0})
+        seen["quotient" if "//" in str(number) else "linear"] += 1
+    assert min(seen.values()) > 300, seen

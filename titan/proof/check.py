@@ -24,7 +24,7 @@ from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
 from titan.sync.text import digest_of, program_of, text_of, value_of
 
-HEAD = "titan-certificate 2"
+HEAD = "titan-certificate 3"
 
 
 class RefusedError(UserError):
@@ -61,10 +61,10 @@ class Proof:
         """A line of a certificate: `KIND LABEL>NUMBER ...`."""
         words = [kind]
         for label, configuration in successors:
-            number, proposed = self.proposals.of(configuration)
+            number, proposed, values = self.proposals.of(configuration)
             if proposed is not None:
                 self.found.append(proposed)
-            if not is_instance(configuration, self.found[number]):
+            if not is_instance(configuration, self.found[number], self.system.arrays, values):
                 raise NotCoveredError("no configuration represents all of a successor")
             words.append(f"{label}>{number}")
         return " ".join(words)

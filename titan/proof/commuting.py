@@ -100,7 +100,7 @@ class _Others:
         self.reaching: Touched = []  # by an engine or through another proxy
         self.touched: set[str] = set()
         self.ways = [
-            [_Way(self.all.place(number, position, before.sizes, False))]
+            [_Way(self.all.place(number, position, before.sizes, before.origins))]
             for number, position in enumerate(state.positions)
         ]
         self.executed: Counter[int] = Counter()
@@ -121,7 +121,7 @@ class _Others:
                 self._signal(signals_at_end(flight, self.machine.operations[flight.site]))
         while any([self._moves(n) for n in range(len(self.ways)) if n != self.own]):
             pass
-        self.system.use_sizes(self.before.sizes)
+        self.system.use(self.before)
         return (
             self._kind_commutes(values)
             and self._fences_commute(own)

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from titan.foundation.errors import TitanError
 from titan.sync import program as ir
+from titan.sync.arrays import Arrays
 from titan.sync.control import counts_off
 from titan.sync.fault import Fault, Step
 from titan.sync.interpreter import Interpreter
@@ -18,28 +19,35 @@ from titan.sync.open_numbers import (
     PLAIN,
     Linear,
     NotCoveredError,
+    Pairs,
+    Remainder,
     Size,
     UndecidedError,
-    linear,
+    assigned,
     parts_of,
+    solved,
     split,
 )
 from titan.sync.parts import effects_of, state_parts
 from titan.sync.state import BarrierStatus, Flight, QueueState, State, flying
+from titan.sync.turns import Origins
 from titan.sync.ways import Ways
 
 STARTS_MAX = 1000
 PARTS_MAX = 100_000
 UNREDUCED = {ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE}  # one-way fences
-Pairs = dict[object, tuple[int, int]]  # numbers that have to be equal, each pair once
 NOTHING = State((), (), (), (), (), (), (), ())
 
 
 class Configuration(NamedTuple):
-    """A state of the machine together with the open sizes it runs under."""
+    """A state of the machine, the open sizes it runs under, and what is listed from an open stage.
+
+    `origins`: arrays of which the state lists the stages from one on that an unknown decides.
+    """
 
     state: State
     sizes: tuple[Size, ...]
+    origins: Origins = ()
 
 
 class FaultyError(TitanError):
@@ -66,6 +74,7 @@ class System:
         self.machine = Interpreter(program, {**known, **{p.name: p.minimum for p in self.open}})
         self.per = tuple(parameter.per is not None for parameter in self.open)
         self.ways = Ways(self.machine.control, self.per)
+        self.arrays = Arrays(program)
         self.asynchronous = _storages(program, ir.Proxy.ASYNC)
         self.tensormaps = _storages(program, ir.Proxy.TENSORMAP)
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
@@ -80,9 +89,10 @@ class System:
         usable = (barrier.status is BarrierStatus.USABLE for _, barrier in state.barriers)
         return self._reduces and all(usable)
 
-    def use_sizes(self, sizes: tuple[Size, ...]) -> None:
+    def use(self, before: Configuration) -> None:
         """What the interpreter computes with from here on."""
-        self.machine.control.use_sizes(sizes, self.per)
+        self.machine.control.use_sizes(before.sizes, self.per)
+        self.machine.control.use_origins(before.origins)
 
     def starts(self) -> list[Configuration]:
         """The configurations before the first step, one for each answer about the sizes."""
@@ -91,7 +101,7 @@ class System:
         waiting, found = [tuple(whole)], []
         while waiting:
             sizes = waiting.pop()
-            self.use_sizes(sizes)
+            self.use(Configuration(NOTHING, sizes))
             try:
                 found.append(self._normal(Configuration(self.machine.initial(), sizes)))
             except UndecidedError as question:
@@ -103,11 +113,13 @@ class System:
 
     def split(self, before: Configuration, name: str) -> list[Configuration]:
         """The unknown is 0, or more."""
-        return [Configuration(*part) for part in split(before.state, before.sizes, name)]
+        known = before.state, before.origins
+        parts = split(known, before.sizes, name)
+        return [Configuration(state, sizes, origins) for (state, origins), sizes in parts]
 
     def steps(self, before: Configuration) -> list[Step]:
         """The steps enabled in a configuration that is not a fault; FaultyError where it is one."""
-        self.use_sizes(before.sizes)
+        self.use(before)
         fault = self.machine.state_fault(before.state)
         if fault is not None:
             raise FaultyError(fault)
@@ -115,11 +127,11 @@ class System:
 
     def after(self, before: Configuration, step: Step) -> Configuration:
         """The successor. Raises FaultyError and UndecidedError."""
-        self.use_sizes(before.sizes)
+        self.use(before)
         state, fault = self.machine.apply(before.state, step)
         if fault is not None or state is None:
             raise FaultyError(fault) if fault else NotCoveredError("a step without a result")
-        return self._normal(Configuration(state, before.sizes))
+        return self._normal(before._replace(state=state))
 
     def _normal(self, found: Configuration) -> Configuration:
         """Flights numbered from 0, agent by agent; marks forgotten that no proxy can meet."""
@@ -145,7 +157,7 @@ class System:
             for key, queue in state.queues
         )
         state = state._replace(cells=tuple(cells), queues=queues, issued=tuple(count))
-        return Configuration(state._replace(free_flights=numbered(state.free_flights)), found.sizes)
+        return found._replace(state=state._replace(free_flights=numbered(state.free_flights)))
 
 
 def _storages(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:
@@ -159,30 +171,46 @@ def _storages(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:
 # ---------------------------------------------------------------------------- open numbers
 
 
-def _assigned(number: int, values: dict[str, int]) -> tuple[int, dict[str, int]]:
-    """The number with what is known of its unknowns, without the terms of all others; and those."""
-    value, terms = parts_of(number)
-    for name, factor in terms:
-        value = value + factor * values.get(name, 0)
-    return value, {name: factor for name, factor in terms if name not in values}
+def is_instance(
+    narrow: Configuration, wide: Configuration, arrays: Arrays, proposed: dict[str, int]
+) -> bool:
+    """Whether all that the one represents is among what the other represents.
 
-
-def is_instance(narrow: Configuration, wide: Configuration) -> bool:
-    """Whether all that the one represents is among what the other represents."""
+    `proposed` are values of unknowns; others are found. Origins have to follow from the former.
+    """
     pairs: Pairs = {}
-    values: dict[str, int] = {}
-    if not _matched(wide.state, narrow.state, pairs) or not _solved(pairs, values):
+    values = dict(proposed)
+    for value, terms in map(parts_of, proposed.values()):
+        if min(value, *(factor for _, factor in terms), 0) < 0:
+            return False
+    turned = _turned(narrow, wide, arrays, values)
+    if turned is None or not _matched(turned, narrow.state, pairs) or not solved(pairs, values):
         return False
     for size, given in zip(wide.sizes, narrow.sizes, strict=True):
-        first, unknown = _assigned(size.first, values)
+        first, unknown = assigned(size.first, values)
         gap, pairs = first - given.first, {}
         if size.known and (unknown or type(gap) is not int):
             return False
         met = tuple(given(given.first + gap + place) for place in range(len(size.known)))
-        if not _matched(size.known, met, pairs) or not _solved(pairs, values):
+        if not _matched(size.known, met, pairs) or not solved(pairs, values):
             return False
     own = {f"{size.name}.{n}" for size in wide.sizes for n in range(len(size.known))}
     return all(name[0] == "~" or name in own for name in values)
+
+
+def _turned(
+    narrow: Configuration, wide: Configuration, arrays: Arrays, values: dict[str, int]
+) -> State | None:
+    """The state of the wide one with its arrays listed as in the narrow one."""
+    origins, given = dict(wide.origins), dict(narrow.origins)
+    by = {}
+    for name in origins.keys() | given.keys():
+        origin, unknown = assigned(origins.get(name, 0), values)
+        gap = (origin - given.get(name, 0)) % arrays.stages.get(name, 1)
+        if unknown or type(gap) is not int or name not in arrays.stages:
+            return None
+        by[name] = gap
+    return arrays.turned(wide.state, by) if any(by.values()) else wide.state
 
 
 def _matched(wide: object, narrow: object, pairs: Pairs) -> bool:
@@ -192,37 +220,11 @@ def _matched(wide: object, narrow: object, pairs: Pairs) -> bool:
         pairs[tuple(map(parts_of, two))] = two
         return True
     if not isinstance(wide, tuple) or not isinstance(narrow, tuple):
-        return type(wide) is type(narrow) and wide == narrow
+        known = type(wide) is not Remainder  # of other unknowns
+        return known and type(wide) is type(narrow) and wide == narrow
     if len(wide) != len(narrow):
         return False
     for first, second in zip(wide, narrow, strict=True):
         if (first is not second or type(first) not in PLAIN) and not _matched(first, second, pairs):
             return False
-    return True
-
-
-def _solved(pairs: Pairs, values: dict[str, int]) -> bool:
-    """Whether the unknowns of the first numbers have values by which they are the second ones."""
-    waiting = list(pairs.values())
-    while waiting:
-        later = []
-        for wide, narrow in waiting:
-            value, unknown = _assigned(wide, values)
-            rest, terms = parts_of(narrow - value)
-            if len(unknown) > 1:
-                later.append((wide, narrow))
-                continue
-            if not unknown:
-                if rest or terms:
-                    return False
-                continue
-            ((name, factor),) = unknown.items()
-            if min(rest, factor - 1, *(f for _, f in terms)) < 0:
-                return False
-            if any(number % factor for number in (rest, *(f for _, f in terms))):
-                return False
-            values[name] = linear(rest, dict(terms)) // factor
-        if len(later) == len(waiting):
-            return False
-        waiting = later
     return True

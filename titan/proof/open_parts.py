@@ -7,12 +7,13 @@ successor are those of the configuration before, so that comparing them is compa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar, cast
 
+from titan.sync.arrays import Arrays, with_flights
 from titan.sync.interpreter import ANY_TILE, UNDEFINED
-from titan.sync.open_numbers import linear, parts_of
-from titan.sync.state import CellState, Flight, MbarrierState, QueueState, State
+from titan.sync.open_numbers import Quotient, linear, parts_of
+from titan.sync.state import CellState, Flight, Key, MbarrierState, State
 
 NO_TILES = (UNDEFINED, ANY_TILE)
 Part = TypeVar("Part", bound=tuple[object, ...])
@@ -21,10 +22,15 @@ Plain = tuple[object, object, frozenset[str]]  # a part, itself without unknowns
 
 
 class Rises(NamedTuple):
-    """By what the tiles of each storage and the phases of each barrier are higher."""
+    """By what the tiles of each storage and the phases of each barrier are higher.
+
+    `turns`: how far each array has turned on; a stage that comes round is a phase further.
+    """
 
     tiles: dict[str, int]
     phases: dict[str, int]
+    turns: dict[str, int]
+    arrays: Arrays
 
     def tile(self, storage: str, tile: int) -> int:
         """The tile, higher; what is no tile number stays."""
@@ -44,16 +50,22 @@ class Rises(NamedTuple):
         tile = self.tile(storage, held.tile)
         return held if tile is held.tile else held._replace(tile=tile)
 
-    def barrier(self, name: str, held: MbarrierState) -> MbarrierState:
+    def barrier(self, key: Key, held: MbarrierState) -> MbarrierState:
         """The barrier in a higher phase."""
+        name, place = key
+        if name in self.turns:
+            rounds = (place + self.turns[name]) // self.arrays.stages[name]
+            return held._replace(phase=held.phase + rounds)
         return held._replace(phase=held.phase + self.phases[name]) if name in self.phases else held
 
     def state(self, state: State) -> State:
-        """The state with all tiles and phases higher."""
-        return with_flights(state, self.flight)._replace(
-            barriers=tuple((k, self.barrier(k[0], held)) for k, held in state.barriers),
+        """The state with all tiles and phases higher by numbers, and its arrays turned on."""
+        higher = with_flights(state, self.flight)._replace(
+            barriers=tuple((k, self.barrier(k, held)) for k, held in state.barriers),
             cells=tuple((c, self.cell(c[0], held)) for c, held in state.cells),
         )
+        by = {name: turn % self.arrays.stages[name] for name, turn in self.turns.items()}
+        return self.arrays.turned(higher, by) if any(by.values()) else higher
 
 
 class OpenParts:
@@ -72,13 +84,13 @@ class OpenParts:
         Of a phase that nobody names the parity is known, and nothing else.
         """
 
-        def barrier_of(place: int, name: str, held: MbarrierState) -> MbarrierState:
+        def barrier_of(place: int, barrier: Key, held: MbarrierState) -> MbarrierState:
             key = number, place, held
             if key not in self._barriers:
                 any_of_parity = linear(held.phase, {f"~p{place}": 2})
                 self._barriers[key] = (
-                    rises.barrier(name, held)
-                    if name in self.phased
+                    rises.barrier(barrier, held)
+                    if barrier[0] in self.phased
                     else held._replace(phase=any_of_parity)
                 )
             return self._barriers[key]
@@ -97,7 +109,7 @@ class OpenParts:
 
         barriers = enumerate(state.barriers)
         return with_flights(state, flight_of)._replace(
-            barriers=tuple((key, barrier_of(n, key[0], held)) for n, (key, held) in barriers),
+            barriers=tuple((key, barrier_of(n, key, held)) for n, (key, held) in barriers),
             cells=tuple((cell, cell_of(cell[0], held)) for cell, held in state.cells),
         )
 
@@ -107,9 +119,8 @@ class OpenParts:
         def value_of(number: int) -> int:
             if type(number) is int:
                 return number
-            value, terms = parts_of(number)
-            opened.update(name for name, _ in terms)
-            return value
+            opened.update(unknowns_of(number))
+            return parts_of(number)[0]
 
         def barrier_of(held: MbarrierState) -> MbarrierState:
             if type(held.phase) is int:
@@ -138,9 +149,8 @@ class OpenParts:
             names: set[str] = set()
 
             def value_of(number: int) -> int:
-                value, terms = parts_of(number)
-                names.update(name for name, _ in terms)
-                return value
+                names.update(unknowns_of(number))
+                return parts_of(number)[0]
 
             self._plain[id(part)] = part, change(value_of), frozenset(names)
         _, plain, met = self._plain[id(part)]
@@ -148,21 +158,15 @@ class OpenParts:
         return cast("Part", plain)
 
 
+def unknowns_of(number: int) -> Iterator[str]:
+    """The unknowns of a number, those of its quotients among them."""
+    for name, _ in parts_of(number)[1]:
+        if isinstance(name, Quotient):
+            yield from unknowns_of(cast("int", name.number()))
+        else:
+            yield name
+
+
 def _with_tiles(flight: Flight, change: Callable[[int], int]) -> Flight:
     accesses = tuple((a[0], a[1], change(a[2]), *a[3:]) for a in flight.accesses)
     return flight._replace(accesses=accesses)
-
-
-def with_flights(state: State, change: Callable[[Flight], Flight]) -> State:
-    """The state with every operation in flight changed."""
-
-    def groups(queue: QueueState) -> QueueState:
-        if not queue.closed and not queue.open:
-            return queue
-        closed = tuple(tuple(map(change, group)) for group in queue.closed)
-        return QueueState(closed, tuple(map(change, queue.open)))
-
-    return state._replace(
-        queues=tuple((key, groups(queue)) for key, queue in state.queues),
-        free_flights=tuple(map(change, state.free_flights)),
-    )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from titan.proof.configuration import Configuration, System
-from titan.proof.open_parts import OpenParts, Rises
+from titan.proof.open_parts import OpenParts, Rises, unknowns_of
 from titan.proof.shifts import CertifiedShiftClass, CheckedClass, expressions_of
 from titan.sync import program as ir
 from titan.sync.expression import names_of
@@ -71,17 +71,30 @@ class Representatives:
             for op in ir.walk(role.body)
             if isinstance(op, ir.Wait) and op.phase is not None
         }
-        self._parts = OpenParts(self._phased)
+        self._parts, self._stages = OpenParts(self._phased), system.arrays.stages
         self._rises: dict[frozenset[Group], tuple[int, Rises]] = {}
 
-    def of(self, found: Configuration) -> tuple[int, Configuration | None]:
-        """The number of the representative, and itself where it is met for the first time."""
+    def of(self, found: Configuration) -> tuple[int, Configuration | None, dict[str, int]]:
+        """The number of the representative, itself where it is met for the first time, and by what
+        unknowns it represents this one."""
         opened: set[str] = set()
-        plain = self._canonical(self._parts.stripped(found.state, opened), _bounds(found), opened)
+        state = self._parts.stripped(found.state, opened)
+        by = {name: parts_of(origin)[0] % self._stages[name] for name, origin in found.origins}
+        if any(by.values()):
+            state = self.system.arrays.turned(state, by)
+        opened.update(name for _, origin in found.origins for name in unknowns_of(origin))
+        lowered: dict[Group, int] = {}
+        plain = self._canonical(state, _bounds(found), opened, lowered)
+        values = {
+            name: linear(lowered.get(group, 0), {name: int(name in opened)})
+            for group in plain.open
+            if self.classes[group[0]].turns
+            for name in (_unknown(group),)
+        }
         if plain in self._numbers:
-            return self._numbers[plain], None
+            return self._numbers[plain], None, values
         self._numbers[plain] = len(self._numbers)
-        return self._numbers[plain], self._lifted(plain)
+        return self._numbers[plain], self._lifted(plain), values
 
     def _outer_of(self, entry: CheckedClass) -> str:
         """The outer variable of a class that counts up to a size with a number for each of it."""
@@ -149,11 +162,17 @@ class Representatives:
             self._ahead[(frames, outer)] = frozenset(map(id, found)), starts
         return self._ahead[(frames, outer)]
 
-    def _canonical(self, state: State, sizes: Bounds, opened: set[str]) -> Plain:
+    def _canonical(
+        self, state: State, sizes: Bounds, opened: set[str], lowered: dict[Group, int]
+    ) -> Plain:
+        """The configuration as low as it can be; `lowered`: by how many periods of a group."""
         state = self._forget(state)
         for number, outer in enumerate(self._outer):
             for place in self._places(state, outer, number):
-                state, sizes = self._lowered(state, sizes, (number, place))
+                times = self._periods(state, sizes, (number, place))
+                if times > 0:
+                    lowered[(number, place)] = times
+                    state, sizes = self._lowered(state, sizes, (number, place), times)
         sizes = self._remembered(state, sizes)
         groups = (
             (number, place)
@@ -189,6 +208,8 @@ class Representatives:
             where = self._iteration(agent, position, inside, outer) if outer else place
             if where is None or where > place:
                 continue
+            if outer and not self._read[agent.role.name] & set(entry.claim.sizes):
+                continue  # who does not count up to the size is in none of its iterations
             if where < place or entry.blocking & self._lies_ahead(position.frames, outer)[0]:
                 return {}, []
             falls = self.falls(agent, inside, entry)
@@ -203,13 +224,16 @@ class Representatives:
             return not self._outer[group[0]] and _unknown(group) in opened
         return min(numbers) >= self.classes[group[0]].claim.threshold
 
-    def _lowered(self, state: State, sizes: Bounds, group: Group) -> tuple[State, Bounds]:
-        """The group lowered by as many periods as can be."""
-        entry = self.classes[group[0]]
-        falling, numbers = self._members(state, sizes, group)
-        times = (min(numbers, default=0) - entry.claim.threshold) // entry.claim.period
-        if not numbers or times <= 0:
-            return state, sizes
+    def _periods(self, state: State, sizes: Bounds, group: Group) -> int:
+        """By how many periods the group can be lowered."""
+        entry, numbers = self.classes[group[0]], self._members(state, sizes, group)[1]
+        return (min(numbers, default=0) - entry.claim.threshold) // entry.claim.period
+
+    def _lowered(
+        self, state: State, sizes: Bounds, group: Group, times: int
+    ) -> tuple[State, Bounds]:
+        """The group lowered by so many periods."""
+        entry, falling = self.classes[group[0]], self._members(state, sizes, group)[0]
         fall, lowered = times * entry.claim.period, []
         for parameter, known in zip(self.open, sizes, strict=True):
             kept = list(known)
@@ -219,7 +243,7 @@ class Representatives:
             # The sizes of iterations move with the outer variable that counts them.
             moved = parameter.per and self._counts(entry, parameter.per)
             lowered.append(tuple(kept[fall:] if moved else kept))
-        rises = _rises([(entry, -times)])
+        rises = self._risen([(entry, -times)])
         return _higher(rises.state(state), falling, -fall), tuple(lowered)
 
     def _lifted(self, plain: Plain) -> Configuration:
@@ -247,10 +271,24 @@ class Representatives:
             )
             sizes.append(Size(parameter.name, parameter.minimum, first, opened))
         if plain.open not in self._rises:
-            unknowns_of = ((self.classes[g[0]], linear(0, {_unknown(g): 1})) for g in plain.open)
-            self._rises[plain.open] = len(self._rises), _rises(unknowns_of)
-        state = self._parts.lifted(self._unread(state), *self._rises[plain.open])
-        return Configuration(state, tuple(sizes))
+            higher = ((self.classes[g[0]], linear(0, {_unknown(g): 1})) for g in plain.open)
+            self._rises[plain.open] = len(self._rises), self._risen(higher)
+        number, rises = self._rises[plain.open]
+        state = self._parts.lifted(self._unread(state), number, rises)
+        return Configuration(state, tuple(sizes), tuple(sorted(rises.turns.items())))
+
+    def _risen(self, periods: Iterable[tuple[CheckedClass, int]]) -> Rises:
+        """What rises with the classes by so many periods each."""
+        tiles: dict[str, int] = {}
+        phases: dict[str, int] = {}
+        turns: dict[str, int] = {}
+        for entry, times in periods:
+            own = (entry.tiles, entry.phases, entry.turns)
+            for rises, shifts in zip((tiles, phases, turns), own, strict=True):
+                for name, shift in shifts.items():
+                    if shift:
+                        rises[name] = rises.get(name, 0) + shift * times
+        return Rises(tiles, phases, turns, self.system.arrays)
 
     def _unread(self, state: State) -> State:
         """The state with any number where nobody reads a variable."""
@@ -331,18 +369,6 @@ def _higher(state: State, falling: Falling, rise: int) -> State:
             higher = tuple(value + rise if own else value for value, own in values)
             positions[agent] = Position(positions[agent].frames, higher)
     return state._replace(positions=tuple(positions))
-
-
-def _rises(periods: Iterable[tuple[CheckedClass, int]]) -> Rises:
-    """What rises with the classes by so many periods each."""
-    tiles: dict[str, int] = {}
-    phases: dict[str, int] = {}
-    for entry, times in periods:
-        for rises, shifts in ((tiles, entry.tiles), (phases, entry.phases)):
-            for name, shift in shifts.items():
-                if shift:
-                    rises[name] = rises.get(name, 0) + shift * times
-    return Rises(tiles, phases)
 
 
 def _unknown(group: Group) -> str:

@@ -3,7 +3,8 @@
 A class of counters, loop variables and open sizes may be lowered by its period, with the tiles and
 phases that count with them, if every expression of the program falls by what its use allows. The
 theorems are `drop_sound`, `settled` and `shift_bisimilar` (proofs/AnyNumber.v). What a class
-claims is checked here expression by expression; nothing is inferred.
+claims is checked here expression by expression; nothing is inferred. Arrays that *turn* with a
+class are listed from another stage on when it is lowered (`titan/sync/turns.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 
 from titan.sync import program as ir
+from titan.sync.arrays import Arrays
 from titan.sync.expression import (
     Binary,
     Constant,
@@ -22,7 +24,7 @@ from titan.sync.expression import (
     substitute,
 )
 from titan.sync.open_numbers import NotCoveredError
-from titan.sync.parts import completions_of, effects_of
+from titan.sync.parts import barriers_of, completions_of, effects_of
 
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 # Whether an operator answers for equal numbers as it does where the left one is more, or less.
@@ -34,7 +36,8 @@ class CertifiedShiftClass:
     """Lowered by `period` while all stay at or above `threshold`.
 
     `members`: (role, variable). `tiles` and `phases`: by how much the tiles of a storage and the
-    phases of a barrier fall with them.
+    phases of a barrier fall with them. `turns`: arrays whose stages are named by remainders that
+    fall, and by how much; a stage that comes round has one phase less.
     """
 
     period: int
@@ -43,6 +46,7 @@ class CertifiedShiftClass:
     sizes: tuple[str, ...]
     tiles: tuple[tuple[str, int], ...]
     phases: tuple[tuple[str, int], ...]
+    turns: tuple[tuple[str, int], ...] = ()
 
 
 def expressions_of(value: object) -> Iterator[Expression]:
@@ -71,10 +75,11 @@ class CheckedClass:
             raise NotCoveredError("a class has no period or no threshold")
         self.claim, self.given = claim, given
         self.tiles, self.phases = dict(claim.tiles), dict(claim.phases)
+        self.turns, self._stages = dict(claim.turns), Arrays(program).stages
         self.blocking: set[int] = set()  # operations by identity
         names = {b.name for b in program.barriers}
-        if any(shift % 2 or name not in names for name, shift in claim.phases):
-            raise NotCoveredError("the phases of a barrier fall by an odd number")
+        if self.phases.keys() - names or self.turns.keys() - self._stages.keys():
+            raise NotCoveredError("what falls or turns is not declared")
         self._storage = {b.name: b.storage or b.name for b in program.buffers}
         for role in program.roles:
             self._ranges = _constant_loops(role, given)
@@ -97,27 +102,60 @@ class CheckedClass:
             case ir.Loop(variable=variable, start=start, stop=stop):
                 below: Expression = Binary("<", Name(variable), stop)
                 return [below, *self._assigned(role, operation, variable, start)]
-            case ir.Wait(barrier=barrier, parity=parity, phase=phase):
-                if self.drop(role, parity) % 2:
-                    raise NotCoveredError(f"role {role.name}: a parity falls by an odd number")
-                if phase is not None:
-                    self._ghost(role, operation, phase, self.phases.get(barrier.name, 0))
-                return [barrier.index]
-            case ir.Init(barrier=barrier) if self.phases.get(barrier.name, 0):
+            case ir.Wait(barrier=barrier):
+                self._waits(role, operation)
+                return self._placed(role, operation, barrier.name, barrier.index)
+            case ir.Init(barrier=barrier) if barrier.name in (*self.phases, *self.turns):
                 self.blocking.add(id(operation))
-        found = list(expressions_of(completions_of(operation)))
+        found = []
+        for reference in barriers_of(operation):
+            found += self._placed(role, operation, reference.name, reference.index)
+        for completion in completions_of(operation):
+            found.append(completion.bytes)
         for effect in effects_of(operation):
             if effect.tile is not None:
                 shift = self.tiles.get(self._storage[effect.buffer], 0)
                 self._ghost(role, operation, effect.tile, shift)
-            found += [effect.stage, effect.part or Constant(0)]
-        return found if effects_of(operation) else list(expressions_of(operation))
+            found += self._placed(role, operation, effect.buffer, effect.stage)
+            found.append(effect.part or Constant(0))
+        return found if effects_of(operation) else found + _unplaced(operation)
+
+    def _placed(
+        self, role: ir.Role, operation: ir.Operation, name: str, index: Expression
+    ) -> list[Expression]:
+        """The index, where it must not fall; where the array turns, it turns with it."""
+        if name not in self.turns:
+            return [index]
+        match self._known(index):
+            case Binary("%", left, Constant(modulus)) if modulus == self._stages[name]:
+                if self.drop(role, left) == self.turns[name]:
+                    return []
+        self.blocking.add(id(operation))  # a stage that is named in another way stays
+        return [index]
+
+    def _waits(self, role: ir.Role, operation: ir.Wait) -> None:
+        """Parity and phase fall as the phases of the barrier do, or forbid the shift."""
+        name, parity = operation.barrier.name, self._known(operation.parity)
+        rounds = self._stages[name] if name in self.turns else 1
+        rise = self.turns.get(name, self.phases.get(name, 0))
+        if name in self.turns and operation.phase is None:
+            raise NotCoveredError("which phase of a barrier that turns is meant is not known")
+        match parity:
+            case Binary("%", inner, Constant(2)):
+                parity = inner
+        phase = operation.phase
+        falls = [self._drop(role, parity, rounds)]
+        falls += [] if phase is None else [self.drop(role, phase, rounds)]
+        if (falls[0] - rise) % 2 or falls[-1] != (rise if phase is not None else falls[-1]):
+            if any(falls):
+                raise NotCoveredError(f"role {role.name}: phases are counted in two ways")
+            self.blocking.add(id(operation))
 
     def _ghost(self, role: ir.Role, operation: ir.Operation, value: Expression, fall: int) -> None:
-        """A tile or a phase falls with the others, or stays and forbids the shift for so long."""
+        """A tile falls with the others, or stays and forbids the shift for so long."""
         found = self.drop(role, value)
         if found not in (0, fall):
-            raise NotCoveredError(f"role {role.name}: tiles or phases are counted in two ways")
+            raise NotCoveredError(f"role {role.name}: tiles are counted in two ways")
         if found != fall:
             self.blocking.add(id(operation))
 
@@ -140,26 +178,26 @@ class CheckedClass:
     def _known(self, expression: Expression) -> Expression:
         return substitute(expression, dict(self.given))
 
-    def drop(self, role: ir.Role, expression: Expression) -> int:
+    def drop(self, role: ir.Role, expression: Expression, rounds: int = 1) -> int:
         """By how much the value falls (`drop` of proofs/AnyNumber.v, and `settled`)."""
-        return self._drop(role, self._known(expression))
+        return self._drop(role, self._known(expression), rounds)
 
-    def _drop(self, role: ir.Role, expression: Expression) -> int:
+    def _drop(self, role: ir.Role, expression: Expression, rounds: int = 1) -> int:
         match expression:
             case Constant():
                 return 0
             case Name(name):
-                return self.claim.period if self.member(role, name) else 0
+                return rounds * self.claim.period if self.member(role, name) else 0
             case Not(operand):
-                return self._zero(self._drop(role, operand))
+                return self._zero(self._drop(role, operand, rounds))
             case Binary("*", Constant(factor), other) | Binary("*", other, Constant(factor)):
-                return factor * self._drop(role, other)
+                return factor * self._drop(role, other, rounds)
             case Binary("//" | "%" as operator, left, Constant(divisor)) if divisor:
-                fall = self._drop(role, left)
+                fall = self._drop(role, left, rounds)
                 self._zero(fall % divisor)
                 return fall // divisor if operator == "//" else 0
             case Binary(operator, left, right):
-                first, second = self._drop(role, left), self._drop(role, right)
+                first, second = (self._drop(role, side, rounds) for side in (left, right))
                 if operator in ("+", "-"):
                     return first + second if operator == "+" else first - second
                 if operator in COMPARISONS:
@@ -201,6 +239,12 @@ class CheckedClass:
         if len(signs) == 1 and total < 0 and total * threshold + high - below < 0:
             return -1
         raise NotCoveredError("a comparison is not settled at the threshold")
+
+
+def _unplaced(operation: ir.Operation) -> list[Expression]:
+    """The expressions of an operation that are no index of a barrier."""
+    indices = {id(reference.index) for reference in barriers_of(operation)}
+    return [found for found in expressions_of(operation) if id(found) not in indices]
 
 
 def _constant_loops(role: ir.Role, given: dict[str, int]) -> dict[str, tuple[int, int]]:

@@ -6,14 +6,10 @@ sizes, and writes down what it meets. The budget counts configurations.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from titan.engines.explore.flatten import flatten
-from titan.engines.explore.shifts import Analysis, NotApplicableError
 from titan.proof.check import Proof, head_of, sealed
+from titan.proof.claims import claims_of
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
-from titan.proof.shifts import CertifiedShiftClass, CheckedClass
 from titan.sync.fault import Actor, Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError, parts_of
 from titan.sync.program import SyncProgram
@@ -42,53 +38,6 @@ def write(
             raise NotCoveredError(f"more than {states_max} configurations")
     proof.finish()
     return sealed("\n".join([head_of(program, sizes, claims) + lines[0], *lines[1:], ""]))
-
-
-def claims_of(program: SyncProgram, given: dict[str, int]) -> list[CertifiedShiftClass]:
-    """What the explorer's analysis finds. Raises NotCoveredError."""
-    flat = flatten(program, dict(given))
-    if all(parameter.name in flat.sizes for parameter in program.parameters):
-        return []
-    analysis = Analysis(flat)
-    try:
-        analysis.run()
-    except NotApplicableError as reason:
-        raise NotCoveredError(str(reason)) from None
-    claims = []
-    for entry in analysis.classes:
-        root = analysis.find(next(iter(entry.members)))
-        tiles = {
-            storage: int(degree.get(root, 0) * entry.period)
-            for storage, degree in analysis.tile_degree.items()
-        }
-        phases = {
-            name: int(degree.get(root, 0) * entry.period)
-            for name, degree in analysis.phase_degree.items()
-        }
-        claim = CertifiedShiftClass(
-            entry.period,
-            entry.threshold,
-            tuple(sorted((program.roles[r].name, n) for r, n in entry.members if r >= 0)),
-            tuple(sorted(name for r, name in entry.members if r < 0)),
-            tuple(sorted((name, shift) for name, shift in tiles.items() if shift)),
-            tuple(sorted((name, shift) for name, shift in phases.items() if shift)),
-        )
-        claims.append(_lowest(program, claim, given))
-    return claims
-
-
-def _lowest(
-    program: SyncProgram, claim: CertifiedShiftClass, given: dict[str, int]
-) -> CertifiedShiftClass:
-    """The class with the least threshold that holds: below it are configurations of their own."""
-    for threshold in range(claim.threshold):
-        lower = replace(claim, threshold=threshold)
-        try:
-            CheckedClass(program, lower, given)
-        except NotCoveredError:
-            continue
-        return lower
-    return claim
 
 
 def _line(proof: Proof, number: int, reduce: bool) -> str:

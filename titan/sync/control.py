@@ -14,6 +14,7 @@ from titan.sync import program as ir
 from titan.sync.expression import evaluate, names_of
 from titan.sync.open_numbers import Size
 from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
+from titan.sync.turns import TURNS, Origins, Turn
 
 NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
@@ -67,11 +68,18 @@ class ControlFlow:
         self._inner: dict[tuple[int, int, int], int] = {}  # (block, index, arm) -> block
         self._entry = {role.name: self._number(role.body) for role in program.roles}
         self._variables = {role.name: _variables_of(role) for role in program.roles}
+        self.turns: dict[str, Turn] = {}
+        self._stages = {barrier.name: barrier.stages for barrier in program.barriers}
+        self._stages |= {buffer.name: buffer.stages for buffer in program.buffers}
 
     def use_sizes(self, sizes: tuple[Size, ...], per: tuple[bool, ...]) -> None:
         """Compute with these sizes from here on; `per`: whether one has a number an iteration."""
         for size, iterated in zip(sizes, per, strict=True):
             self.sizes[size.name] = cast("int", size) if iterated else size(0)
+
+    def use_origins(self, origins: Origins) -> None:
+        """The arrays that are listed from an open stage on from here on, by name."""
+        self.turns = {name: Turn(origin, self._stages[name]) for name, origin in origins}
 
     def _number(self, block: ir.Block) -> int:
         """Give the block and all blocks inside it numbers; returns that of the block."""
@@ -104,6 +112,8 @@ class ControlFlow:
         """All names in scope of the agent, with the sizes of this run."""
         environment = dict(zip(self._variables[agent.role.name], values, strict=True))
         environment[agent.role.agent_constant] = agent.member
+        if self.turns:
+            environment[TURNS] = cast("int", self.turns)
         for name, size in self.sizes.items():
             if callable(size):  # a number for each iteration, however many there are
                 environment[name] = size(environment.get(self._per[name] or "", 0))

@@ -13,6 +13,7 @@ from titan.sync.memory_rules import cells_of
 from titan.sync.parts import barriers_of, effects_of
 from titan.sync.pipe_order import PipePair, keeps, pipe_use
 from titan.sync.state import Cell, Extent, Flight, Key, key_of
+from titan.sync.turns import place_of
 
 UNCOUNTED = 2**40
 Values = dict[str, int] | None  # None: whatever they may be
@@ -30,7 +31,7 @@ def touched_by(
         buffer = buffers[effect.buffer]
         stages, part = range(buffer.stages), None
         if values is not None:
-            stage = evaluate(effect.stage, values)
+            stage = place_of(buffer.name, evaluate(effect.stage, values), values)
             part = None if effect.part is None else evaluate(effect.part, values)
             if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
                 return None

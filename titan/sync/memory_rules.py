@@ -27,6 +27,7 @@ from titan.sync.state import (
     content_text,
     key_text,
 )
+from titan.sync.turns import place_of
 
 
 def cells_of(buffer: ir.Buffer, stage: int, part: int | None) -> list[Cell]:
@@ -58,7 +59,7 @@ class MemoryRules:
     ) -> tuple[list[Cell], int]:
         """The cells and the tile of one effect; ANY_TILE where no tile is named."""
         buffer = self._buffers[effect.buffer]
-        stage = evaluate(effect.stage, environment)
+        stage = place_of(buffer.name, evaluate(effect.stage, environment), environment)
         part = None if effect.part is None else evaluate(effect.part, environment)
         if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
             where = f"stage {stage}" if part is None else f"stage {stage} part {part}"

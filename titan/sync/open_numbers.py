@@ -1,9 +1,10 @@
 """Numbers of which only a part is known: `value + factor * unknown + ...`, unknowns from 0 on.
 
 Decides nothing: the reference interpreter computes with `Linear` as with any number, exactly, so
-that one run of it is a run for each value of the unknowns. Where the answer depends on an unknown,
-`UndecidedError` is raised; where a number would be needed or two unknowns are multiplied,
-`NotCoveredError`. Theorem: `linear_sound` (proofs/Linear.v).
+that one run of it is a run for each value of the unknowns. What a division leaves open is an
+unknown of its own, the quotient, and the remainder is a number that can be compared, and no more.
+Where the answer depends on an unknown, `UndecidedError` is raised; where a number would be needed
+or two unknowns are multiplied, `NotCoveredError`. Theorem: `linear_sound` (proofs/Linear.v).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from titan.foundation.errors import Refusal, TitanError
 
 Replaced = TypeVar("Replaced")
 AHEAD_MAX = 100  # iterations between those whose sizes are asked for
+Pairs = dict[object, tuple[int, int]]  # numbers that have to be equal, each pair once
+Terms = tuple[tuple[str, int], ...]  # unknowns, and by what they are multiplied
 PLAIN = (int, str, bool, frozenset)  # types of what cannot hold an open number
 
 
@@ -29,6 +32,24 @@ class UndecidedError(TitanError):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
+
+
+class Quotient(str):
+    """The name of an unknown that is `(rest + terms) // divisor`, with `0 <= rest < divisor`."""
+
+    __slots__ = ("divisor", "rest", "terms")
+    rest: int
+    terms: Terms
+    divisor: int
+
+    def __new__(cls, rest: int, terms: Terms, divisor: int) -> Quotient:
+        made = super().__new__(cls, f"({Linear(rest, terms)})//{divisor}")
+        made.rest, made.terms, made.divisor = rest, terms, divisor
+        return made
+
+    def number(self) -> Linear:
+        """What is divided."""
+        return Linear(self.rest, self.terms)
 
 
 class Linear:
@@ -64,14 +85,28 @@ class Linear:
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor: int) -> int:
-        if type(divisor) is not int or any([factor % divisor for _, factor in self.terms]):
-            raise NotCoveredError("an open number is divided by what does not divide it")
-        terms = tuple((name, factor // divisor) for name, factor in self.terms)
-        return cast("int", Linear(self.value // divisor, terms))
+        whole, left = self._divided(divisor)
+        if left:
+            factors = dict(whole)
+            quotient = Quotient(self.value % divisor, left, divisor)
+            factors[quotient] = factors.get(quotient, 0) + 1
+            return linear(self.value // divisor, factors)
+        return cast("int", Linear(self.value // divisor, whole))
 
     def __mod__(self, divisor: int) -> int:
-        self // divisor
-        return self.value % divisor
+        _, left = self._divided(divisor)
+        number = self.value % divisor
+        return cast("int", Remainder(linear(number, dict(left)), divisor)) if left else number
+
+    def _divided(self, divisor: int) -> tuple[Terms, Terms]:
+        """The terms of the quotient, and those that do not come out even."""
+        if type(divisor) is not int:
+            raise NotCoveredError("a number is divided by an open one")
+        left = [(name, factor % divisor) for name, factor in self.terms if factor % divisor]
+        if left and divisor < 0:
+            raise NotCoveredError("an open number is divided by a negative one")
+        whole = [(n, factor // divisor) for n, factor in self.terms if factor // divisor]
+        return tuple(whole), tuple(left)
 
     def __and__(self, mask: int) -> int:
         return self % 2 if mask == 1 else self.__hash__()
@@ -82,7 +117,7 @@ class Linear:
             return True
         if value >= 0 and all(factor > 0 for _, factor in terms):
             return False
-        raise UndecidedError(min(name for name, _ in terms))
+        raise _undecided(terms)
 
     def __ge__(self, other: int) -> bool:
         return not self < other
@@ -101,18 +136,28 @@ class Linear:
             return False
         if value < 0 and all(factor < 0 for _, factor in terms):
             return False
-        raise UndecidedError(min(name for name, _ in terms))
+        raise _undecided(terms)
 
     def __bool__(self) -> bool:
         return self != 0
 
     def without(self, name: str) -> int:
         """The number if the unknown is 0."""
-        return linear(self.value, {n: factor for n, factor in self.terms if n != name})
+        return self.where(lambda unknown: 0 if unknown == name else linear(0, {unknown: 1}))
 
     def raised(self, name: str) -> int:
         """The number if the unknown is one more, and again any from 0 on."""
-        return self + dict(self.terms).get(name, 0)
+        return self.where(lambda unknown: linear(int(unknown == name), {unknown: 1}))
+
+    def where(self, value_of: Callable[[str], int]) -> int:
+        """The number with a value for every unknown, which may be open itself."""
+        found = self.value
+        for name, factor in self.terms:
+            if isinstance(name, Quotient):
+                found += factor * (name.number().where(value_of) // name.divisor)
+            else:
+                found += factor * value_of(name)
+        return found
 
     def __hash__(self, *_: object) -> int:
         raise NotCoveredError("the value of an open number is needed")
@@ -121,6 +166,58 @@ class Linear:
 
     def __str__(self) -> str:
         return "+".join([str(self.value), *(f"{factor}*{name}" for name, factor in self.terms)])
+
+
+class Remainder:
+    """`number % modulus`, to be compared with a number, or with a remainder of the same modulus."""
+
+    __slots__ = ("modulus", "number")
+
+    def __init__(self, number: int, modulus: int) -> None:
+        self.number, self.modulus = number, modulus
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Remainder) and other.modulus == self.modulus:
+            found = (self.number - other.number) % self.modulus
+            if type(found) is int:
+                return found == 0
+        if type(other) is int and not 0 <= other < self.modulus:
+            return False
+        raise NotCoveredError("a remainder decides that is not known")
+
+    def __lt__(self, other: int) -> bool:
+        if type(other) is not int or 0 < other < self.modulus:
+            raise NotCoveredError("a remainder decides that is not known")
+        return other > 0
+
+    def __ge__(self, other: int) -> bool:
+        return not self < other
+
+    def __le__(self, other: int) -> bool:
+        return self < other + 1
+
+    def __gt__(self, other: int) -> bool:
+        return not self < other + 1
+
+    def __and__(self, mask: int) -> int:
+        return self % 2 if mask == 1 else self.__hash__()
+
+    def __mod__(self, divisor: int) -> int:
+        if type(divisor) is not int or divisor <= 0 or self.modulus % divisor:
+            raise NotCoveredError("a remainder is divided by what does not divide its modulus")
+        return self.number % divisor
+
+    def __hash__(self, *_: object) -> int:
+        raise NotCoveredError("the value of a remainder is needed")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __hash__
+    __floordiv__ = __rfloordiv__ = __rmod__ = __bool__ = __hash__
+
+
+def _undecided(terms: Terms) -> TitanError:
+    """What to ask about terms that decide."""
+    names = [name for name, _ in terms if not isinstance(name, Quotient)]
+    return UndecidedError(min(names)) if names else NotCoveredError("a quotient decides")
 
 
 def linear(value: int, factors: Mapping[str, int]) -> int:
@@ -142,6 +239,8 @@ def replaced(value: Replaced, change: Callable[[Linear], int]) -> Replaced:
     """The value with every open number in it changed."""
     if isinstance(value, Linear):
         return cast("Replaced", change(value))
+    if isinstance(value, Remainder):
+        raise NotCoveredError("a remainder is kept")
     if not isinstance(value, tuple):
         return value
     parts = [part if type(part) in PLAIN else replaced(part, change) for part in value]
@@ -190,3 +289,48 @@ def split(
         replaced((value, wider), lambda number: number.without(name)),
         replaced((value, wider), lambda number: number.raised(name)),
     ]
+
+
+def assigned(number: int, values: dict[str, int]) -> tuple[int, dict[str, int]]:
+    """The number with what is known of its unknowns, without the terms of all others; and those."""
+    value, terms = parts_of(number)
+    unknown: dict[str, int] = {}
+    for name, factor in terms:
+        if isinstance(name, Quotient):
+            whole, others = assigned(cast("int", name.number()), values)
+            if others:
+                unknown[name] = factor
+            else:
+                value = value + factor * (whole // name.divisor)
+        elif name in values:
+            value = value + factor * values[name]
+        else:
+            unknown[name] = factor
+    return value, unknown
+
+
+def solved(pairs: Pairs, values: dict[str, int]) -> bool:
+    """Whether the unknowns of the first numbers have values by which they are the second ones."""
+    waiting = list(pairs.values())
+    while waiting:
+        later = []
+        for wide, narrow in waiting:
+            value, unknown = assigned(wide, values)
+            rest, terms = parts_of(narrow - value)
+            if not unknown:
+                if rest or terms:
+                    return False
+                continue
+            (name, factor), *others = unknown.items()
+            if others or isinstance(name, Quotient):
+                later.append((wide, narrow))
+                continue
+            if min(rest, factor - 1, *(f for _, f in terms)) < 0:
+                return False
+            if any(number % factor for number in (rest, *(f for _, f in terms))):
+                return False
+            values[name] = linear(rest, dict(terms)) // factor
+        if len(later) == len(waiting):
+            return False
+        waiting = later
+    return True

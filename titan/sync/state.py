@@ -12,6 +12,7 @@ from titan.sync.expression import evaluate
 from titan.sync.fault import Fault, FaultKind
 from titan.sync.proxy_marks import NO_MARKS, ProxyMarks
 from titan.sync.reductions import Reduction
+from titan.sync.turns import place_of
 
 UNDEFINED = -(2**40)  # content of memory that nobody has written
 ANY_TILE = UNDEFINED + 1  # content written without a tile
@@ -197,8 +198,9 @@ class ExecutionContext(NamedTuple):
 
 
 def key_of(reference: ir.Reference, environment: Mapping[str, int]) -> Key:
-    """The name and the evaluated index of what is referred to."""
-    return reference.name, evaluate(reference.index, environment)
+    """The name of what is referred to, and the place in that array."""
+    name = reference.name
+    return name, place_of(name, evaluate(reference.index, environment), environment)
 
 
 def key_text(key: Key) -> str:

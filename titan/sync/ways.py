@@ -13,6 +13,7 @@ from titan.sync.control import ControlFlow
 from titan.sync.footprints import Signal, Touched
 from titan.sync.open_numbers import Size, UndecidedError, parts_of, split
 from titan.sync.state import Position
+from titan.sync.turns import Origins
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +23,7 @@ class WayPoint:
     number: int
     position: Position
     sizes: tuple[Size, ...]
+    origins: Origins = ()
     done: bool = False  # the operation is executed, and where the agent goes is not known yet
     values: dict[str, int] | None = None
     touched: Touched | None = None
@@ -38,19 +40,29 @@ class Ways:
         self._met: dict[object, WayPoint] = {}
 
     def place(
-        self, number: int, position: Position, sizes: tuple[Size, ...], done: bool
+        self,
+        number: int,
+        position: Position,
+        sizes: tuple[Size, ...],
+        origins: Origins,
+        done: bool = False,
     ) -> WayPoint:
         """The place, with what is known of it."""
         known = tuple((parts_of(s.first), tuple(map(parts_of, s.known))) for s in sizes)
-        key = number, position.frames, tuple(map(parts_of, position.values)), known, done
+        turned = tuple((name, parts_of(origin)) for name, origin in origins)
+        key = number, position.frames, tuple(map(parts_of, position.values)), known, turned, done
         if key not in self._met:
-            self._met[key] = WayPoint(number, position, sizes, done)
+            self._met[key] = WayPoint(number, position, sizes, origins, done)
         return self._met[key]
+
+    def _use(self, place: WayPoint) -> None:
+        self.control.use_sizes(place.sizes, self.per)
+        self.control.use_origins(place.origins)
 
     def values(self, place: WayPoint) -> dict[str, int]:
         """All names in scope there."""
         if place.values is None:
-            self.control.use_sizes(place.sizes, self.per)
+            self._use(place)
             agent = self.control.agents[place.number]
             place.values = self.control.environment(agent, place.position.values)
         return place.values
@@ -58,14 +70,15 @@ class Ways:
     def further(self, place: WayPoint) -> list[WayPoint]:
         """Where the agent is after its operation: two places where an unknown decides."""
         if place.further is None:
-            self.control.use_sizes(place.sizes, self.per)
+            self._use(place)
             try:
                 after = self.control.after(self.control.agents[place.number], place.position)
-                place.further = [self.place(place.number, after, place.sizes, False)]
+                place.further = [self.place(place.number, after, place.sizes, place.origins)]
             except UndecidedError as question:
                 place.asked = question.name
+                known = place.position, place.origins
                 place.further = [
-                    self.place(place.number, position, sizes, True)
-                    for position, sizes in split(place.position, place.sizes, question.name)
+                    self.place(place.number, position, sizes, origins, True)
+                    for (position, origins), sizes in split(known, place.sizes, question.name)
                 ]
         return place.further
