@@ -102,6 +102,22 @@ def test_a_split_product_on_the_emulated_device(library):
 
 
 @needs_nvcc
+@pytest.mark.parametrize("layout", [pytest.param("tn"), *(
+    pytest.param(one, marks=pytest.mark.heavy) for one in ("nn", "tt")
+)])  # fmt: skip
+def test_transposed_views_are_split_too(tmp_path, layout):
+    packages = Library(linked(tmp_path, *SPLIT, f"gemm_split_k_{layout}", f"gemm_{layout}"))
+    m, n, k = 72, 40, 1032
+    a = random_bits(k, m, seed=1).T if layout[0] == "t" else random_bits(m, k, seed=1)
+    b = random_bits(n, k, seed=2) if layout[1] == "t" else random_bits(k, n, seed=2).T
+    best = packages.choices(a, b, kernel="gemm")[0]
+    assert best.name == f"gemm_split_k_{layout}, sum_parts" and best.parts > 1
+    found = packages(a, b, kernel="gemm")
+    right = numbers(a) @ numbers(b).T
+    assert np.abs(numbers(found) - right).max() < 0.02 * np.abs(right).max()
+
+
+@needs_nvcc
 def test_a_call_by_itself_gives_the_parts():
     a, b = random_bits(20, 200, seed=3), random_bits(24, 200, seed=4)
     found = loaded("gemm_split_k")(a, b, parts=3)  # 4 iterations in shares of 2: the third is empty

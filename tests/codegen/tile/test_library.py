@@ -34,12 +34,18 @@ def relu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, 0)
 
 
-def parts_of_gemm(x: Arrays, parts: int) -> np.ndarray:
-    """Each part over its share of the 64 columns of the factors, zeros where none are left."""
-    steps = (x["A"].shape[1] + 63) // 64
-    share = 64 * ((steps + parts - 1) // parts)
-    shares = [slice(part * share, (part + 1) * share) for part in range(parts)]
-    return np.stack([x["A"][:, one] @ x["B"][:, one].T for one in shares])
+def parts_of_gemm(layout: str = "nt") -> Callable[[Arrays, int], np.ndarray]:
+    """Each part over its share of K, in steps of 64, zeros where none are left."""
+
+    def direct(x: Arrays, parts: int) -> np.ndarray:
+        a = x["A"].T if layout[0] == "t" else x["A"]
+        b = x["B"].T if layout[1] == "t" else x["B"]
+        steps = (a.shape[1] + 63) // 64
+        share = 64 * ((steps + parts - 1) // parts)
+        shares = [slice(part * share, (part + 1) * share) for part in range(parts)]
+        return np.stack([a[:, one] @ b[one] for one in shares])
+
+    return direct
 
 
 def scaled_gemm(x: Arrays) -> np.ndarray:
@@ -244,7 +250,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
          "gemm_cluster2", "gemm_large", "gemm_ping_pong"), gemm,
     ),
-    **dict.fromkeys(("gemm_split_k", "gemm_split_k_small_tiles"), parts_of_gemm),
+    **dict.fromkeys(("gemm_split_k", "gemm_split_k_small_tiles"), parts_of_gemm()),
+    **{f"gemm_split_k_{layout}": parts_of_gemm(layout) for layout in ("nn", "tn", "tt")},
     "sum_parts": lambda x: x["P"].sum(axis=0),
     "gemm_batched": lambda x: np.einsum("pik,pjk->pij", x["A"], x["B"]),
     "attention_forward_packed": packed_attention(False),
