@@ -7,8 +7,9 @@ import runpy
 import pytest
 
 import titan
-from tests.runtime.packages import FOLDER, package
+from tests.runtime.packages import FOLDER, linked, package
 from titan.foundation.resources import root
+from titan.runtime.loaded import LoadedKernel
 from titan.validate.compare.compile import nvcc
 
 torch = pytest.importorskip("torch")
@@ -40,6 +41,29 @@ def test_an_operator_takes_rows_of_a_batch():
     torch.library.opcheck(operator, (x, weights))
     compiled = torch.compile(lambda a, b: operator(a, b) + 1, backend="eager", dynamic=True)
     assert compiled(x, weights).shape == (2, 3, 24)
+
+
+def test_an_operator_of_a_library_takes_the_best_package(tmp_path, monkeypatch):
+    """Also two packages one after the other, and one that is made for a transposed view."""
+    names = ("gemm", "gemm_split_k", "gemm_split_k_small_tiles", "sum_parts", "gemm_nn")
+    packages = titan.Library(linked(tmp_path, *names))
+    launched = []
+    launch = LoadedKernel.launch
+    monkeypatch.setattr(
+        LoadedKernel, "launch", lambda self, *a: launched.append(self.name) or launch(self, *a)
+    )
+    operator = titan.torch_operator(
+        titan.load(package("gemm")), "best_for_a_test", library=packages
+    )
+    a, b = torch.randn(24, 1032).bfloat16(), torch.randn(16, 1032).bfloat16()
+    torch.testing.assert_close(operator(a, b), a @ b.T, atol=0.5, rtol=0.02)
+    assert launched == ["gemm_split_k_small_tiles", "sum_parts"]
+    few = torch.randn(64, 24).bfloat16().T, torch.randn(64, 16).bfloat16()
+    few = few[0].contiguous(), few[1].T
+    torch.testing.assert_close(operator(*few), few[0] @ few[1].T, atol=0.2, rtol=0.02)
+    assert launched[2:] == ["gemm_nn"]
+    compiled = torch.compile(lambda x, y: operator(x, y) + 1, backend="eager")
+    torch.testing.assert_close(compiled(a, b), operator(a, b) + 1)
 
 
 @pytest.mark.heavy

@@ -14,6 +14,7 @@ from titan.runtime.arrays import CallError, Foreign
 from titan.runtime.binding import input_names, named, output_names
 from titan.runtime.frameworks import TORCH_TYPES
 from titan.runtime.leading import leading_dimensions
+from titan.runtime.library import Library
 from titan.runtime.loaded import LoadedKernel
 
 NAMESPACE = "titan"
@@ -21,11 +22,16 @@ Backward = Callable[..., tuple[Foreign, ...]]
 
 
 def torch_operator(
-    kernel: LoadedKernel, name: str = "", backward: Backward | None = None
+    kernel: LoadedKernel,
+    name: str = "",
+    backward: Backward | None = None,
+    library: Library | None = None,
 ) -> Callable[..., Foreign]:
     """The operator `titan::NAME`, by default of the kernel's name, with the kernel's inputs.
 
-    Raises CallError where PyTorch is not installed or knows an operator of that name already.
+    With a `library` each call is answered by the best of its packages, or pairs of them, for the
+    shape and the memory of the arrays; `kernel`, one of these, says what is computed. Raises
+    CallError where PyTorch is not installed or knows an operator of that name already.
     """
     try:
         import torch
@@ -44,7 +50,11 @@ def torch_operator(
 
     def launched(*given: Foreign, **keywords: Foreign) -> Foreign:
         numbers = dict(zip((item for item, _ in scalars), given[len(inputs) :], strict=False))
-        found = kernel(*given[: len(inputs)], **numbers, **keywords)
+        if library is None:
+            found = kernel(*given[: len(inputs)], **numbers, **keywords)
+        else:
+            arrays = given[: len(inputs)]
+            found = library(*arrays, kernel=kernel.name, **numbers, **keywords)
         return list(found) if many else found
 
     def fake(*given: Foreign, **keywords: Foreign) -> Foreign:
