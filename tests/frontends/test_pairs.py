@@ -142,9 +142,9 @@ def test_the_policy_may_refuse_rows_of_the_pair():
     finding = verified(text, given)
     assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
     assert any("lanes of tensor memory from 128 on" in note for note in finding.notes)
-    refused = verified(text, given, policies=CodePolicies(pair_lanes="refuse"))
+    refused = verified(text, given, policies=CodePolicies(tensor_lanes="refuse"))
     assert refused.verdict is Verdict.UNDECIDED and any(
-        "pair_lanes=refuse" in note for note in refused.notes
+        "tensor_lanes=refuse" in note for note in refused.notes
     )
 
 

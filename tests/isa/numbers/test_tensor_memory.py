@@ -246,3 +246,14 @@ def test_products_of_integers(saturates):
             for array, n in ((a, 128), (b, COLUMNS))]  # fmt: skip
     device.launch(text, LaunchShape((1, 1, 1), (128, 1, 1)), [*maps, out])
     assert np.array_equal(out.values, x.astype(np.int32) @ y.astype(np.int32).T)
+
+
+def test_lanes_from_0_on_are_those_of_the_quarter_of_the_warp():
+    read, count = READS["32x32b"]
+    lane = "shl.b32 %r10, %r2, 21; add.s32 %r8, %r8, %r10;"
+    assert KERNEL.count(lane) == 1
+    found, wanted = product(128, read, count, text=KERNEL.replace(lane, ""))
+    assert np.array_equal(found, wanted)
+    other = lane.replace("21;", "21; xor.b32 %r10, %r10, 0x200000;")
+    with pytest.raises(LaunchError, match="does not reach"):
+        product(128, read, count, text=KERNEL.replace(lane, other))

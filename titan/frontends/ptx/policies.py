@@ -27,7 +27,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "counter_full": ("stalls", "refuse"),
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
-    "pair_lanes": ("own", "refuse"),
+    "tensor_lanes": ("own", "refuse"),
     "further_trips": ("shown", "assumed"),
 }
 _OF_KERNELS = ("tensor",)  # choices of kernel files alone
@@ -64,8 +64,9 @@ class CodePolicies:
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
     overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
     that completes on a barrier publishes what it did ("own"), or also what its issuer knew when it
-    issued ("issuer"). `pair_lanes`: lanes of tensor memory from
-    128 on are, in the second CTA of a pair, rows of the pair, so its lanes from 0 on ("own").
+    issued ("issuer"). `tensor_lanes`: lanes of tensor memory from 0
+    on are those of the warp's own quarter, and those from 128 on are, in the second CTA of a pair,
+    rows of the pair, so its lanes from 0 on ("own").
     `further_trips`: that more trips than those launched do the same is shown, or any number is
     undecided ("shown"), or that is assumed where it is not shown ("assumed").
     """
@@ -90,7 +91,7 @@ class CodePolicies:
     counter_full: str = "stalls"
     cta_release: str = "reads"
     engine_release: str = "own"
-    pair_lanes: str = "own"
+    tensor_lanes: str = "own"
     further_trips: str = "shown"
 
     def of_program(self) -> Policies:

@@ -68,8 +68,12 @@ _POLICY_OF = {  # what the machine assumed, the option that forbids it, and in w
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
     Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
     Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
+    Policy.QUARTER_LANES: (
+        "tensor_lanes",
+        "lanes of tensor memory from 0 on are those that the warp reaches",
+    ),
     Policy.PAIR_LANES: (
-        "pair_lanes",
+        "tensor_lanes",
         "lanes of tensor memory from 128 on are the rows of a pair that its second CTA holds",
     ),
 }

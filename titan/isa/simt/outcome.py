@@ -42,6 +42,7 @@ class Policy(StrEnum):
     OPAQUE_ADDRESS = "opaque-address"  # an access at an unknown address: any byte of its memory
     OPAQUE_INDEX = "opaque-index"  # the same of a pointer with an unknown index: any of its memory
     FUNCTION_OPAQUE = "opaque-function"  # a function without a body gives opaque results
+    QUARTER_LANES = "quarter-lanes"  # lanes from 0 on mean those of the warp's own quarter
     PAIR_LANES = "pair-lanes"  # a lane from 128 on is a row of the pair, where it is of this CTA
     NO_CANCEL = "no-cancel"  # clusterlaunchcontrol.try_cancel finds nothing to cancel
 

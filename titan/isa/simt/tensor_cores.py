@@ -15,13 +15,14 @@ from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.outcome import Policy, Waiter
-from titan.isa.simt.queues import enqueue
+from titan.isa.simt.queues import WARPGROUP_WARPS, enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import TENSOR_COLUMNS, Blocked, Cta, Fragment, InFlight
 from titan.isa.simt.values import lanes_of, opaque_at, uniform
 
 READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
 TENSOR_LANES = 128
+QUARTER_LANES = 32  # which one warp of a warpgroup reaches
 SCALE_ROWS = 32  # whose scales stand in one column of tensor memory
 K_BYTES = 32  # along K, of each operand of one tcgen05.mma and wgmma
 ELEMENT_BITS = {"f16": 16, "tf32": 32}  # others are of 8 bits in shared memory
@@ -230,21 +231,46 @@ def _covered(cta: Cta, column: int, columns: int) -> bool:
     return columns <= TENSOR_COLUMNS and all(c in held for c in range(column, column + columns))
 
 
+def _own_lanes(machine: SimtMachine, fragment: Fragment, mask: int, address: int) -> int:
+    """The address with the lanes of the warp's own quarter.
+
+    Warp n of a warpgroup reaches lanes 32n to 32n + 31 (PTX, "Access restrictions"). Lanes from 0
+    on mean those of its quarter, as in DeepGEMM's kernels; in the second CTA of a pair those
+    from 128 on are the rows of the pair that it holds.
+    """
+    warp = fragment.warp
+    if warp.cta.in_pair and warp.cta.rank & 1 and address >> 23 == 1:
+        machine.assume(fragment, mask, Policy.PAIR_LANES)
+        address -= TENSOR_LANES << 16
+    quarter = warp.index % WARPGROUP_WARPS
+    if quarter and address >> 16 < QUARTER_LANES:
+        machine.assume(fragment, mask, Policy.QUARTER_LANES)
+        address += quarter * QUARTER_LANES << 16
+    return address
+
+
 def access(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """tcgen05.ld and .st: the lanes of the warp's quarter."""
     lanes, columns, half, offset = step.flags
     warp = fragment.warp
     address = machine.known(fragment, step.args[0], mask, "an address of tensor memory") + offset
-    if warp.cta.in_pair and warp.cta.rank & 1 and address >> 23 == 1:
-        machine.assume(fragment, mask, Policy.PAIR_LANES)
-        address -= TENSOR_LANES << 16
+    address = _own_lanes(machine, fragment, mask, address)
     lane, column = address >> 16, address & 0xFFFF
     reads = step.op is Op.TENSOR_LOAD
     mode = READ if reads else WRITE
-    rectangles = [TensorRectangle(lane, lanes, column, columns)]
+    footprints = [
+        tensor_range(
+            machine, fragment, mask, warp.cta, TensorRectangle(lane, lanes, column, columns)
+        )
+    ]
+    within = lane % QUARTER_LANES + lanes <= QUARTER_LANES
+    reached = lane // QUARTER_LANES == warp.index % WARPGROUP_WARPS and within
+    if lane < TENSOR_LANES and not reached:
+        machine.record(ev.MemoryFault, fragment, mask, ev.MemoryFaultKind.WRONG_SPACE,
+                       footprints[0], 0)  # fmt: skip
     if half >= 0:
-        rectangles.append(TensorRectangle(lane, lanes, column + half, columns))
-    footprints = [tensor_range(machine, fragment, mask, warp.cta, part) for part in rectangles]
+        part = TensorRectangle(lane, lanes, column + half, columns)
+        footprints.append(tensor_range(machine, fragment, mask, warp.cta, part))
     effects = tuple(ev.RecordedEffect(f, mode, ev.AccessProxy.TENSOR) for f in footprints)
     queue = ev.RecordedQueue.TENSOR_LOAD if reads else ev.RecordedQueue.TENSOR_STORE
     kind = ev.RecordedOperation.TENSOR_LOAD if reads else ev.RecordedOperation.TENSOR_STORE

@@ -183,9 +183,9 @@ static void close_record(Machine *machine, int64_t at)
 
 static void assume(Machine *machine, Fragment *fragment, uint32_t mask, int policy)
 {
-    uint8_t *seen = &machine->assumed[fragment->pc];
+    uint16_t *seen = &machine->assumed[fragment->pc];
     if (*seen >> policy & 1) return;
-    *seen |= (uint8_t)(1 << policy);
+    *seen |= (uint16_t)(1 << policy);
     RECORD(EV_ASSUMPTION, fragment, mask, policy);
 }
 static void misuse(Machine *machine, Fragment *fragment, uint32_t lanes, Place place, int what)

@@ -111,6 +111,7 @@ enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
     POLICY_ELECTED_LANE, POLICY_WHOLE_WARP_BULK, POLICY_PARITY_REDUCED, POLICY_OPAQUE_GUARD,
     POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICY_OPAQUE_INDEX, POLICY_PAIR_LANES,
+    POLICY_QUARTER_LANES,
     POLICIES
 };
 enum {
@@ -245,7 +246,8 @@ typedef struct {
     int maybe, looping, parted, uncertain;
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
-    uint8_t *assumed, *atomic_sites, *clashed;
+    uint16_t *assumed; /* the policies by bit, at each instruction */
+    uint8_t *atomic_sites, *clashed;
     Fragment **graves; int64_t grave_count, grave_room;
     Join **all_joins; int64_t all_join_count, all_join_room;
     Runs scratch;

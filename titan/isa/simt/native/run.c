@@ -200,7 +200,7 @@ Machine *titan_simt_new(const titan_code *code, const titan_launch *launch)
     machine->warps_each = (b[0] * b[1] * b[2] + 31) / 32;
     machine->random = launch->seed;
     machine->by_number = zeroed((size_t)ctas, sizeof(Cta *));
-    machine->assumed = zeroed((size_t)code->step_count, 1);
+    machine->assumed = zeroed((size_t)code->step_count, sizeof *machine->assumed);
     machine->atomic_sites = zeroed((size_t)code->step_count, 1);
     machine->clashed = zeroed((size_t)code->step_count, 1);
     return machine;

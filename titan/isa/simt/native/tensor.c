@@ -229,14 +229,26 @@ static int32_t tensor_range(Machine *machine, Fragment *fragment, uint32_t mask,
         RECORD(EV_MEMORY_FAULT, fragment, mask, FAULT_OUTSIDE, footprint, 0);
     return footprint;
 }
-/* Lanes 128 to 255 do not exist; in the second CTA of a pair, code takes them for the rows of the
- * pair that this CTA holds. */
+enum { QUARTER_LANES = 32 }; /* of tensor memory, which one warp of a warpgroup reaches */
+/* The address with the lanes of the warp's own quarter (tensor_cores.py). */
 static uint64_t own_lanes(Machine *machine, Fragment *fragment, uint32_t mask, uint64_t address)
 {
     const Cta *cta = fragment->warp->cta;
-    if (!cta->in_pair || !(cta->rank & 1) || address >> 23 != 1) return address;
-    assume(machine, fragment, mask, POLICY_PAIR_LANES);
-    return address - (128ull << 16);
+    uint64_t quarter = (uint64_t)(fragment->warp->index % WARPGROUP_WARPS);
+    if (cta->in_pair && cta->rank & 1 && address >> 23 == 1) {
+        assume(machine, fragment, mask, POLICY_PAIR_LANES);
+        address -= 128ull << 16;
+    }
+    if (address >> 16 < QUARTER_LANES && quarter) {
+        assume(machine, fragment, mask, POLICY_QUARTER_LANES);
+        address += quarter * QUARTER_LANES << 16;
+    }
+    return address;
+}
+static int reaches_lanes(const Warp *warp, int64_t lane, int64_t lanes)
+{
+    return lane / QUARTER_LANES == warp->index % WARPGROUP_WARPS
+           && lane % QUARTER_LANES + lanes <= QUARTER_LANES;
 }
 static void tensor_access(Machine *machine, Fragment *fragment, const titan_step *s,
                           uint32_t mask)
@@ -246,14 +258,18 @@ static void tensor_access(Machine *machine, Fragment *fragment, const titan_step
     uint64_t address = known_value(machine, fragment, ARG(s, 0), mask,
                                    "an address of tensor memory") + (uint64_t)FLAG(s, 3);
     address = own_lanes(machine, fragment, mask, address);
+    int64_t lane = (int64_t)(address >> 16), column = (int64_t)(address & 0xFFFF);
 #if NUMBERS
+    if (lane < 128 && !reaches_lanes(warp, lane, lanes))
+        fault_run(machine, fragment, "lanes of tensor memory that the warp does not reach");
     if (tensor_access_numbers(machine, fragment, s, mask, address)) return;
 #endif
-    int64_t lane = (int64_t)(address >> 16), column = (int64_t)(address & 0xFFFF);
     int reads = s->op == TENSOR_LOAD, mode = reads ? READ : WRITE;
     Effects effects = {.count = 0};
-    add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane, lanes, column,
-                                      columns), mode, P_TENSOR);
+    int32_t whole = tensor_range(machine, fragment, mask, warp->cta, lane, lanes, column, columns);
+    if (lane < 128 && !reaches_lanes(warp, lane, lanes))
+        RECORD(EV_MEMORY_FAULT, fragment, mask, FAULT_SPACE, whole, 0);
+    add_effect(&effects, whole, mode, P_TENSOR);
     if (half >= 0)
         add_effect(&effects, tensor_range(machine, fragment, mask, warp->cta, lane, lanes,
                                           column + half, columns), mode, P_TENSOR);
