@@ -42,13 +42,13 @@ def numbers(values: np.ndarray, dtype: str) -> np.ndarray:
 
 def furthest(
     made: Emission, text: str, sizes: dict[str, int], seed: int, schedule: str = "turn",
-    engines: str = "soon",
+    engines: str = "soon", cancelled: int = 0,
 ) -> dict[str, float]:  # fmt: skip
     """How far every output is from what is meant, relative to its largest number, by type."""
     planned = plan(made.manifest, sizes, 4)
     random = np.random.default_rng(3)
     inputs, arrays = {}, {}
-    device = EmulatedDevice(seed, schedule=schedule, engines=engines)
+    device = EmulatedDevice(seed, schedule=schedule, engines=engines, cancelled=cancelled)
     for tensor in planned.tensors:
         values = np.full(tensor.shape, np.nan)
         if not tensor.output:
@@ -144,6 +144,30 @@ def test_emitted_kernels_compute_what_is_meant(name, sizes):
     for seed, (schedule, engines) in enumerate(ADVERSARIAL):
         for dtype, far in furthest(made, text, sizes, seed, schedule, engines).items():
             assert far <= TOLERANCE[dtype], (schedule, engines)
+
+
+@pytest.mark.parametrize(
+    "cancelled",
+    [pytest.param(0, marks=pytest.mark.heavy), 2, pytest.param(5, marks=pytest.mark.heavy)],
+)
+def test_work_items_that_the_hardware_grants_are_done(cancelled):
+    """A CTA does its own tile and those of the CTAs that it cancels, which never run."""
+    made = emission("gemm_launch_control_sm_100a", "sm_100a")
+    text = ptx_of(made.files, "sm_100a")
+    sizes = {"M": 300, "N": 136, "K": 72}  # six tiles
+    for seed, (schedule, engines) in enumerate(ADVERSARIAL):
+        found = furthest(made, text, sizes, seed, schedule, engines, cancelled)
+        assert all(far <= TOLERANCE[dtype] for dtype, far in found.items()), (schedule, engines)
+
+
+def test_a_work_item_that_is_not_taken_up_is_seen():
+    made = emission("gemm_launch_control_sm_100a", "sm_100a")
+    grants = "titan_next)) ++x_work;"
+    assert made.files[SOURCE].count(grants) == 3
+    source = made.files[SOURCE].replace(grants, "titan_next)) {}")
+    wrong = ptx_of({**made.files, SOURCE: source}, "sm_100a")
+    with pytest.raises((AssertionError, LaunchError)):
+        furthest(made, wrong, {"M": 300, "N": 136, "K": 72}, 0, cancelled=2)
 
 
 def test_a_wrong_operand_gives_wrong_numbers():

@@ -8,15 +8,20 @@ TEMPLATES = "sm_90a"
 HEADER = "titan_device.cuh"
 TENSOR_HEADER = "titan_tcgen05.cuh"
 PAIR_HEADER = "titan_pair.cuh"
+ASKING_HEADER = "titan_next.cuh"
 
 
-def device_header(target: str, together: bool) -> str:
-    """The header, for sm_100a with what that target has beyond sm_90a; where pairs of CTAs multiply
-    `together`, with what they need."""
+def device_header(target: str, together: bool, asks: bool) -> str:
+    """The header, for sm_100a with what that target has beyond sm_90a.
+
+    With more where CTAs multiply `together`, or where the kernel `asks` for work items.
+    """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
         names.append((target, TENSOR_HEADER))
     if together:
         names.append((target, PAIR_HEADER))
+    if asks:
+        names.append((target, ASKING_HEADER))
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

@@ -104,6 +104,15 @@ class RowBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerBuffer:
+    """Slots of 16 bytes for answers of the hardware."""
+
+    name: str
+    stages: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class RolePlace:
     """The threads of a role: `agents` times `warps` warps from `first_warp` on.
 
@@ -140,6 +149,7 @@ class EmissionLayout:
     entry_registers: int
     tensor_slot: int = 0  # where the address of tensor memory is kept
     rows: dict[str, RowBuffer] = field(default_factory=dict)
+    answers: dict[str, AnswerBuffer] = field(default_factory=dict)
 
     @property
     def places(self) -> tuple[RolePlace, ...]:
@@ -152,10 +162,15 @@ def lay_out(
     program: ir.SyncProgram,
     staged: frozenset[str],
     rows: frozenset[str] = frozenset(),
+    answers: frozenset[str] = frozenset(),
 ) -> EmissionLayout:
-    """`staged`: names of the stores; `rows`: buffers of a number a row. Raises EmissionRefused."""
-    tiles, end = _tiles(kernel, program, staged, rows)
+    """`staged`: names of the stores; `rows`: buffers of a number a row; `answers`: of the hardware.
+
+    Raises EmissionRefused.
+    """
+    tiles, end = _tiles(kernel, program, staged, rows | answers)
     between, end = _rows(kernel, program, rows, end)
+    asked, end = _answers(program, answers, end)
     barriers: dict[str, int] = {}
     for barrier in program.barriers:
         name = mangled("b", barrier.name, "a barrier")
@@ -171,14 +186,14 @@ def lay_out(
     most = target_of(kernel.target).shared_bytes
     if end > most:
         raise EmissionRefused(f"{end} bytes of shared memory; a CTA can have {most}")
-    groups = _groups(kernel, program)
+    groups = _groups(kernel, program, answers)
     threads = WARP * sum(group.warps for group in groups)
     if not WARP <= threads <= THREADS_MAX:
         raise EmissionRefused(f"{threads} threads; a CTA has up to {THREADS_MAX}")
     entry = min(255, REGISTERS_OF_SM // threads // 8 * 8)
     _check_registers(groups, entry)
     named = _named(program)
-    return EmissionLayout(tiles, barriers, named, groups, threads, end, entry, slot, between)
+    return EmissionLayout(tiles, barriers, named, groups, threads, end, entry, slot, between, asked)
 
 
 def swizzle_bytes(row_bytes: int) -> int:
@@ -247,6 +262,23 @@ def _rows(
     return found, end
 
 
+def _answers(
+    program: ir.SyncProgram, answers: frozenset[str], end: int
+) -> tuple[dict[str, AnswerBuffer], int]:
+    """After tiles and rows, at multiples of 16 bytes; also the first byte after these."""
+    found: dict[str, AnswerBuffer] = {}
+    for buffer in program.buffers:
+        if buffer.name in answers:
+            stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
+            if buffer.parts != 1 or buffer.storage not in ("", buffer.name) or buffer.offset:
+                raise EmissionRefused(f"{buffer.name} is no row of slots")
+            mangled("s", buffer.name, "a buffer")
+            end = -(-end // buffer.bytes_per_stage) * buffer.bytes_per_stage
+            found[buffer.name] = AnswerBuffer(buffer.name, stages, end)
+            end += stages * buffer.bytes_per_stage
+    return found, end
+
+
 def _tile(
     buffer: ir.Buffer, shape: tuple[int, ...], element: str, swizzle: object, offset: int
 ) -> Tile:
@@ -291,7 +323,9 @@ def _named(program: ir.SyncProgram) -> dict[str, int]:
     return named
 
 
-def _groups(kernel: Kernel, program: ir.SyncProgram) -> tuple[Warpgroup, ...]:
+def _groups(
+    kernel: Kernel, program: ir.SyncProgram, answers: frozenset[str]
+) -> tuple[Warpgroup, ...]:
     """Roles in their order; roles of single warps side by side share a warpgroup."""
     shapes = {shape.name: shape for shape in kernel.roles}
     wide = any(role.threads == GROUP for role in program.roles)
@@ -326,15 +360,22 @@ def _groups(kernel: Kernel, program: ir.SyncProgram) -> tuple[Warpgroup, ...]:
             first += 4 * agents
             continue
         begin = waiting[-1].first_warp + waiting[-1].role.agents if waiting else first
-        waiting.append(RolePlace(role, begin, 1, registers, _acts_alone(role)))
+        waiting.append(RolePlace(role, begin, 1, registers, _acts_alone(role, answers)))
     close()
     return tuple(groups)
 
 
-def _acts_alone(role: ir.Role) -> bool:
-    """Whether one thread can do all that the role does."""
+def _acts_alone(role: ir.Role, answers: frozenset[str]) -> bool:
+    """Whether one thread can do all that the role does; it may read answers of the hardware."""
     together = (ir.BarrierSync, ir.BarrierArrive, ir.BarrierWait, ir.Access, ir.Compute)
-    return not any(isinstance(operation, together) for operation in ir.walk(role.body))
+    return not any(
+        isinstance(operation, together)
+        and not (
+            isinstance(operation, ir.Access)
+            and all(effect.buffer in answers and not effect.write for effect in operation.effects)
+        )
+        for operation in ir.walk(role.body)
+    )
 
 
 def _check_registers(groups: tuple[Warpgroup, ...], entry: int) -> None:

@@ -195,7 +195,7 @@ def manifest(
     work = product([substitute(count, sizes) for count in work_counts(tile, ctas)])
     persistent = any(parameter.name == "work" for parameter in program.parameters)
     grid = work
-    if persistent:
+    if persistent and not tiles.answers:
         grid = Binary("min", work, _multiple(Name("processors"), ctas, up=False))
     filled = [layout.tiles[one] for one in sorted(tiles.filled - tiles.copied)]
     data = {
@@ -227,6 +227,7 @@ def manifest(
             "cluster": ctas,
             "dynamic_shared_bytes": layout.shared_bytes,
             **({"dependent": True} if tile.dependent_launch else {}),
+            **({"asks": True} if tiles.answers else {}),
         },
         "work": to_text(work),
         "trip_count": to_text(substitute(tile.trip_count, sizes)),

@@ -21,6 +21,7 @@ from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
 
 _ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
 SITES_MAX = 4000
+ANSWER_BYTES = 16
 TRIPS = "tiles"  # the parameter of the sync program: iterations of a work item
 
 
@@ -39,6 +40,8 @@ class SiteKind(Enum):
     FETCH = "fetch"  # to registers from tensor memory, or rows of shared memory that a role has put
     PUT = "put"  # the converse
     SEND = "send"  # bulk copy to global memory
+    ASK = "ask"  # for another work item
+    ANSWER = "answer"  # read: whether there is another one, and which
 
     @property
     def counted(self) -> SiteKind:
@@ -106,6 +109,9 @@ class Tiles:
                 if isinstance(operation, ir.Compute) and self._is_product(operation.what)
             )
             - self.tensor
+        )
+        self.answers = frozenset(
+            buffer.name for buffer in program.buffers if tile.launch_control and is_answer(buffer)
         )
         self.rows = frozenset(
             buffer.name for buffer in program.buffers if self.tensor and self._is_row(buffer.name)
@@ -178,12 +184,33 @@ class Tiles:
         return self.value(name).place is not ValuePlace.SHARED
 
 
+def is_answer(buffer: ir.Buffer) -> bool:
+    """Whether a buffer holds answers of the hardware: 16 bytes in shared memory."""
+    return buffer.space is ir.Space.SHARED and buffer.bytes_per_stage == ANSWER_BYTES
+
+
 def sites_of(
     role: ir.Role, tiles: Tiles, queues: dict[str, ir.Queue]
 ) -> tuple[tuple[EmissionSite, ...], int]:
     """The sites of a role as a tree, and their number. Raises EmissionRefused."""
     numbering = _Numbering(role, tiles, queues)
     return numbering.block(role.body, ()), numbering.following
+
+
+def reads_before(sites: tuple[EmissionSite, ...]) -> dict[int, ir.Access]:
+    """For each Compute the last access in front of it in the same block, as the check has it."""
+    found: dict[int, ir.Access] = {}
+    latest: ir.Access | None = None
+    for site in sites:
+        if site.kind is SiteKind.READ and isinstance(site.operation, ir.Access):
+            latest = site.operation
+        elif isinstance(site.operation, ir.Arrive) or site.inside or site.otherwise:
+            latest = None
+        elif site.kind in (SiteKind.COMPUTE, SiteKind.FETCH) and latest is not None:
+            found[site.number] = latest
+        found.update(reads_before(site.inside))
+        found.update(reads_before(site.otherwise))
+    return found
 
 
 class _Numbering:
@@ -263,6 +290,8 @@ class _Numbering:
         read = {effect.buffer for effect in operation.effects if not effect.write}
         if operation.completes and operation.queue is None and not read and len(written) == 1:
             name = written.pop()
+            if name in self.tiles.answers:
+                return SiteKind.ASK, ""
             if not self.tiles.loaded(name):
                 raise EmissionRefused(f"no load fills {mangled('s', name, 'a buffer')}")
             return SiteKind.LOAD, name
@@ -321,6 +350,8 @@ class _Numbering:
             if item is None or item.kind != "store":
                 raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
             return SiteKind.STAGE, name
+        if read and read <= self.tiles.answers and not written:
+            return SiteKind.ANSWER, ""
         if read and not written:
             return SiteKind.READ, ""
         raise EmissionRefused("an access is neither the staging of a store nor a read")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.codegen.emit.arithmetic import RoleArithmetic, beside
+from titan.codegen.emit.asking import ITEM, SpelledAnswer, SpelledAsk, answer_slot
 from titan.codegen.emit.cluster import RANK, LedCopy, Multicast, RemoteArrive
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.guarded import fill_statement
@@ -155,6 +156,10 @@ class Spelling(RoleArithmetic):
                 return (fill_statement(self, site, scope),)
             case SiteKind.SEND:
                 return (self._send(site, scope),)
+            case SiteKind.ASK:
+                return (self._ask(site, scope),)
+            case SiteKind.ANSWER:
+                return (SpelledAnswer(answer_slot(site, self.layout, scope)),)
             case SiteKind.READ:
                 return ()  # spelled at the Compute after it
             case SiteKind.CARRY:
@@ -195,6 +200,7 @@ class Spelling(RoleArithmetic):
         body: list[SpelledStatement] = []
         if outermost:
             item = f"titan::block_index() + {name} * titan::grid_size()"
+            item = ITEM if self.tiles.answers else item
             body.append(SpelledCoordinates(item))
         first = loop.start.value if isinstance(loop.start, Constant) else None
         kept = self._positions(loop.body, loop.variable, first) if first is not None else {}
@@ -343,6 +349,12 @@ class Spelling(RoleArithmetic):
                 raise EmissionRefused(f"{site.name} has parts in each CTA of a pair")
             return f"{scope.text(Name(RANK))} * {tile.rows}"
         return "" if effect.part is None else f"{beside(scope, effect.part)} * {tile.part_rows}"
+
+    def _ask(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
+        operation = site.operation
+        assert isinstance(operation, ir.Asynchronous)
+        answer = answer_slot(site, self.layout, scope)
+        return self._one(SpelledAsk(answer, self._barrier(operation.completes[0].barrier, scope)))
 
     def _policy(self, evict: str) -> str:
         """The policy of the L2 cache, made once a role."""

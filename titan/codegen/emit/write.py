@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from titan.codegen.emit.arithmetic import RoleContext
+from titan.codegen.emit.asking import BEGIN, check_asking
 from titan.codegen.emit.cluster import RANK, fold
 from titan.codegen.emit.conforms import check
 from titan.codegen.emit.expressions import SpellingScope, product
@@ -31,7 +32,7 @@ from titan.codegen.emit.registers import (
     idle_waits,
     walk_sites,
 )
-from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, sites_of
+from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, reads_before, sites_of
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import SpelledRole
 from titan.codegen.emit.tensor_memory import TensorSpelling
@@ -106,7 +107,10 @@ class _Emission:
         self.together = bool(self.tensor) and self.ctas > 1  # a pair of CTAs multiplies
         self.tiles = Tiles(tile, program, frozenset(self.tensor), *loaded_by(tile, program))
         stores = [item.name for item in self.tiles.operations.values() if item.kind == "store"]
-        self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows)
+        answers = self.tiles.answers
+        if tile.launch_control is not bool(answers):
+            raise EmissionRefused("the tile program and the pipeline differ in asking for work")
+        self.layout = lay_out(kernel, program, frozenset(stores), self.tiles.rows, answers)
         self.outer = tile_scope(tile)
         self.runs = runs_of(program)
         self.roles = [
@@ -125,8 +129,11 @@ class _Emission:
         made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
         if self.tensor:
             made["resources"]["tensor_columns"] = allocated(self.tensor)
-        files = {SOURCE: text, HEADER: device_header(self.tile.target, self.together)}
+        files = {SOURCE: text, HEADER: self._device()}
         return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
+
+    def _device(self) -> str:
+        return device_header(self.tile.target, self.together, bool(self.tiles.answers))
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""
@@ -177,6 +184,11 @@ class _Emission:
                     )  # fmt: skip
                     events[turn, number, both] = made
                     fill(filled[turn], made, self.tiles, self.ctas)
+        if self.tiles.answers:
+            check_asking(
+                (self.roles[number].place.role.name, len(self.runs[turn].trips), made)
+                for (turn, number, _), made in events.items()
+            )
         direct = _direct(events)
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
@@ -361,7 +373,8 @@ class _Emission:
             raise EmissionRefused("the trip count differs between the CTAs of a cluster")
         spelling = (TensorSpelling if self.tensor else Spelling)(RoleContext(
             role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,
-            self._sync_scope(role), self.outer, work, _reads(role.sites), self.ctas, self.tensor,
+            self._sync_scope(role), self.outer, work, reads_before(role.sites), self.ctas,
+            self.tensor,
         ))  # fmt: skip
         statements = spelling.role(role.sites)
         place = role.place
@@ -408,7 +421,9 @@ class _Emission:
             rows = 32 if self.tensor else 16
             made.append(f"{constant} int titan_row0 = titan_warp % 4 * {rows} + titan_lane / 4;")
             made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")
-        if any(parameter.name == WORK for parameter in self.program.parameters):
+        if self.tiles.answers:
+            made += BEGIN
+        elif any(parameter.name == WORK for parameter in self.program.parameters):
             items = self.outer.text(product(work_counts(self.tile, self.ctas)))
             made.append(f"const int titan_items = {items};")
             made.append(
@@ -445,6 +460,13 @@ class _Emission:
                 name = mangled("x", TRIPS, "a parameter")
                 lines.append(f"const int {name} = titan::larger({least}, {trips});")
         return lines
+
+    def _answers(self) -> list[dict[str, object]]:
+        return [
+            {"name": mangled("s", one.name, "a buffer"), "value": one.name,
+             "stages": one.stages, "offset": one.offset}
+            for one in self.layout.answers.values()
+        ]  # fmt: skip
 
     def _context(self, spelled: list[SpelledRole], counts: dict[str, int]) -> dict[str, object]:
         layout = self.layout
@@ -505,6 +527,7 @@ class _Emission:
                 }
                 for rows in layout.rows.values()
             ],
+            "answers": self._answers(),
             "maps": maps,
             "arguments": items,
             "groups": groups,
@@ -569,22 +592,6 @@ def _grows(assign: ir.Operation) -> bool:
         case Binary("+", Name(name), Constant(value)):
             return name == assign.variable and value >= 0
     return False
-
-
-def _reads(sites: tuple[EmissionSite, ...]) -> dict[int, ir.Access]:
-    """For each Compute the last access in front of it in the same block, as the check has it."""
-    found: dict[int, ir.Access] = {}
-    latest: ir.Access | None = None
-    for site in sites:
-        if site.kind is SiteKind.READ and isinstance(site.operation, ir.Access):
-            latest = site.operation
-        elif isinstance(site.operation, ir.Arrive) or site.inside or site.otherwise:
-            latest = None
-        elif site.kind in (SiteKind.COMPUTE, SiteKind.FETCH) and latest is not None:
-            found[site.number] = latest
-        found.update(_reads(site.inside))
-        found.update(_reads(site.otherwise))
-    return found
 
 
 def _fill(context: dict[str, object]) -> str:

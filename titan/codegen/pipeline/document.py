@@ -210,6 +210,15 @@ class BulkLoadStatement(DocumentStatement):
 
 
 @dataclass(frozen=True, slots=True)
+class AskStatement(DocumentStatement):
+    """Asks the hardware for another work item; the answer fills a buffer, off a barrier."""
+
+    slot: Slot
+    completes: Slot
+    bytes_copied: int
+
+
+@dataclass(frozen=True, slots=True)
 class BulkStoreStatement(DocumentStatement):
     """The copy engine writes a buffer to global memory, counted by a queue."""
 
@@ -262,7 +271,8 @@ class BufferDeclaration:
 
     `stages` is a size of the kernel or a number; `parts` how many agents or CTAs share a tile;
     `storage` names columns of tensor memory that buffers share; `lane_bytes` what a lane of a wave
-    copies at once; `stride` the bytes from one stage to the next where stages are padded.
+    copies at once; `stride` the bytes from one stage to the next where stages are padded;
+    `bytes_each` those of a stage that is no tile.
     """
 
     name: str
@@ -276,6 +286,7 @@ class BufferDeclaration:
     storage: str = ""
     lane_bytes: int = 0
     stride: int = 0
+    bytes_each: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +342,7 @@ class RoleDeclaration:
 
 BUFFER_KEYS = (
     "space", "stages", "parts", "tile", "dtype", "swizzle", "storage", "lane_bytes",
-    "stride",
+    "stride", "bytes",
 )  # fmt: skip
 ROLE_KEYS = ("warps", "warpgroups", "cta", "registers", "counters")
 
@@ -352,12 +363,14 @@ class KeyOrder:
 class DocumentSizes:
     """The sizes of a pipeline: stages, and any number of tiles from `tiles_min` on.
 
-    `over_work`: any number of work items as well, each with a number of tiles of its own.
+    `over_work`: any number of work items as well, each with a number of tiles of its own, from
+    `work_min` items on.
     """
 
     depth: int
     over_work: bool = False
     tiles_min: int = 1
+    work_min: int = 0
 
 
 @dataclass(frozen=True, slots=True)

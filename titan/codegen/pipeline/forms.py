@@ -10,6 +10,7 @@ from collections.abc import Callable
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.alternating import Alternating
 from titan.codegen.pipeline.blackwell import Blackwell
+from titan.codegen.pipeline.blackwell_asking import BlackwellAsking
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
@@ -62,6 +63,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     Raises FormRefused.
     """
     products = sum(operation.kind == "mma" for operation in tile.operations)
+    if tile.launch_control and (products != 1 or tile.cluster != 1 or not shape.specialised):
+        raise FormRefused("work items come from the hardware for one product of single CTAs alone")
     if not products:
         return hopper(tile, shape, starts, ii)
     if tile.cluster != 1 and products == 1:
@@ -70,6 +73,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
         return BlackwellTogether(tile, shape).document()
     if products > 1:
         return _several_products(tile, shape, starts).document()
+    if tile.launch_control:
+        return BlackwellAsking(tile, shape, starts, ii, _filling(tile, shape)).document()
     return Blackwell(tile, shape, starts, ii, _filling(tile, shape)).document()
 
 

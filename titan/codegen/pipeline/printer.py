@@ -83,8 +83,9 @@ def _joined(items: Iterable[str]) -> str:
 
 def _sizes(sizes: doc.DocumentSizes) -> str:
     tiles = {"any": "true", "minimum": sizes.tiles_min, "per": "w" if sizes.over_work else ""}
+    least = _mapping({"any": "true", "minimum": sizes.work_min}) if sizes.work_min else "any"
     return _mapping({
-        "work": "any" if sizes.over_work else "", "tiles": _mapping(tiles), "depth": sizes.depth,
+        "work": least if sizes.over_work else "", "tiles": _mapping(tiles), "depth": sizes.depth,
     })  # fmt: skip
 
 
@@ -93,12 +94,13 @@ def _buffer(buffer: doc.BufferDeclaration, order: doc.KeyOrder) -> str:
         "space": buffer.space,
         "stages": buffer.stages,
         "parts": buffer.parts,
-        "tile": f"[{buffer.rows}, {buffer.columns}]",
+        "tile": "" if buffer.bytes_each else f"[{buffer.rows}, {buffer.columns}]",
         "dtype": buffer.dtype,
         "swizzle": buffer.swizzle,
         "storage": buffer.storage,
         "lane_bytes": buffer.lane_bytes,
         "stride": buffer.stride,
+        "bytes": buffer.bytes_each,
     }
     return _mapping(items, order.buffer)
 
@@ -270,6 +272,16 @@ def _(statement: doc.BulkLoadStatement) -> Spelling:
         multicast="all" if statement.multicast else "",
     )
     return f"bulk_load: {slot_text(statement.slot)}", options
+
+
+@spelled.register
+def _(statement: doc.AskStatement) -> Spelling:
+    options = {
+        "writes": slot_text(statement.slot),
+        "completes": slot_text(statement.completes),
+        "bytes": statement.bytes_copied,
+    }
+    return "async:", options
 
 
 @spelled.register

@@ -51,7 +51,7 @@ from titan.target.load import TargetRefused
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
     "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail",
-    "scalars", "lookups", "dependent_launch",
+    "scalars", "lookups", "dependent_launch", "launch_control",
 )  # fmt: skip
 TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
@@ -173,6 +173,7 @@ class _Decoder:
         depth = self.number(top, scope, "depth", DEPTH_MAX, 0)
         persistent = top.has("persistent") and reader.boolean(top["persistent"], "`persistent`")
         dependent = self.read_dependent(top)
+        asking = self.read_asking(top, bool(persistent))
         tail = reader.choice(top["tail"], TAILS, "`tail`") if top.has("tail") else TAILS[0]
         note = reader.string(top["note"], "the note", 10_000) if top.has("note") else ""
         if name is None or target is None or loop.variable is None or loop.trips is None:
@@ -202,9 +203,22 @@ class _Decoder:
             scalars=tuple(scope.scalars.values()),
             lookups=loop.lookups,
             dependent_launch=dependent,
+            launch_control=asking,
         )
         checks.whole(reader, made, self.rates, self.spans)
         return made
+
+    def read_asking(self, top: Fields, persistent: bool) -> bool:
+        """Whether work items come from the hardware: only where a CTA does several of them."""
+        if not top.has("launch_control"):
+            return False
+        node = top["launch_control"]
+        wanted = bool(self.reader.boolean(node, "`launch_control`"))
+        if wanted and not persistent:
+            self.reader.error("TTN009", "`launch_control` needs `persistent: true`", node.span)
+        if wanted and self.rates.matrix.result != "tensor":
+            self.reader.error("TTN009", "the target has no `launch_control`", node.span)
+        return wanted
 
     def version(self, top: Fields) -> bool:
         if not top.has("titan"):

@@ -68,7 +68,8 @@ class ManifestFilled(TypedDict):
 class ManifestLaunch(TypedDict):
     """Threads of a CTA, CTAs of a cluster, and the expression of the number of CTAs.
 
-    `dependent`: the launch may begin while the one before it on the stream ends.
+    `dependent`: the launch may begin while the one before it on the stream ends. `asks`: CTAs ask
+    the hardware for work items, of which the grid has one for each.
     """
 
     block: int
@@ -76,6 +77,7 @@ class ManifestLaunch(TypedDict):
     cluster: int
     dynamic_shared_bytes: int
     dependent: NotRequired[bool]
+    asks: NotRequired[bool]
 
 
 class ManifestRole(TypedDict):

@@ -158,6 +158,7 @@ class TileProgram:
     `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
     `scalars` those of f32 that it may bring. A lookup may name those above it. `dependent_launch`:
     a launch may begin while the one before it ends; it waits before it touches global memory.
+    `launch_control`: a persistent CTA asks the hardware for its next work item.
     """
 
     name: str
@@ -182,6 +183,7 @@ class TileProgram:
     scalars: tuple[ScalarArgument, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     dependent_launch: bool = False
+    launch_control: bool = False
 
     def names_in(self, *expressions: Expression) -> frozenset[str]:
         """The names that the numbers depend on, also by way of lookups."""

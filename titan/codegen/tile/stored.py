@@ -67,6 +67,7 @@ def as_data(tile: TileProgram) -> Data:
         **({"scalars": {one.name: one.value for one in tile.scalars}} if tile.scalars else {}),
         **({"lookups": [_lookup(one) for one in tile.lookups]} if tile.lookups else {}),
         **({"dependent_launch": True} if tile.dependent_launch else {}),
+        **({"launch_control": True} if tile.launch_control else {}),
     }
 
 
@@ -129,7 +130,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
-        "tail", "scalars", "lookups", "dependent_launch",
+        "tail", "scalars", "lookups", "dependent_launch", "launch_control",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
@@ -170,6 +171,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
             for item in data.get("lookups", ())
         ),
         dependent_launch=bool(data.get("dependent_launch", False)),
+        launch_control=bool(data.get("launch_control", False)),
     )  # fmt: skip
 
 

@@ -101,7 +101,8 @@ class EmulatedDevice:
     `exact`: sums of tensor cores to the bit of the published model, else in binary32. `threads`
     of the native core: None for all processors. `schedule` is "turn", "starve" or "ahead" (of one
     warp), `engines` finish "soon", "early", "late" or "random": a correct kernel gives the same
-    numbers under all.
+    numbers under all. `cancelled`: how many clusters each cluster obtains by
+    clusterlaunchcontrol.try_cancel, those that follow it in the grid, which then do not run.
     """
 
     seed: int = 0
@@ -110,6 +111,7 @@ class EmulatedDevice:
     threads: int | None = None
     schedule: str = "turn"
     engines: str = "soon"
+    cancelled: int = 0
     arrays: list[DeviceArray] = field(default_factory=list)
 
     def array(self, values: NDArray[np.generic]) -> DeviceArray:
@@ -150,15 +152,29 @@ class EmulatedDevice:
             found.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
             parameters, maps, {a.address: _view(a.values) for a in self.arrays},
             tuple(Allocation(a.address, a.size_bytes) for a in self.arrays),
+            cancelled=self.cancelled,
         )  # fmt: skip
+        running = self._running(launch)
         computed, findings = compute(
-            module, launch, Options(seed=self.seed, steps_max=self.steps_max),
+            module, launch, Options(running, seed=self.seed, steps_max=self.steps_max),
             asked=CoreOptions(self.exact, self.threads, self.schedule, self.engines),
         )  # fmt: skip
         if computed is None:
             raise LaunchError("the launch cannot be run", findings)
         self._take(computed)
         return computed
+
+    def _running(self, launch: Launch) -> tuple[int, ...] | None:
+        """The CTAs that run where others are cancelled; None for all."""
+        if not self.cancelled:
+            return None
+        width, size = launch.grid[0], launch.cluster[0] * (self.cancelled + 1)
+        if launch.ctas != width or launch.cluster_size != launch.cluster[0] or width % size:
+            raise LaunchError(
+                f"{width} CTAs along x are not a multiple of {size}: a cluster and the "
+                f"{self.cancelled} that it obtains"
+            )
+        return tuple(cta for cta in range(width) if cta % size < launch.cluster[0])
 
     def _take(self, computed: Computed) -> None:
         """Bring the arrays up to date. Raises LaunchError."""

@@ -110,6 +110,7 @@ class NumbersCore(simt.Native):
         bare = Launch(
             launch.entry, launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes,
             launch.parameters, launch.tensor_maps, {}, launch.allocations,
+            cancelled=launch.cancelled,
         )  # fmt: skip
         super().__init__(code, layout, bare, options)
         self.given = launch

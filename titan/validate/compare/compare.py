@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.codegen.tile.manifest import Manifest, ManifestRole
 from titan.sync import program as ir
@@ -56,13 +56,15 @@ REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM fo
 class ComparedLaunch:
     """One CTA of one launch, or the cluster whose first CTA it is.
 
-    `sizes` by name; `numbers` are those of the program's parameters.
+    `sizes` by name; `numbers` are those of the program's parameters. `cancelled`: how many CTAs
+    that follow in the grid it obtains, where it asks.
     """
 
     sizes: Mapping[str, int]
     numbers: Numbers
     block: int = 0
     grid: int = 1
+    cancelled: int = 0
 
 
 @dataclass(slots=True)
@@ -254,6 +256,7 @@ class _Whole:
 
     def _ran(self, launch: ComparedLaunch) -> Ran:
         made = launch_of(self.kernel, self.manifest, launch.sizes, launch.grid)
+        made = replace(made, cancelled=launch.cancelled)
         warps = range(0, self.manifest["launch"]["block"], WARP_THREADS)
         return run_cluster(
             self.kernel, made, launch.block, [first + lane for first in warps for lane in LANES],

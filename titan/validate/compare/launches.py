@@ -30,16 +30,29 @@ COMBINATIONS_MAX = 4000
 def launches(
     tile: TileProgram, program: ir.SyncProgram, manifest: Manifest
 ) -> list[ComparedLaunch]:
-    """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in."""
+    """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in, where
+    CTAs ask for work items for each number that they obtain."""
     found: dict[tuple[int, ...], ComparedLaunch] = {}
     for sizes in _sizes(manifest):
         for launch, trips in _ctas(tile, program, manifest, sizes):
             found.setdefault(trips, launch)
-    ordered = [found[trips] for trips in sorted(found, key=lambda trips: (sum(trips), trips))]
-    if len(ordered) <= LAUNCHES_MAX:
+    ordered = sorted(found, key=lambda trips: (sum(trips), trips))
+    if not manifest["launch"].get("asks"):
+        return [found[trips] for trips in _spread(ordered, LAUNCHES_MAX)]
+    lengths = sorted({len(trips) for trips in ordered})
+    return [
+        found[trips]
+        for length in lengths
+        for trips in _spread([t for t in ordered if len(t) == length], LAUNCHES_MAX // len(lengths))
+    ]
+
+
+def _spread(ordered: list[tuple[int, ...]], most: int) -> list[tuple[int, ...]]:
+    """At most so many of them, the first and the last among them."""
+    if len(ordered) <= most:
         return ordered
-    step = (len(ordered) - 1) / (LAUNCHES_MAX - 1)
-    return [ordered[round(i * step)] for i in range(LAUNCHES_MAX)]
+    step = (len(ordered) - 1) / (most - 1)
+    return [ordered[round(i * step)] for i in range(most)]
 
 
 def _sizes(manifest: Manifest) -> Iterator[dict[str, int]]:
@@ -72,10 +85,12 @@ def _ctas(
     if persistent:
         grid = parse_expression(manifest["launch"]["grid"])
         grids = [evaluate(grid, {**sizes, "processors": count * ctas}) for count in COUNTS]
+    asks = bool(manifest["launch"].get("asks"))
+    if asks:
+        grids = [items]
     minimum = next((p.minimum for p in program.parameters if p.name == TRIPS), 0)
     for grid_size in dict.fromkeys(grids):
-        for block in dict.fromkeys((0, grid_size - ctas)):
-            mine = range(block, items, grid_size)
+        for block, mine in _shares(items, grid_size, ctas, asks):
             if len(mine) > ITEMS_MAX or grid_size < 1:
                 continue
             trips = tuple(max(minimum, trip_count(tile, sizes, item)) for item in mine)
@@ -87,7 +102,22 @@ def _ctas(
                 numbers[WORK] = len(mine)
                 if _shared(program):
                     numbers[TRIPS] = trips[0]
-            yield ComparedLaunch(sizes, numbers, block, grid_size), trips
+            more = len(mine) - 1 if asks else 0
+            yield ComparedLaunch(sizes, numbers, block, grid_size, more), trips
+
+
+def _shares(items: int, grid: int, ctas: int, asks: bool) -> Iterator[tuple[int, range]]:
+    """The first CTA of clusters, and their work items.
+
+    Of a CTA that asks they follow its own, as many as the hardware grants.
+    """
+    if asks:
+        for count in range(1, ITEMS_MAX + 1):
+            if count <= items:
+                yield 0, range(count)
+        return
+    for block in dict.fromkeys((0, grid - ctas)):
+        yield block, range(block, items, grid)
 
 
 def _shared(program: ir.SyncProgram) -> bool:

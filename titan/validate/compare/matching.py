@@ -24,6 +24,7 @@ EVERY = "every thread"
 WARP = "one thread of each warp"
 ONE = "one thread"
 NAMED_BARRIERS = 16
+ANSWER_BYTES = 16  # of clusterlaunchcontrol.try_cancel
 _ROW_BYTES = 4
 _COLUMNS_OF_STEP = STEP_BYTES // 4  # of a left operand in tensor memory
 _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
@@ -271,7 +272,8 @@ class Matcher:
         if operation.queue in self.tensor.queues:
             return self._tensor_multiplication(occurrence)
         if occurrence.writes:
-            return self._load(occurrence)
+            asks = (event := self.left()) is not None and event.kind == "ask"
+            return self._ask(occurrence) if asks else self._load(occurrence)
         return self._store(occurrence)
 
     def _multiplication(self, occurrence: Occurrence) -> bool:
@@ -460,6 +462,19 @@ class Matcher:
             )
             for region in occurrence.writes
         )
+
+    def _ask(self, occurrence: Occurrence) -> bool:
+        """A question to the hardware whose answer fills one region and completes its barrier."""
+        event = self._next("ask")
+        if event is None or len(occurrence.writes) != 1 or None in event.values[:2]:
+            return False
+        place, barrier = event.values[0] or 0, event.values[1] or 0
+        size = self._bytes(occurrence.writes[0])
+        if occurrence.bytes != size or occurrence.bytes != ANSWER_BYTES:
+            return False
+        if not self.bindings.barrier(in_cluster(barrier, self.rank), occurrence.place):
+            return False
+        return self._extent(occurrence.writes[0], {(place, place + size)})
 
     def _box(self, event: ThreadEvent) -> tuple[str, int]:
         """The buffer of the copies through a tensor map, and the bytes of its box."""

@@ -239,6 +239,8 @@ class EventReader:
                 return self._store(event)
             case kinds.TENSOR_COPY if event.completes:
                 return self._load(event)
+            case kinds.TRY_CANCEL:
+                return self._ask(event)
             case kinds.WGMMA:
                 return self._product(event)
             case kinds.TENSOR_MULTIPLY:
@@ -264,6 +266,15 @@ class EventReader:
             place = self._place(place, writes[0].cta, event.cta)
             barrier = self._address(event.completes[0].barrier, event.cta)
         return "load", (place, number, barrier, mask), ()
+
+    def _ask(self, event: ev.AsynchronousEvent) -> Reported:
+        """Where the answer goes, and its barrier."""
+        if len(event.effects) != 1 or len(event.completes) != 1:
+            return "other", (), ()
+        place = event.effects[0].footprint
+        address = self._place(place.bounds[0], place.cta, event.cta)
+        barrier = self._address(event.completes[0].barrier, event.cta)
+        return "ask", (address, barrier), ()
 
     def _store(self, event: ev.AsynchronousEvent) -> Reported:
         """Its place and map."""
