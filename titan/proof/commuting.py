@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
@@ -100,8 +100,8 @@ class _Others:
         self.reaching: Touched = []  # by an engine or through another proxy
         self.touched: set[str] = set()
         self.ways = [
-            [_Way(self.all.place(number, position, before.sizes, before.origins))]
-            for number, position in enumerate(state.positions)
+            [_Way(place)]
+            for place in self.all.places(state.positions, before.sizes, before.origins)
         ]
         self.executed: Counter[int] = Counter()
         self.widened: set[int] = set()
@@ -228,7 +228,7 @@ class _Others:
         if self.executed[number] > OPERATIONS_MAX:
             raise UndecidedError(place.asked)
         if len(further) == 1:
-            return [replace(way, place=further[0], arrived=False)]
+            return [_Way(further[0], way.passed, way.commits)]
         return [_Way(to, way.passed.copy(), way.commits.copy()) for to in further]
 
     def _add(

@@ -8,6 +8,7 @@ at 0, and with it at more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import is_
 
 from titan.sync.control import ControlFlow
 from titan.sync.footprints import Signal, Touched
@@ -38,6 +39,7 @@ class Ways:
     def __init__(self, control: ControlFlow, per: tuple[bool, ...]) -> None:
         self.control, self.per = control, per
         self._met: dict[object, WayPoint] = {}
+        self._last: tuple[tuple[object, ...], list[WayPoint]] = ((None,), [])
 
     def place(
         self,
@@ -54,6 +56,21 @@ class Ways:
         if key not in self._met:
             self._met[key] = WayPoint(number, position, sizes, origins, done)
         return self._met[key]
+
+    def places(
+        self, positions: tuple[Position, ...], sizes: tuple[Size, ...], origins: Origins
+    ) -> list[WayPoint]:
+        """The places of all agents; those asked for last are kept."""
+        asked = positions, sizes, origins
+        if not all(map(is_, asked, self._last[0])):
+            self._last = (
+                asked,
+                [
+                    self.place(number, position, sizes, origins)
+                    for number, position in enumerate(positions)
+                ],
+            )
+        return self._last[1]
 
     def _use(self, place: WayPoint) -> None:
         self.control.use_sizes(place.sizes, self.per)
