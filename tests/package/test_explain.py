@@ -9,11 +9,12 @@ import pytest
 
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.pipeline.model import TriedCandidate
+from titan.codegen.pipeline.ranking import chain_cycles
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.loops import loop_of
 from titan.codegen.tile.rates import rates
 from titan.codegen.tile.roofline import FILL_CYCLES, Roofline, iteration_cycles
-from titan.package.explain import as_data, chain_cycles, explain, rows
+from titan.package.explain import as_data, explain, rows
 from titan.package.produce import produce
 from titan.scheduling.loop.bounds import demand
 from titan.target.load import machine
@@ -65,6 +66,12 @@ def test_a_product_by_hand(gemm):
     assert "80 %" in text["cycles"] and text["why"].startswith("the first shape")
     data = as_data(found)
     assert data["bound_by"] == "shared memory" and data["trips"] == 128
+    ranking = data["ranking"]
+    assert [one["shape"] for one in ranking if one["taken"]] == [ranking[0]["shape"]]
+    shown = [value for key, value in rows(found) if key == "ranked"]
+    assert "640 cycles by the model, shared memory, 80 % of the tensor cores' peak" in shown[0]
+    assert len(shown) > 2 and all("%)" in line for line in shown[1:])
+    assert "a guess" in data["sources"]["global"]
 
 
 def test_instructions_can_be_the_bound(gemm):

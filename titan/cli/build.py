@@ -153,8 +153,8 @@ def build(
 ) -> int:
     """Build verified kernels from tile programs: files, and folders with tile files in them.
 
-    A package is written only when its pipeline is verified; where a step refuses, the next of a
-    fixed list of shapes is tried, and what was rejected is reported.
+    A package is written only when its pipeline is verified; shapes are tried by the cycles that a
+    model predicts, and what was rejected is reported.
     """
     from titan.codegen.pipeline.build import BuildLimits
     from titan.foundation.atomic import CannotWrite, refuse_unwritable

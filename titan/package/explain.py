@@ -1,30 +1,29 @@
 """`titan build --explain`: why a shape was taken, and what bounds the kernel.
 
-The list of shapes is fixed and goes from the best to the plainest; the first that is verified and
-that the target can write is taken. What the shape is good for is stated in cycles of the machine
-model: an iteration cannot be shorter than its busiest resource (`titan/codegen/tile/roofline.py`),
-than the latency of a load spread over the stages, and, where one iteration runs after the other,
-than its own chain of dependences. Bounds of a model, not measurements.
+Shapes are tried by the cycles that a model predicts for an iteration
+(`titan/codegen/pipeline/ranking.py`); the first that is verified and that the target can write is
+taken. The model counts the busiest resource (`titan/codegen/tile/roofline.py`), the latency of a
+load spread over the stages, and what the order of operations leaves one behind the other. Issue
+slots are counted in machine code, for the shape that was taken alone. Not measurements.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from titan.codegen.pipeline.model import Built, Shape
-from titan.codegen.tile.model import TileProgram
-from titan.codegen.tile.rates import rates
+from titan.codegen.pipeline.model import Built, RankedShape, Shape
+from titan.codegen.pipeline.ranking import least_cycles
+from titan.codegen.tile.rates import rate_sources, rates
 from titan.codegen.tile.roofline import (
     PROCESSORS,
     TENSOR_CORES,
     Roofline,
     iteration_cycles,
-    value_bytes,
 )
 from titan.package.produce import Produced
-from titan.scheduling.loop.bounds import longest_paths
-from titan.scheduling.loop.model import Loop
 from titan.sync.expression import Constant
+
+RANKED_SHOWN = 4  # shapes beside the one that was taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,17 @@ class Explanation:
     """Why a shape was taken, in words; `roofline` at so many iterations a work item.
 
     `least_cycles`: by cause, what an iteration of the shape that was taken takes at least;
-    `refused`: the shapes before it, with the cycles that they would have taken at least.
+    `refused`: the shapes before it, with the cycles that they would have taken at least. `ranking`:
+    all shapes as they were ranked; `sources`: of the rates, by section of their file.
     """
 
     why: str
     roofline: Roofline
     least_cycles: dict[str, float]
     refused: tuple[tuple[str, float], ...]
+    ranking: tuple[RankedShape, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    taken: Shape | None = None
 
 
 def explain(produced: Produced, trips: int) -> Explanation:
@@ -58,50 +61,27 @@ def explain(produced: Produced, trips: int) -> Explanation:
         cluster=tile.cluster,
     )
     before = [step.shape for step in built.steps if not step.taken]
+
+    def least(shape: Shape) -> dict[str, float]:
+        return least_cycles(tile, built.result.loop, built.result, shape, cycles)
+
     return Explanation(
         _why(built, len(before)),
         roofline,
-        least_cycles(built, built.shape, roofline),
-        tuple((shape.name, max(least_cycles(built, shape, roofline).values())) for shape in before),
-    )
-
-
-def least_cycles(built: Built, shape: Shape, roofline: Roofline) -> dict[str, float]:
-    """What an iteration takes at least in a shape, by cause."""
-    found = {roofline.limit: roofline.busiest}
-    found["loads in flight"] = load_latency(built.tile) / shape.depth
-    if not shape.overlapped and not shape.behind:
-        found["dependences of one iteration"] = float(chain_cycles(built.loop))
-    return found
-
-
-def load_latency(tile: TileProgram) -> int:
-    """Cycles from the issue of the largest load of the loop until its stage may be read."""
-    transfer = rates(tile.target).transfer
-    loads = [item.name for item in tile.body if item.kind == "load"]
-    amount = max((value_bytes(tile, name) for name in loads), default=0)
-    return transfer.latency_cycles + transfer.cycles(amount) if loads else 0
-
-
-def chain_cycles(loop: Loop) -> int:
-    """The longest chain of dependences within one iteration, behind the loads."""
-    loads = {place for place, item in enumerate(loop.operations) if item.streaming}
-    behind = tuple(item for item in loop.dependences if item.source not in loads)
-    issued = longest_paths(replace(loop, dependences=behind))
-    return max(
-        (
-            cycle + max(operation.cycles, operation.latency_cycles)
-            for place, (cycle, operation) in enumerate(zip(issued, loop.operations, strict=True))
-            if place not in loads
-        ),
-        default=0,
+        least(built.shape),
+        tuple((shape.name, max(least(shape).values())) for shape in before),
+        built.ranking,
+        rate_sources(tile.target),
+        built.shape,
     )
 
 
 def _why(built: Built, refused: int) -> str:
     shape = built.shape
-    place = "the first shape of the list"
-    if refused:
+    place = "the first shape by predicted cycles"
+    if any(one.by_rule and one.shape == shape for one in built.ranking):
+        place = "the first shape by rule: the order of FlashAttention-3 where groups take turns"
+    elif refused:
         place = f"the first shape that can be verified and written, behind {refused} refused"
     stages = f"{shape.depth} stage{'s' if shape.depth > 1 else ''}"
     ways = [
@@ -133,9 +113,28 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     made += [
         ("before it", f"{name}: {cycles:.0f} cycles at least") for name, cycles in found.refused
     ]
+    made += ranking_rows(found)
     if roofline.cycles[TENSOR_CORES]:
         share = f"at most {100 * roofline.share:.0f} % of the tensor cores' peak"
         made.append(("roofline", f"{share}, at {roofline.trips} iterations a work item"))
+    return made
+
+
+def ranking_rows(found: Explanation) -> list[tuple[str, str]]:
+    """What the other shapes would take by the model, the best first, and whose rates those are."""
+    own = next((one for one in found.ranking if one.shape == found.taken), None)
+    if own is None:
+        return []
+    peak = found.roofline.cycles[TENSOR_CORES]
+    made = []
+    for one in (own, *[one for one in found.ranking if one is not own][:RANKED_SHOWN]):
+        words = f"{one.shape.name}: {one.cycles:.0f} cycles by the model, {one.cause}"
+        if peak:
+            words += f", {100 * peak / one.cycles:.0f} % of the tensor cores' peak"
+        if one is not own:
+            words += f" ({100 * (one.cycles / own.cycles - 1):+.0f} %)"
+        made.append(("ranked", words))
+    made += [("rates", f"{section}: {source}") for section, source in found.sources]
     return made
 
 
@@ -150,4 +149,15 @@ def as_data(found: Explanation) -> dict[str, object]:
         "refused_cycles": dict(found.refused),
         "peak_share": round(roofline.share, 4),
         "trips": roofline.trips,
+        "ranking": [
+            {
+                "shape": one.shape.name,
+                "cycles": one.cycles,
+                "bound_by": one.cause,
+                "by_rule": one.by_rule,
+                "taken": one.shape == found.taken,
+            }
+            for one in found.ranking
+        ],
+        "sources": dict(found.sources),
     }

@@ -18,6 +18,7 @@ from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.forms import form_of
 from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandidate
 from titan.codegen.pipeline.printer import pipeline_text
+from titan.codegen.pipeline.ranking import ranked
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.errors import InternalError, Refusal
 from titan.foundation.verdict import Reason, Verdict
@@ -184,6 +185,7 @@ def build(
             (*steps, TriedCandidate(shape, True)),
             started.seconds,
             finding.notes,
+            ranked(tile, result.loop, result, listed),
         )
         reason = hooks.accept(built)
         if reason is None:
@@ -217,6 +219,7 @@ def considered(
         listed = [shape for shape in listed if not shape.overlapped]
     if limits.loop == "unified":
         listed = over_time(listed)
+    listed = [one.shape for one in ranked(tile, result.loop, result, listed)]
     listed, note = specialised(tile, listed, loop, result, limits)
     return replace(result, notes=(*result.notes, *note)), listed, steps
 

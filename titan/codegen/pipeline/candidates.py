@@ -1,4 +1,5 @@
-"""The fixed list of shapes that a build goes down, from the best to the plainest.
+"""The fixed list of shapes that a build may take, from the best to the plainest; the model ranks it
+(`ranking.py`), and where that makes no difference the order here decides.
 
 Depth is the outer loop: a deep plain ring hides more latency than a shallow clever one. Within a
 depth, where groups take turns at two products with a softmax between them: first only the last

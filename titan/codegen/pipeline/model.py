@@ -55,8 +55,30 @@ class TriedCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedShape:
+    """What an iteration of a shape takes at least, by cause; `by_rule`: the model has no say."""
+
+    shape: Shape
+    least_cycles: dict[str, float]
+    by_rule: bool = False
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of an iteration, as predicted."""
+        return max(self.least_cycles.values())
+
+    @property
+    def cause(self) -> str:
+        """What they are spent on."""
+        return max(self.least_cycles, key=lambda cause: self.least_cycles[cause])
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
-    """A verified pipeline. `program` holds the computations; `finding` is on it without them."""
+    """A verified pipeline. `program` holds the computations; `finding` is on it without them.
+
+    `ranking`: all shapes that it might have had, in the order in which they are tried.
+    """
 
     tile: TileProgram
     tile_text: str
@@ -70,3 +92,4 @@ class Built:
     steps: tuple[TriedCandidate, ...]
     seconds: float
     notes: tuple[str, ...] = field(default=())
+    ranking: tuple[RankedShape, ...] = ()

@@ -15,7 +15,7 @@ from pathlib import Path
 from titan.codegen.tile.dtypes import DTYPES
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
-from titan.foundation.source.tree import Mapping, Node
+from titan.foundation.source.tree import Mapping, Node, Scalar
 from titan.foundation.source.yaml import parse_file
 from titan.target.load import TargetRefused
 
@@ -149,6 +149,19 @@ def rates(target: str) -> Rates:
     if target not in known_targets():
         raise KeyError(target)
     return load_rates(root("backends") / target / "rates.yaml")
+
+
+@lru_cache(maxsize=64)
+def rate_sources(target: str) -> tuple[tuple[str, str], ...]:
+    """Where the numbers of a target's rates come from, by section of the file."""
+    tree, _ = parse_file(root("backends") / target / "rates.yaml")
+    found = []
+    for name in ("transfer", "matrix", "shared", "global"):
+        section = tree.get(name) if isinstance(tree, Mapping) else None
+        source = section.get("source") if isinstance(section, Mapping) else None
+        if isinstance(source, Scalar):
+            found.append((name, source.text))
+    return tuple(found)
 
 
 def load_rates(path: str | Path) -> Rates:

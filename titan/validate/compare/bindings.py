@@ -13,6 +13,7 @@ from titan.sync.program import SyncProgram
 from titan.validate.compare.expected import BufferRegion, Place
 
 Range = tuple[int, int]  # first byte, and the one after the last
+Touch = tuple[tuple[Range, ...], int, tuple[BufferRegion, ...], int]  # of a CTA, at a line
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class Bindings:
     named: dict[Place, int] = field(default_factory=dict)
     extents: dict[BufferRegion, frozenset[Range]] = field(default_factory=dict)
     accesses: set[tuple[Range, tuple[BufferRegion, ...], int]] = field(default_factory=set)
+    touched: set[Touch] = field(default_factory=set)
 
     def barrier(self, address: int, place: Place) -> bool:
         """Whether the address represents this barrier; its first use binds it."""
@@ -42,6 +44,12 @@ class Bindings:
     def access(self, span: Range, regions: tuple[BufferRegion, ...], line: int) -> None:
         """Bytes that must lie within the regions; checked in the end."""
         self.accesses.add((span, regions, line))
+
+    def fresh(self, touch: Touch) -> bool:
+        """Whether these bytes were not yet given to `access` for the same regions and line."""
+        before = len(self.touched)
+        self.touched.add(touch)
+        return len(self.touched) > before
 
     def faults(self) -> list[str]:
         """Distinct regions that overlap, and accesses outside of theirs."""

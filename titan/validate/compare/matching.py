@@ -260,7 +260,9 @@ class Matcher:
         return found
 
     def _touch(self, span: tuple[Range, ...], regions: tuple[BufferRegion, ...], line: int) -> None:
-        """All of these bytes must lie within the regions."""
+        """All of these bytes must lie within the regions; what recurs is taken up once."""
+        if not self.bindings.fresh((span, self.rank, regions, line)):
+            return
         for low, high in span:
             first = in_cluster(low, self.rank)
             self.bindings.access((first, first + high - low), regions, line)
