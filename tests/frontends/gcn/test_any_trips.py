@@ -16,7 +16,7 @@ from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code_mutants import assembly_mutants
 from titan.isa.gcn.assembly import parse_assembly
-from titan.isa.gcn.loops import first_loop
+from titan.isa.gcn.loops import first_loop, loops_of
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.standard import standard_form
 from titan.verify.model import VerifyOptions
@@ -153,6 +153,16 @@ def test_loops_are_cycles():
         found, errors = parse_assembly(Source("k.s", kernel(lines)))
         assert found is not None, errors
         assert first_loop(found, found.kernels[0]) == line
+
+
+def test_a_loop_may_be_entered_behind_its_head():
+    """What is in front of the entry is no part of it."""
+    text = "s_mov_b32 s6, 3\ns_branch .Lin\n.Lagain:\ns_sub_i32 s6, s6, 1\n.Lin:\n"
+    found, errors = parse_assembly(
+        Source("k.s", kernel(text + "s_cmp_lg_u32 s6, 0\ns_cbranch_scc1 .Lagain\n"))
+    )
+    assert found is not None, errors
+    assert loops_of(found, found.kernels[0]) == {2: frozenset({2, 3, 4})}
 
 
 def test_without_loops_there_is_no_number_and_with_a_fixed_one_it_is_not_known():

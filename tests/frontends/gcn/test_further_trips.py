@@ -232,6 +232,18 @@ def test_what_changes_nothing_is_shown(name):
     assert any("shown to continue so for all further ones" in note for note in finding.notes)
 
 
+@pytest.mark.parametrize(("mask", "shown"), [("0xffff", True), ("0x3ffff", False)])
+def test_a_resource_may_move_on_but_not_how_it_makes_addresses(mask, shown):
+    """The carry of a pointer goes to the low half of its word; the high half has the stride."""
+    load = (
+        "s_add_u32 s22, s22, 0x40000000; s_addc_u32 s23, s23, 0; s_mov_b32 s36, s22;"
+        f"s_and_b32 s37, s23, {mask}; s_mov_b32 s38, -1; s_mov_b32 s39, 0x20000;"
+        "buffer_load_dword v31, v2, s[36:39], 0 offen; s_waitcnt vmcnt(0)"
+    )
+    text = counting(lines("s_mov_b64 s[22:23], 0")).replace(f"\t{WAIT}", lines(load))
+    assert (shown_for(text).first is None) is shown
+
+
 def test_loads_that_gather_from_round_to_round_are_not_shown():
     """Registers that are loaded and never waited for are in flight at the second head alone."""
     text = counting().replace(

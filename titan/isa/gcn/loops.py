@@ -22,20 +22,21 @@ def first_loop(assembly: AssemblyFile, kernel: AssemblyKernel) -> int | None:
 
 
 def loops_of(assembly: AssemblyFile, kernel: AssemblyKernel) -> dict[int, frozenset[int]]:
-    """The instructions of each loop by its head: all from which a branch back to the head is
-    reached without passing it."""
+    """The instructions of each loop by its head: all that are reached from it, and from which a
+    branch back to it is reached without passing it. A loop may be entered behind its head."""
     before: dict[int, list[int]] = {}
     for number in range(kernel.start, kernel.end):
         for following in successors(assembly, kernel, number):
             before.setdefault(following, []).append(number)
     found: dict[int, frozenset[int]] = {}
     for number, head in _branches(assembly, kernel):
-        if number not in _reached(assembly, kernel, head):
+        reached = _reached(assembly, kernel, head)
+        if number not in reached:
             continue
         body, waiting = {head}, [number]
         while waiting:
             one = waiting.pop()
-            if one not in body:
+            if one not in body and one in reached:
                 body.add(one)
                 waiting += before.get(one, ())
         found[head] = found.get(head, frozenset()) | body

@@ -21,6 +21,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.simt.events import Event
 from titan.isa.simt.growth import ENDLESS, FIXED, Growth, unknown
 from titan.isa.simt.lane_growths import Growths, compact, distinct, fixed_as, keep, of_lane
 from titan.isa.simt.passages import (
@@ -34,9 +35,9 @@ from titan.isa.simt.passages import (
 )
 from titan.isa.simt.values import lanes_of
 from titan.isa.waves.decode import DecodedInstruction, register_name
-from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue
+from titan.isa.waves.events import CounterFull, CounterWait, OperationIssued, WaveQueue
 from titan.isa.waves.followed import CONDITION, MASK, PRIVATE, FollowedInstruction
-from titan.isa.waves.grown import Made, any_of, is_known, results
+from titan.isa.waves.grown import Made, any_of, is_known, results, upper_halves
 from titan.isa.waves.grown_memory import (
     GrownMemory,
     Loaded,
@@ -52,6 +53,8 @@ from titan.isa.waves.state import FULL, LANES, OpaqueWord, Wave
 
 _OF_ALL_LANES = ("v_readlane", "v_readfirstlane", "v_writelane", "v_permlane")
 InFlight = dict[int, tuple[int, WaveQueue, int]]
+History = dict[WaveQueue, tuple[int, ...]]
+COUNTED = 64  # no wait looks back on more operations
 
 
 @dataclass(eq=False, slots=True)
@@ -65,13 +68,20 @@ class _Window:
     taken: dict[int, Growths]
     poisoned: frozenset[int]
     in_flight: InFlight
-    history: dict[WaveQueue, tuple[int, ...]]
+    history: History
     counted: dict[WaveQueue, int]
+    before: dict[WaveQueue, int]
     events: int
     read: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     loads: Loaded = field(default_factory=list)
-    done: bool = False
+    issued: dict[WaveQueue, int] = field(default_factory=dict)
+    ended: History | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has come to its end."""
+        return self.ended is not None
 
 
 class FurtherWaves:
@@ -92,13 +102,15 @@ class FurtherWaves:
         self.windows: dict[int, _Window | None] = dict.fromkeys(self.growths)
         self.window_of: dict[tuple[Lanes, int], _Window] = {}
         self.history = {
-            w.number: {q: deque[int](maxlen=most) for q, most in text.looked_back.items()}
+            w.number: {queue: deque[int](maxlen=COUNTED) for queue in WaveQueue}
             for w in machine.waves
         }
+        self.upper: dict[int, set[int]] = {w.number: set() for w in machine.waves}
         self.marked: dict[int, Growth] = {}  # stores of numbers that grow, by their events
         self._made: Made = {}
         self._lanes = FULL
         self._stored: list[Growths] = []
+        self._fixed: set[int] = set()
 
     # ----------------------------------------------------------------------------- answers
 
@@ -123,6 +135,29 @@ class FurtherWaves:
         if self.memory.seen & self.memory.moved:
             self.limit(0, -1, "memory that a round reads changes from round to round")
         self._check_equal_stores()
+        own: dict[int, list[Event]] = {wave.number: [] for wave in self.machine.waves}
+        for event in self.machine.group.events:
+            own[event.warp].append(event)
+        for (lanes, _), window in self.window_of.items():
+            if window.ended is not None:
+                self._check_lookback(window, window.ended, own[lanes[1]])
+
+    def _check_lookback(self, window: _Window, ended: History, own: list[Event]) -> None:
+        """As far as waits look back on what is before the rounds, it is as the rounds leave it."""
+        issued, needed = dict.fromkeys(WaveQueue, 0), dict.fromkeys(WaveQueue, 0)
+        for event in own:
+            if event.sequence < window.events or isinstance(event, CounterFull):
+                continue
+            if isinstance(event, OperationIssued):
+                issued[event.queue] += 1
+            elif isinstance(event, CounterWait):
+                queue = event.queue
+                needed[queue] = max(needed[queue], event.pending - issued[queue])
+        for queue, count in needed.items():
+            if count and window.history[queue][-count:] != ended[queue][-count:]:
+                self.limit(0, window.passage.head, f"waits for {queue} look back before the rounds")
+            if count and 0 < window.issued[queue] < count:
+                self.limit(0, window.passage.head, f"waits for {queue} look back on more rounds")
 
     def _check_equal_stores(self) -> None:
         """Waves that store the same number to the same bytes have to do so in all launches."""
@@ -154,16 +189,17 @@ class FurtherWaves:
         if passage is not None:
             self._at_head(wave, passage)
         table, window = self.growths[wave.number], self.windows[wave.number]
-        one = self.text.code[code.number]
-        self._made, self._stored = {}, []
+        one, kind = self.text.code[code.number], code.opcode.kind
+        self._made, self._stored, self._fixed = {}, [], set[int]()
         self._lanes = FULL if code.item.base.startswith(_OF_ALL_LANES) else wave.exec
         if window is not None:
             self._note_reads(window, one)
         for register in one.critical & table.keys():
+            if kind is OpcodeKind.BUFFER and register in self.upper[wave.number]:
+                continue  # of its words only bits of the upper half say how addresses are made
             mask = ONE if is_uniform(register) else wave.exec
             if mask:
                 self._use(table[register], mask, code.number, _what(one, register))
-        kind = code.opcode.kind
         if kind is OpcodeKind.CONTROL:
             for register in one.writes:  # of the moment
                 table.pop(register, None)
@@ -178,6 +214,8 @@ class FurtherWaves:
             self._made = dict.fromkeys(one.writes, any_of(wave, one, table))
         elif kind in (OpcodeKind.SCALAR, OpcodeKind.VECTOR):
             self._made = results(wave, one, table)
+        if self._made and kind is OpcodeKind.SCALAR:
+            self._fixed = upper_halves(wave, one, table, self.upper[wave.number])
         if table and kind in (OpcodeKind.LDS, OpcodeKind.GLOBAL, OpcodeKind.BUFFER):
             self._note_stored(wave, one, table)
 
@@ -192,6 +230,8 @@ class FurtherWaves:
             if window is not None:
                 lanes = ONE if is_uniform(register) else self._lanes
                 window.written[register] = window.written.get(register, 0) | lanes
+        self.upper[wave.number] -= one.writes
+        self.upper[wave.number] |= self._fixed
         if self._stored:
             self._after_store()
         events = self.machine.group.events
@@ -291,14 +331,19 @@ class FurtherWaves:
         poisoned = frozenset(self.text.irrelevant[passage.head]) - set(MASK)
         for register in poisoned:
             table[register] = unknown(passage.head)
-        queues = {queue: tuple(items) for queue, items in self.history[wave.number].items()}
+        self.upper[wave.number] -= self.text.written[passage.head]
         window = _Window(
-            passage, Snapshot(wave), old, dict(table), poisoned, _in_flight(wave), queues,
-            {queue: len(entries) for queue, entries in wave.in_flight.items()},
+            passage, Snapshot(wave), old, dict(table), poisoned, _in_flight(wave),
+            self._issued(wave),
+            {queue: len(entries) for queue, entries in wave.in_flight.items()}, dict(wave.issued),
             len(self.machine.group.events),
         )  # fmt: skip
         self.windows[wave.number] = window
         return window
+
+    def _issued(self, wave: Wave) -> History:
+        """The instructions whose operations each queue had last."""
+        return {queue: tuple(items) for queue, items in self.history[wave.number].items()}
 
     def _note_reads(self, window: _Window, one: FollowedInstruction) -> None:
         for register in one.reads:
@@ -314,12 +359,14 @@ class FurtherWaves:
     def _end(self, wave: Wave, window: _Window) -> None:
         """The induction: what the rounds read first is as assumed, one step further on."""
         self.windows[wave.number] = None
-        window.done = True
+        window.ended = self._issued(wave)
+        window.issued = {queue: wave.issued[queue] - window.before[queue] for queue in WaveQueue}
         table, now = self.growths[wave.number], Snapshot(wave)
-        for register, lanes in window.read.items():
-            if is_uniform(register):
+        for register, first in window.read.items():
+            lanes = first & window.written.get(register, 0)  # what stays needs no induction
+            if lanes and is_uniform(register):
                 self._closes_uniform(register, now, window, table)
-            else:
+            elif lanes:
                 self._closes(register, lanes, now, window, table)
         head = window.passage.head
         if now.exec != window.start.exec:
@@ -345,21 +392,11 @@ class FurtherWaves:
         head = window.passage.head
         if _in_flight(wave) != window.in_flight:
             self.limit(0, head, "other loads are in flight from round to round")
-        for queue, items in self.history[wave.number].items():
-            if tuple(items) != window.history[queue]:
-                self.limit(0, head, f"waits for {queue} look back on what is before the rounds")
-        own = [one for one in self.machine.group.events[window.events :]
-               if one.warp == wave.number]  # fmt: skip
         counted = {queue: len(entries) for queue, entries in wave.in_flight.items()}
-        if counted != window.counted and any(isinstance(one, CounterFull) for one in own):
+        since = self.machine.group.events[window.events :]
+        full = any(isinstance(one, CounterFull) and one.warp == wave.number for one in since)
+        if full and counted != window.counted:
             self.limit(0, head, "a counter is full in some rounds only")
-        issued = dict.fromkeys(WaveQueue, 0)
-        for one in own:
-            if isinstance(one, OperationIssued):
-                issued[one.queue] += 1
-        for queue, most in self.text.looked_back.items():
-            if 0 < issued[queue] < most:
-                self.limit(0, head, f"waits for {queue} look back on more than these rounds")
         if tuple(wave.recent) != window.start.recent:
             self.limit(0, head, "wait states look back on what is before the rounds")
 

@@ -290,3 +290,28 @@ def is_known(wave: Wave, register: int) -> bool:
     if register == CONDITION:
         return not isinstance(wave.condition, OpaqueWord)
     return not isinstance(wave.scalar(register - SCALAR_BASE), OpaqueWord)
+
+
+# ------------------------------------------------------------------------- upper halves
+
+
+def upper_halves(wave: Wave, one: FollowedInstruction, table: Table, known: set[int]) -> set[int]:
+    """Results of the scalar unit whose upper 16 bits are the same for all trips, whatever becomes
+    of the lower ones; `known` are registers of which this holds."""
+    name = one.code.item.base
+
+    def holds(operand: GrowingOperand, word: int) -> bool:
+        register = operand.register + word
+        return operand.register < 0 or register in known or register not in table
+
+    def is_zero(operand: GrowingOperand) -> bool:
+        if operand.register in table:
+            return False
+        value = _word(wave, operand, 0, {})
+        return value is not None and value.value >> 16 == 0
+
+    if name in ("s_mov_b32", "s_mov_b64"):
+        return {at for word, at in enumerate(one.result) if holds(one.operands[0], word)}
+    cleared = name == "s_and_b32" and any(is_zero(item) for item in one.operands)
+    kept = name in ("s_and_b32", "s_or_b32") and all(holds(item, 0) for item in one.operands)
+    return set(one.result) if cleared or kept else set()

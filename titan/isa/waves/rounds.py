@@ -15,14 +15,11 @@ from titan.isa.gcn.loops import loops_of
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.isa.simt.passages import Lanes, RoundCounter, Steps, step_between
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction, decoded
-from titan.isa.waves.events import WaveQueue
 from titan.isa.waves.followed import CONDITION, PRIVATE, FollowedInstruction, followed
-from titan.isa.waves.machine import waits_of
 from titan.isa.waves.relevance import relevant_before
 from titan.isa.waves.state import FULL, SCALARS, OpaqueWord, Scalar, Wave, Words
 
 ONE = 1  # the mask of a register that has one value for all lanes
-_COUNTERS = {WaveQueue.VECTOR: "vmcnt", WaveQueue.LDS: "lgkmcnt", WaveQueue.SCALAR: "lgkmcnt"}
 
 
 class FollowedKernel:
@@ -41,26 +38,17 @@ class FollowedKernel:
         """By the head of a loop: registers that it writes, and that decide nothing as they are."""
         relevant = relevant_before(self.assembly, self.kernel, self.code)
         return {
-            head: sorted(
-                register
-                for register in {at for one in body for at in self.code[one].writes}
-                if not relevant[head] >> register & 1
-            )
-            for head, body in self.loops.items()
+            head: [register for register in sorted(them) if not relevant[head] >> register & 1]
+            for head, them in self.written.items()
         }
 
     @cached_property
-    def looked_back(self) -> dict[WaveQueue, int]:
-        """How many operations of each queue a wait leaves in flight, at most."""
-        most = dict.fromkeys(WaveQueue, 0)
-        for one in self.code.values():
-            item = one.code.item
-            if item.base != "s_waitcnt":
-                continue
-            limits = dict(waits_of(item.operands[0] if item.operands else None))
-            for queue, counter in _COUNTERS.items():
-                most[queue] = max(most[queue], limits.get(counter, 0))
-        return most
+    def written(self) -> dict[int, frozenset[int]]:
+        """The registers that each loop writes, by its head."""
+        return {
+            head: frozenset(at for one in body for at in self.code[one].writes)
+            for head, body in self.loops.items()
+        }
 
 
 def lanes_at(cta: int, wave: Wave) -> Lanes:
