@@ -64,6 +64,7 @@ def same(python: Run, native: Run) -> None:
     for left, right in zip(python.events, native.events, strict=False):
         assert left == right
     assert len(python.events) == len(native.events)
+    assert python.same_step == native.same_step
     assert python.outcome == native.outcome
     assert python.confluence == native.confluence
     assert python.instructions == native.instructions

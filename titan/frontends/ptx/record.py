@@ -20,6 +20,7 @@ from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.fence_patterns import with_fence_patterns
 from titan.frontends.ptx.hardware_barriers import HardwareBarriers
 from titan.frontends.ptx.lane_fences import SPACES, LaneFences
+from titan.frontends.ptx.lanes_abreast import LanesAbreast, Parts
 from titan.frontends.ptx.map_reads import maps_waited_for
 from titan.frontends.ptx.memory import RecordedMemory
 from titan.frontends.ptx.pair_allocations import PairAllocations
@@ -157,8 +158,7 @@ class _Recorder:
         self.remarks: dict[str, tuple[int, int]] = {}
         self.resources = ResourcePools(self.ranks, registers, run.launch.warps)
         self.lane_fences: dict[RecordedAgent, LaneFences] = {}
-        self.abreast: dict[RecordedAgent, int] = {}
-        self.behind: dict[RecordedAgent, int] = {}
+        self.lanes: dict[RecordedAgent, LanesAbreast] = {}
         numbers = {key: agent.number for key, agent in self.agents.items()}
         found = uses_of_run(run, numbers, policies)
         self.uses, self.allocations = found.of, found.allocations
@@ -240,37 +240,14 @@ class _Recorder:
         self.remarks[name] = (times + 1, first)
 
     def _lanes(self, agent: RecordedAgent, event: ev.Event) -> None:
-        """Whether the event's lanes are known to be after the warp's events so far.
-
-        `abreast` are the lanes that took part in the last event, or have met since; `behind` those
-        that were left for others before. Where they go on again, the two run side by side. An
-        `elect.sync` goes on when all lanes of its mask have come to it (PTX, "elect.sync").
-        """
-        if isinstance(event, ev.Elect):
-            self._met(agent, event.lanes)
-            return
-        if isinstance(event, ev.RendezvousEvent) and event.meeting is ev.Meeting.WARP:
-            if event.side is not ev.Side.ARRIVE:
-                self._met(agent, event.lanes)
-            return
-        known = self.abreast.get(agent, 0)
-        if known and event.lanes & ~known:
+        """Remark on lanes whose place after the others is that of the run."""
+        lanes = self.lanes.setdefault(agent, LanesAbreast())
+        found = lanes.step(event, event.sequence in self.run.same_step)
+        if found is not Parts.TOGETHER:
             self.remark("lane-order", event.instruction)
-        if known and not event.lanes & known:
-            if event.lanes & self.behind.get(agent, 0):
-                text = f"two parts of {agent.name} run side by side, which is not modelled"
-                self.problems.append((text, event.instruction))
-            self.behind[agent] = self.behind.get(agent, 0) | known
-        else:
-            self.behind[agent] = self.behind.get(agent, 0) & ~event.lanes
-        self.abreast[agent] = event.lanes
-
-    def _met(self, agent: RecordedAgent, lanes: int) -> None:
-        """Lanes have met: all of them are where one of them is."""
-        known = self.abreast.get(agent, 0)
-        if not known or lanes & known:
-            self.abreast[agent] = known | lanes
-            self.behind[agent] = self.behind.get(agent, 0) & ~lanes
+        if found is Parts.SIDE_BY_SIDE:
+            text = f"two parts of {agent.name} run side by side, which is not modelled"
+            self.problems.append((text, event.instruction))
 
     # ------------------------------------------------------------------------- accesses
 

@@ -209,7 +209,8 @@ class Native:
             return list(ffi.unpack(lib.titan_simt_words(machine, which), size))
 
         made = self._footprints(machine)
-        events = NativeReader(made, self.code.names).read(stream(0, words))
+        reader = NativeReader(made, self.code.names)
+        events = reader.read(stream(0, words))
         steering_words = stream(1, counts[0])
         steering = tuple(
             Steering(steering_words[n], steering_words[n + 1], made[steering_words[n + 2]])
@@ -223,7 +224,8 @@ class Native:
         outcome = Outcome(ending, reason, site, cta, warp, waiters)
         if ending in (Ending.FAULT, Ending.REFUSED):
             outcome = replace(outcome, origin=origin, map_offset=map_offset)
-        return Run(self.launch, events, outcome, confluence, count)
+        same_step = frozenset(reader.same_step)
+        return Run(self.launch, events, outcome, confluence, count, same_step=same_step)
 
     def _footprints(self, machine: CData) -> list[Footprint]:
         """All footprints, by their numbers."""

@@ -16,6 +16,7 @@ from titan.isa.simt.outcome import Policy
 Words = Sequence[int]
 Head = tuple[int, int, int, int, int]
 _WORD = (1 << 64) - 1
+SAME_STEP = 1 << 16
 USES = ("branch", "address", "guard", "store")
 POLICIES = (
     Policy.ELECTED_LANE, Policy.WHOLE_WARP_BULK, Policy.PARITY_REDUCED, Policy.OPAQUE_GUARD,
@@ -36,11 +37,15 @@ FAULTS = tuple(ev.MemoryFaultKind)
 
 
 class NativeReader:
-    """Makes events from words; `footprints` and register `names` by their numbers."""
+    """Makes events from words; `footprints` and register `names` by their numbers.
+
+    `same_step`: events, by number, of the instruction that made the one before, at once.
+    """
 
     def __init__(self, footprints: Sequence[Footprint], names: Sequence[str]) -> None:
         self.footprints = footprints
         self.names = names
+        self.same_step: set[int] = set()
         self.readers: tuple[Callable[[Head, Words], ev.Event], ...] = (
             self.access, self.asynchronous, self.finish, self.prefetch, self.barrier_init,
             self.barrier_invalidate, self.arrive, self.expect_bytes, self.copy_arrive, self.wait,
@@ -59,7 +64,10 @@ class NativeReader:
             size = words[at + 1]
             cta, warp, lanes, instruction = words[at + 2 : at + 6]
             head = (len(found), cta, warp, lanes, instruction)
-            found.append(self.readers[words[at]](head, words[at + 6 : at + size]))
+            kind = words[at] & ~SAME_STEP
+            if kind != words[at]:
+                self.same_step.add(len(found))
+            found.append(self.readers[kind](head, words[at + 6 : at + size]))
             at += size
         return found
 

@@ -151,7 +151,8 @@ class Run:
     """One run of a launch. `instructions` counts warp instructions.
 
     `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
-    `order`: its events warp by warp, in another order that the lanes may take.
+    `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
+    events, by sequence, that the instruction of the one before made in the same step.
     """
 
     launch: Launch
@@ -162,6 +163,7 @@ class Run:
     prepared: PreparedLaunch | None = field(default=None, compare=False, repr=False)
     traced: TracedAccesses | None = field(default=None, compare=False, repr=False)
     order: tuple[Event, ...] = field(default=(), compare=False, repr=False)
+    same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     def unknown_addresses(self) -> set[int]:
         """The instructions whose accesses have a footprint that only bounds what they touch."""

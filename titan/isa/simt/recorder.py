@@ -48,6 +48,8 @@ class Recorder:
         self.operations = 0
         self.tick = 0
         self.count = 0
+        self.same_step: set[int] = set()  # events of the instruction that made the one before
+        self._recorded: tuple[int, Warp, int] | None = None
         self.progress = 0
         self.random = options.seed
         self.uncertain = False  # the guard of this instruction is not known
@@ -150,6 +152,10 @@ class Recorder:
             warp.uses.wait(mask, warp.live)
         elif kind is ev.CopyArrive or kind is ev.TensorCommitEvent:  # signals for its lanes
             warp.uses.arrive(mask, ev.AccessSemantics.RELEASE, warp.live)
+        step = self.count, warp, fragment.pc
+        if step == self._recorded:
+            self.same_step.add(len(self.events))
+        self._recorded = step
         self.events.append(
             kind(
                 len(self.events),

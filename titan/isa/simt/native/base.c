@@ -159,7 +159,12 @@ static int64_t open_record(Machine *machine, int kind, Fragment *fragment, uint3
     if (NUMBERS && kind == EV_BARRIER_MISUSE)
         fault_run(machine, fragment, "it misuses an mbarrier");
     int64_t at = machine->events.count;
-    push(&machine->events, kind);
+    int same = machine->event_count && machine->recorded_count == machine->count
+               && machine->recorded_warp == fragment->warp && machine->recorded_pc == fragment->pc;
+    machine->recorded_count = machine->count;
+    machine->recorded_warp = fragment->warp;
+    machine->recorded_pc = fragment->pc;
+    push(&machine->events, same ? kind | SAME_STEP : kind);
     push(&machine->events, 0);
     push(&machine->events, fragment->warp->cta->number);
     push(&machine->events, fragment->warp->index);

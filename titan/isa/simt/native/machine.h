@@ -98,6 +98,7 @@ enum {
     TRY_CANCEL, QUERY_CANCEL
 };
 
+enum { SAME_STEP = 1 << 16 }; /* of the instruction that made the record before, at once */
 /* kinds of records; the order is that of `RECORDS` in native_events.py */
 enum {
     EV_ACCESS, EV_ASYNCHRONOUS, EV_FINISH, EV_PREFETCH, EV_BARRIER_INIT, EV_BARRIER_INVALIDATE,
@@ -231,7 +232,9 @@ typedef struct {
     const titan_launch *launch;
     int32_t warps_each;
     Words events, steering, polls, atomics, counters;
-    int64_t event_count;
+    int64_t event_count, recorded_count; /* the step of the last record, with its warp and place */
+    const Warp *recorded_warp;
+    int32_t recorded_pc;
     Footprint *footprints; int64_t footprint_count, footprint_room;
     Box *boxes; int64_t box_count, box_room;
     int64_t *slots, slot_count;
