@@ -55,6 +55,12 @@ TITAN_FUNCTION int opaque(int value) {
     return value;
 }
 
+// The same number in a vector register: additions to it stay what reads of LDS do themselves.
+TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
+    asm volatile("" : "+v"(value));
+    return value;
+}
+
 // ------------------------------------------------------------------------------ synchronisation
 
 // At most N vector-memory operations of this wave are unfinished afterwards (N < 63).
@@ -285,6 +291,13 @@ constexpr int LANES = 64;
 
 TITAN_FUNCTION int smaller(int a, int b) { return a < b ? a : b; }
 TITAN_FUNCTION int larger(int a, int b) { return a > b ? a : b; }
+
+// The work item of a workgroup: neighbours are on one die, as workgroups go to the dies in turn.
+// Die d takes items from d * (items / DIES) on, the first items % DIES dies one more (CDNA3 paper).
+template <int DIES> TITAN_FUNCTION int item_of_die(int group, int items) {
+    const int die = group % DIES;
+    return die * (items / DIES) + smaller(die, items % DIES) + group / DIES;
+}
 // Towards minus infinity; the divisor is positive.
 TITAN_FUNCTION int floor_divide(int a, int b) { return a / b - (a % b < 0); }
 TITAN_FUNCTION int floor_modulo(int a, int b) { return a % b < 0 ? a % b + b : a % b; }
@@ -331,9 +344,13 @@ struct bf16 {
     TITAN_FUNCTION float widen(u32 bits) { return __builtin_bit_cast(float, bits << 16); }
     // Ties to even; NaN stays NaN.
     TITAN_FUNCTION u32 narrow(float x) {
+#if defined(__gfx950__)
+        return __builtin_bit_cast(unsigned short, static_cast<__bf16>(x));
+#else
         u32 bits = __builtin_bit_cast(u32, x);
         u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
         return x != x ? 0x7fffu : rounded;
+#endif
     }
     TITAN_FUNCTION u32 exact(float x) { return __builtin_bit_cast(u32, x) >> 16; }
 };
@@ -395,6 +412,11 @@ template <int ROW_BYTES> TITAN_FUNCTION int swizzled(int row, int byte) {
     constexpr int SPAN = swizzle_span(ROW_BYTES);
     constexpr int LINE = ROW_BYTES < 128 && 128 % ROW_BYTES == 0 ? 128 / ROW_BYTES : 1;
     return byte ^ ((row / LINE % SPAN) << 4);
+}
+
+// Rows after which the permutation repeats.
+constexpr int swizzle_period(int bytes) {
+    return swizzle_span(bytes) * (bytes < 128 && 128 % bytes == 0 ? 128 / bytes : 1);
 }
 
 template <int ROW_BYTES> TITAN_FUNCTION u32 place_in(u32 tile, int row, int byte) {
@@ -630,24 +652,32 @@ TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int firs
     }
 }
 
-// From a tile whose columns run along the other way: element by element, columns `first` and so on.
+// From a tile whose columns run along the other way: element by element, columns `first` and so on;
+// steps that are whole periods of the swizzle apart at constant distances from one place.
 template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
 TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int EACH = 8 / D::bytes;
+    constexpr int PAIR = PAIRED ? 2 : 1, ROWS_APART = PAIR * EACH * Block<B>::GROUPS;
+    constexpr int KINDS = ROWS_APART % swizzle_period(ROW_BYTES) == 0 ? PAIR : STEPS;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            int row = contraction<B, PAIRED>(lane, step) / D::bytes;
+        for (int kind = 0; kind < KINDS; ++kind) {
+            int row = contraction<B, PAIRED>(lane, kind) / D::bytes;
             int byte = (first + block * B + lane % B) * D::bytes;
-            u32 bits[2] = {0, 0};
+#pragma unroll
+            for (int step = kind; step < STEPS; step += KINDS) out.d[block][step] = u32x2{0, 0};
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
-                u32 one = shared_read<D::bytes>(place_in<ROW_BYTES>(tile, row + i, byte));
-                bits[i * D::bytes / 4] |= one << (i * D::bytes % 4 * 8);
+                u32 place = opaque_of_lane(place_in<ROW_BYTES>(tile, row + i, byte));
+#pragma unroll
+                for (int step = kind; step < STEPS; step += KINDS) {
+                    int far = KINDS == PAIR ? step / PAIR * ROWS_APART * ROW_BYTES : 0;
+                    u32 one = shared_read<D::bytes>(place + far);
+                    out.d[block][step][i * D::bytes / 4] |= one << (i * D::bytes % 4 * 8);
+                }
             }
-            out.d[block][step] = u32x2{bits[0], bits[1]};
         }
 }
 

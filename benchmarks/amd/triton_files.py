@@ -1,7 +1,8 @@
 """Writes the AMD assembly that Triton makes of a GEMM, an attention and a softmax, with launches.
 
-    PYTHON benchmarks/amd/triton_files.py FOLDER
+    PYTHON benchmarks/amd/triton_files.py FOLDER [--wide]
 
+`--wide`: also attention of head dimension 128, which `bench_amd_loops.py` counts.
 PYTHON has Triton; no GPU is needed. `python -m benchmarks.amd_code FOLDER` judges the files.
 """
 
@@ -84,7 +85,7 @@ class Wanted(NamedTuple):
     stages: int = 2
 
 
-def _wanted() -> list[Wanted]:
+def _wanted(wide: bool) -> list[Wanted]:
     tiles = {"ROWS": 128, "COLUMNS": 128, "INNER": 64}
     arrays = dict.fromkeys("abc", "*fp16")
     sizes = {"m": 256, "n": 256, "k": 320}
@@ -101,6 +102,8 @@ def _wanted() -> list[Wanted]:
         Wanted(f"attention_{stages}_stages", attention, block, rest, 2, stages=stages)
         for stages in (1, 2, 3)
     ]
+    if wide:
+        found.append(Wanted("attention_128_2_stages", attention, block | {"WIDTH": 128}, rest, 2))
     values = {"source": "*fp32", "to": "*fp32", "n": 400}
     found.append(Wanted("softmax", softmax, {"WIDTH": 512}, values, 4))
     return found
@@ -140,7 +143,7 @@ def main() -> None:
     """Write the files into the folder that is named."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for wanted in _wanted():
+    for wanted in _wanted("--wide" in sys.argv[2:]):
         for target in TARGETS:
             _write(folder, wanted, target)
 

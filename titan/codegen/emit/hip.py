@@ -21,10 +21,11 @@ from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled, spelled_scalar
 from titan.codegen.tile.manifest import LAUNCH_HEADER, Manifest, ManifestArgument
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.rates import rates
 from titan.foundation.resources import root, template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression, binary, to_text
+from titan.sync.expression import Constant, Expression, binary, names_of, to_text
 from titan.target.completion import Vendor
 from titan.target.description import generated_targets
 
@@ -82,6 +83,22 @@ def work_items(tile: TileProgram) -> Expression:
     return total
 
 
+def neighbours_share(tile: TileProgram) -> bool:
+    """Whether work items that differ in the last coordinate alone load the same tiles in the loop,
+    as all queries of one head do, so that they should be on one die. Where that coordinate decides
+    how long the loop is, dies would have more to do than others."""
+    last = tile.work[-1].name
+    loads = [operation for operation in tile.body if operation.kind == "load"]
+    used = {
+        name
+        for operation in loads
+        for offset in operation.tensor_view.offsets
+        for name in names_of(offset)
+    }
+    used |= set(names_of(tile.trip_count))
+    return bool(loads) and len(tile.work) > 1 and last not in used
+
+
 def _source(
     tile: TileProgram,
     values: HipValues,
@@ -117,6 +134,8 @@ def _source(
         arguments=arguments,
         tiles=tiles,
         coordinates=coordinates,
+        dies=rates(tile.target).dies if neighbours_share(tile) else 1,
+        items=places.text(work_items(tile), places.outside),
         trip_count=places.text(tile.trip_count, places.outside),
         declarations=[*values.declarations(), *passing],
         direct=direct,

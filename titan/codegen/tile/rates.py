@@ -136,6 +136,7 @@ class Rates:
     cluster: int
     tensor: TensorMemory = TensorMemory()
     polynomial: Rate | None = None  # an exponential without the special function unit
+    dies: int = 1  # with L2 caches of their own, to which workgroups go in turn
 
 
 def known_targets() -> tuple[str, ...]:
@@ -185,7 +186,10 @@ class _Decoder:
             "shared", "global",
         )  # fmt: skip
         top = reader.mapping(
-            tree, required=sections, optional=("sources", "tensor", "polynomial"), what="the rates"
+            tree,
+            required=sections,
+            optional=("sources", "tensor", "polynomial", "dies"),
+            what="the rates",
         )
         if top is None or not all(top.has(name) for name in sections):
             return None
@@ -215,6 +219,9 @@ class _Decoder:
             reader.integer(top["cluster"], minimum=1, maximum=16, what="the cluster") or 1,
             self.tensor(top["tensor"]) if top.has("tensor") else TensorMemory(),
             self.rate(top["polynomial"], "polynomial") if top.has("polynomial") else None,
+            (reader.integer(top["dies"], minimum=1, maximum=64, what="the dies") or 1)
+            if top.has("dies")
+            else 1,
         )
 
     def numbers(

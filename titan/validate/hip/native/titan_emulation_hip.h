@@ -218,6 +218,7 @@ inline int thread_index() { return emulation::machine.now; }
 inline int workgroup_index() { return emulation::machine.group; }
 inline int uniform(int value) { return value; }
 inline int opaque(int value) { return value; }
+inline u32 opaque_of_lane(u32 value) { return value; }
 inline void keep_order() {}
 
 template <int N> inline void wait_vector() {
