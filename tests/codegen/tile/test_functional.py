@@ -239,8 +239,11 @@ def test_faults_in_tensor_memory_show_in_the_numbers(name: str) -> None:
     if name == "the correction comes behind the product":
         late = "            - store: o[g] = t - 1\n            - arrive: p16_full[g]\n"
         text = text.replace(late, "            - store: o[g] = t - 1\n")
-    launch = attention_launch(1, 256, 128)
-    assert check(tile, planting.lowered(text), *launch, RUNS)
+    inputs, sizes = attention_launch(1, 256, 128)
+    rising = dict(inputs)  # a maximum that grows by much, so that something is corrected
+    rising["K"] = inputs["K"] * np.repeat([1, 16, 64, 256], 32)[None, :, None]
+    program = planting.lowered(text)
+    assert check(tile, program, inputs, sizes, RUNS) or check(tile, program, rising, sizes, RUNS)
 
 
 LAUNCH = {"M": 150, "N": 100, "K": 200}
