@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from titan.codegen.tile.cost import shares_of
 from titan.codegen.tile.dtypes import bytes_of
+from titan.codegen.tile.exponentials import SHARES, polynomial_shares
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
@@ -78,7 +79,11 @@ def iteration_cycles(tile: TileProgram, instructions: int | None = None) -> dict
     cycles = {TENSOR_CORES: sum(product_cycles(tile, item, known) for item in products)}
     if instructions is not None:
         cycles["issue slots"] = float(instructions * tile.groups / known.groups.together)
-    cycles["special functions"] = sum(special_cycles(tile, item, known) for item in tile.body)
+    shares = polynomial_shares(tile)
+    cycles["special functions"] = sum(
+        special_cycles(tile, item, known) * (1 - shares.get(item.name, 0) / SHARES)
+        for item in tile.body
+    )
     cycles["shared memory"] = (read + loaded) / known.shared.bytes_per_cycle
     cycles["L2 to shared memory"] = fetched / known.global_memory.bytes_per_cycle
     return cycles
