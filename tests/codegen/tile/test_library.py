@@ -248,7 +248,7 @@ def convolution(x: Arrays) -> np.ndarray:
 FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     **dict.fromkeys(
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
-         "gemm_cluster2", "gemm_large", "gemm_ping_pong"), gemm,
+         "gemm_cluster2", "gemm_large", "gemm_ping_pong", "gemm_launch_control"), gemm,
     ),
     **dict.fromkeys(("gemm_split_k", "gemm_split_k_small_tiles"), parts_of_gemm()),
     **{f"gemm_split_k_{layout}": parts_of_gemm(layout) for layout in ("nn", "tn", "tt")},
