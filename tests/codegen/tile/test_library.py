@@ -362,7 +362,8 @@ def test_the_library_is_complete() -> None:
     targets: dict[str, set[str]] = {}
     for path in LIBRARY:
         targets.setdefault(stem(path), set()).update(targets_of(path))
-    assert all("sm_90a" in found for found in targets.values())
+    without = {name for name, found in targets.items() if "sm_90a" not in found}
+    assert without == {"gemm_launch_control"}  # clusterlaunchcontrol begins with sm_100
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
     dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}
