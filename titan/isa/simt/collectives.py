@@ -7,6 +7,7 @@ from collections.abc import Callable
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.joins import member_groups
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import ATOMICS, SHUFFLES, VOTES, DecodedStep, Kind
@@ -159,12 +160,7 @@ def warp_sync(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask:
     Lanes may name different masks, as those of halves and tiles do: a meeting for each.
     """
     warp = fragment.warp
-    named: dict[int, int] = {}  # member mask -> the lanes that name it
-    for index in lanes_of(mask):
-        members = lane(warp.registers[step.args[0]], index)
-        if isinstance(members, Opaque):
-            machine.refuse(fragment, "the mask of members is not known")
-        named[members] = named.get(members, 0) | 1 << index
+    named = member_groups(machine, fragment, step.args[0], mask)
     for members, lanes in named.items():
         warp.uses.meet(members, warp.live)
         generation = warp.meetings.get(members, 0)

@@ -73,7 +73,7 @@ def meet(machine: Recorder, fragment: Fragment, step: DecodedStep) -> bool:
     """
     required = fragment.warp.live
     if step.op not in ALIGNED:
-        groups = _groups(machine, fragment, step.args[-1], fragment.mask)
+        groups = member_groups(machine, fragment, step.args[-1], fragment.mask)
         if len(groups) > 1 and all(
             members & fragment.mask == lanes for members, lanes in groups.items()
         ):
@@ -83,7 +83,9 @@ def meet(machine: Recorder, fragment: Fragment, step: DecodedStep) -> bool:
     return gather(fragment, required)
 
 
-def _groups(machine: Recorder, fragment: Fragment, register: int, mask: int) -> dict[int, int]:
+def member_groups(
+    machine: Recorder, fragment: Fragment, register: int, mask: int
+) -> dict[int, int]:
     """The lanes that name the same members, by member mask, in the order of their first lanes."""
     value = fragment.warp.registers[register]
     found: dict[int, int] = {}
@@ -115,7 +117,7 @@ def check_members(machine: Recorder, fragment: Fragment, step: DecodedStep, mask
         wrong, expected = mask != warp.launched, warp.launched
     else:
         strangers = step.op is not Op.WARP_SYNC
-        for members, lanes in _groups(machine, fragment, step.args[-1], mask).items():
+        for members, lanes in member_groups(machine, fragment, step.args[-1], mask).items():
             if (strangers and lanes & ~members) or members & fragment.mask & ~lanes:
                 machine.record(ev.PartialCollective, fragment, lanes, members)
         return

@@ -186,6 +186,16 @@ static void close_record(Machine *machine, int64_t at)
         close_record(machine, at_);                                                              \
     } while (0)
 
+/* Those of some lanes that name these members. */
+static uint32_t lanes_naming(const Value *masks, uint32_t lanes, uint32_t members)
+{
+    uint32_t found = 0;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int lane = first_lane(left);
+        if ((uint32_t)lane_value(masks, lane) == members) found |= 1u << lane;
+    }
+    return found;
+}
 static void assume(Machine *machine, Fragment *fragment, uint32_t mask, int policy)
 {
     uint16_t *seen = &machine->assumed[fragment->pc];

@@ -95,11 +95,7 @@ static void check_members(Machine *machine, Fragment *fragment, const titan_step
     const Value *masks = &warp->registers[ARG(s, s->arg_count - 1)];
     for (uint32_t left = mask, lanes; left; left &= ~lanes) {
         uint32_t members = (uint32_t)lane_value(masks, first_lane(left));
-        lanes = masks->uniform ? left : 0;
-        for (uint32_t others = masks->uniform ? 0 : left; others; others &= others - 1) {
-            int lane = first_lane(others);
-            if ((uint32_t)lane_value(masks, lane) == members) lanes |= 1u << lane;
-        }
+        lanes = masks->uniform ? left : lanes_naming(masks, left, members);
         if ((strangers && lanes & ~members) || members & fragment->mask & ~lanes)
             RECORD(EV_PARTIAL_COLLECTIVE, fragment, lanes, members);
     }

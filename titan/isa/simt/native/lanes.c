@@ -148,11 +148,7 @@ static void warp_sync(Machine *machine, Fragment *fragment, const titan_step *s,
             refuse(machine, fragment, "the mask of members is not known");
     for (uint32_t left = mask, lanes; left; left &= ~lanes) {
         uint32_t members = (uint32_t)lane_value(masks, first_lane(left));
-        lanes = 0;
-        for (uint32_t others = left; others; others &= others - 1) {
-            int lane = first_lane(others);
-            if ((uint32_t)lane_value(masks, lane) == members) lanes |= 1u << lane;
-        }
+        lanes = lanes_naming(masks, left, members);
         some_lanes_meet(fragment, members);
         int64_t at = 0;
         while (at < warp->meetings.count && warp->meetings.data[at] != members) at += 2;
