@@ -15,7 +15,9 @@ from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 
 # CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion
-DATA_TYPES = {"e4m3": 0, "e5m2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
+DATA_TYPES = {
+    "e4m3": 0, "e5m2": 0, "ue8m0": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9,
+}  # fmt: skip
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 PROMOTE_256B = 3
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION

@@ -20,15 +20,17 @@ Foreign: TypeAlias = Any
 # Element types by (DLDataTypeCode, bits). Frameworks without a type pass its bits as integers.
 _TYPES = {
     (2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (0, 32): "i32", (1, 32): "u32",
-    (10, 8): "e4m3", (12, 8): "e5m2", (1, 16): "16 bits", (0, 16): "16 bits", (1, 8): "8 bits",
-    (0, 8): "8 bits", (2, 64): "f64", (0, 64): "i64",
+    (10, 8): "e4m3", (12, 8): "e5m2", (14, 8): "ue8m0", (1, 16): "16 bits", (0, 16): "16 bits",
+    (1, 8): "8 bits", (0, 8): "8 bits", (2, 64): "f64", (0, 64): "i64",
 }  # fmt: skip
 _NUMPY_TYPES = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "uint32": "u32",
-    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "uint16": "16 bits", "int16": "16 bits",
-    "uint8": "8 bits", "int8": "8 bits",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0",
+    "uint16": "16 bits", "int16": "16 bits", "uint8": "8 bits", "int8": "8 bits",
 }  # fmt: skip
-BITS_OF = {"bf16": "16 bits", "f16": "16 bits", "e4m3": "8 bits", "e5m2": "8 bits"}
+BITS_OF = {
+    "bf16": "16 bits", "f16": "16 bits", "e4m3": "8 bits", "e5m2": "8 bits", "ue8m0": "8 bits",
+}  # fmt: skip
 
 
 class CallError(UserError):

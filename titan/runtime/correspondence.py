@@ -174,6 +174,7 @@ def _same_numbers(
     import numpy
 
     from titan.codegen.tile.dtypes import rounded
+    from titan.codegen.tile.outputs import sample_numbers
 
     names = sorted(one.sizes)
     of = dict(how.sizes)
@@ -190,7 +191,7 @@ def _same_numbers(
             return False
         random = numpy.random.default_rng(turn)
         inputs = {
-            item.name: rounded(random.standard_normal(item.shape), item.dtype)
+            item.name: rounded(sample_numbers(random, item.dtype, item.shape), item.dtype)
             for item in tensors
             if not item.output
         }

@@ -245,6 +245,18 @@ def convolution(x: Arrays) -> np.ndarray:
     return found
 
 
+def block_scaled(block: int) -> Callable[..., np.ndarray]:
+    """Element (r, k) of an operand times the scale at r % 32, 4 (r // 32) + k // block of its
+    atom."""
+
+    def spread(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        row, k = np.indices(x.shape)
+        atom, j = np.divmod(k // block, 4)
+        return x * scales[row // 128, 32 * atom + row % 32, 4 * (row % 128 // 32) + j]
+
+    return lambda x: spread(x["A"], x["A_scale"]) @ spread(x["B"], x["B_scale"]).T
+
+
 FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     **dict.fromkeys(
         ("gemm", "gemm_f16", "gemm_fp8", "gemm_low_k", "gemm_small_tiles", "gemm_persistent",
@@ -288,6 +300,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
         x["X"] / np.sqrt((x["X"] ** 2).mean(axis=1, keepdims=True) + 1e-5) * x["weight"]
     ),
     "layer_norm": layer_norm,
+    "gemm_mxf8": block_scaled(32),
     "linear_attention_causal": linear_attention,
     "state_space_scan": state_space_scan,
     "convolution": convolution,
@@ -327,6 +340,8 @@ def launch(tile: TileProgram, sizes: dict[str, int]) -> tuple[Arrays, dict[str, 
             inputs[tensor.name] = generator.standard_normal(shape)
             if tensor.dtype == "i32":
                 inputs[tensor.name] = np.sort(generator.choice(SAMPLE_INTEGERS, shape))
+            if tensor.dtype == "ue8m0":
+                inputs[tensor.name] = np.exp2(generator.integers(-4, 5, shape))
     return inputs, parameters
 
 
@@ -363,10 +378,11 @@ def test_the_library_is_complete() -> None:
     for path in LIBRARY:
         targets.setdefault(stem(path), set()).update(targets_of(path))
     without = {name for name, found in targets.items() if "sm_90a" not in found}
-    assert without == {"gemm_launch_control"}  # clusterlaunchcontrol begins with sm_100
+    # clusterlaunchcontrol and block scales begin with sm_100
+    assert without == {"gemm_launch_control", "gemm_mxf8"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
     dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}
-    assert dtypes == {"bf16", "f16", "e4m3", "f32", "i32"}
+    assert dtypes == {"bf16", "f16", "e4m3", "ue8m0", "f32", "i32"}
     assert any(load_tile(path).persistent for path in LIBRARY)
     assert any(load_tile(path).cluster == 2 for path in LIBRARY)

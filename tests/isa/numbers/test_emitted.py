@@ -7,7 +7,7 @@ import pytest
 
 from tests.validate.compare.kernels import SOURCE, Emission, emission
 from titan.codegen.tile.dtypes import rounded
-from titan.codegen.tile.outputs import SAMPLE_INTEGERS
+from titan.codegen.tile.outputs import sample_numbers
 from titan.codegen.tile.semantics import run
 from titan.device.emulated import arguments_of, shape_of
 from titan.device.plan import plan
@@ -27,6 +27,8 @@ def stored(values: np.ndarray, dtype: str) -> np.ndarray:
         return values.astype(np.int32)
     if dtype in ("f32", "f16"):
         return values.astype(np.float32 if dtype == "f32" else np.float16)
+    if dtype == "ue8m0":
+        return (np.log2(values) + 127).astype(np.uint8)
     form = FORMATS[dtype]
     bits = [encode(float(value), form) for value in values.ravel()]
     return np.array(bits, dtype=np.uint16 if form.bits == 16 else np.uint8).reshape(values.shape)
@@ -52,10 +54,8 @@ def furthest(
     for tensor in planned.tensors:
         values = np.full(tensor.shape, np.nan)
         if not tensor.output:
-            normal = random.standard_normal(tensor.shape)
-            if tensor.dtype == "i32":
-                normal = np.sort(random.choice(SAMPLE_INTEGERS, tensor.shape))
-            values = inputs[tensor.name] = rounded(normal, tensor.dtype)
+            numbers_of = sample_numbers(random, tensor.dtype, tensor.shape)
+            values = inputs[tensor.name] = rounded(numbers_of, tensor.dtype)
         arrays[tensor.name] = device.array(stored(values, tensor.dtype))
     device.launch(text, shape_of(planned), arguments_of(planned, arrays), planned.entry)
     meant = run(made.tile, inputs, sizes)
@@ -112,6 +112,7 @@ CASES = [
     ("gemm_grouped_sm_100a", {"experts": 3, "M": 400, "N": 136, "K": 72}),
     ("gemm_sm_100a", {"M": 130, "N": 72, "K": 136}),
     ("gemm_fp8_sm_100a", {"M": 100, "N": 128, "K": 256}),
+    ("gemm_mxf8_sm_100a", {"M": 136, "N": 72, "K": 656}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
     ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
@@ -129,6 +130,7 @@ QUICK = {
     "gemm_grouped",
     "attention_decode_paged",
     "attention_backward_dq_sm_100a",
+    "gemm_mxf8_sm_100a",
 }
 
 

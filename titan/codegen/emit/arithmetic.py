@@ -437,8 +437,8 @@ class RoleArithmetic:
         if name not in stages:
             raise EmissionRefused(f"the tile of {name} is not read where it is multiplied")
         tile = self.layout.tiles[name]
-        if tile.staged:
-            raise EmissionRefused(f"{name} is not a loaded tile")
+        if tile.staged or not tile.swizzled:
+            raise EmissionRefused(f"{name} is not a loaded tile with a swizzle")
         panel = tile.panel_bytes
         step_rows = 32 // tile.element_bytes
         return SharedOperand(
@@ -461,6 +461,8 @@ def _left_offsets(a: SharedOperand, target: RegisterArray, transposed: bool) -> 
 
 
 def _tile_layout(tile: Tile) -> PanelLayout:
+    if not tile.swizzled:
+        raise EmissionRefused(f"threads touch no tile without a swizzle, as {tile.name}")
     return PanelLayout(tile.panel_bytes, tile.panel_stride, tile.dtype, tile.element_bytes)
 
 

@@ -9,12 +9,14 @@ HEADER = "titan_device.cuh"
 TENSOR_HEADER = "titan_tcgen05.cuh"
 PAIR_HEADER = "titan_pair.cuh"
 ASKING_HEADER = "titan_next.cuh"
+SCALES_HEADER = "titan_scales.cuh"
 
 
-def device_header(target: str, together: bool, asks: bool) -> str:
+def device_header(target: str, together: bool, asks: bool, scales: bool) -> str:
     """The header, for sm_100a with what that target has beyond sm_90a.
 
-    With more where CTAs multiply `together`, or where the kernel `asks` for work items.
+    With more where CTAs multiply `together`, where the kernel `asks` for work items, or where
+    products have `scales`.
     """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
@@ -23,5 +25,7 @@ def device_header(target: str, together: bool, asks: bool) -> str:
         names.append((target, PAIR_HEADER))
     if asks:
         names.append((target, ASKING_HEADER))
+    if scales:
+        names.append((target, SCALES_HEADER))
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

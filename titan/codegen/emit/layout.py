@@ -23,6 +23,8 @@ REGISTERS_OF_SM = 65_536
 NAMED_BARRIERS = 16
 BOX_MAX = 256  # elements in each direction
 ALIGNMENT = 1024  # repeat length of the 128-byte swizzle
+PLAIN_ALIGNMENT = 128  # of a box without a swizzle; PTX ISA, cp.async.bulk.tensor
+PLAIN_BYTES = 16  # of a row without a swizzle
 THREADS_MAX = 1024
 TRANSACTION_BYTES_MAX = 2**20 - 1  # of one mbarrier; PTX ISA, "mbarrier: Contents"
 ARRIVALS_MAX = 2**20 - 1  # of one phase; PTX ISA, mbarrier.init
@@ -42,7 +44,7 @@ class Tile:
     dtype: str
     stages: int
     parts: int
-    panel_bytes: int  # also the swizzle
+    panel_bytes: int  # also the swizzle; of `PLAIN_BYTES` there is none
     offset: int
     staged: bool = False
 
@@ -70,7 +72,13 @@ class Tile:
     def panel_stride(self) -> int:
         """Bytes from one panel to the next, padding included."""
         rows = self.part_rows if self.staged else self.rows
-        return -(-rows * self.panel_bytes // ALIGNMENT) * ALIGNMENT
+        repeat = ALIGNMENT if self.swizzled else PLAIN_ALIGNMENT
+        return -(-rows * self.panel_bytes // repeat) * repeat
+
+    @property
+    def swizzled(self) -> bool:
+        """Whether 16-byte units of a row change places, as all but block scales do."""
+        return self.panel_bytes > PLAIN_BYTES
 
     @property
     def part_stride(self) -> int:
@@ -210,10 +218,11 @@ def _tiles(
         if buffer.space is ir.Space.TENSOR or buffer.name in rows:
             continue
         layout = _fresh(kernel, buffer)
+        end = -(-end // ALIGNMENT) * ALIGNMENT
         tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
         tile = replace(tile, staged=buffer.name in staged)
         tiles[buffer.name] = tile
-        end += tile.stages * tile.stage_stride
+        end = tile.offset + tile.stages * tile.stage_stride
         if layout.stride not in (None, tile.stage_stride):
             raise EmissionRefused(
                 f"stages of {buffer.name} are {layout.stride} bytes apart, the panels of one take "
@@ -288,7 +297,7 @@ def _tile(
     stages = integer(buffer.stages, f"the stages of {name}", 1, 4096)
     parts = integer(buffer.parts, f"the parts of {name}", 1, 64)
     row_bytes = columns * DTYPE_BYTES[dtype(element, name)]
-    widest = swizzle_bytes(row_bytes)
+    widest = swizzle_bytes(row_bytes) or (PLAIN_BYTES if row_bytes == PLAIN_BYTES else 0)
     span_bytes = {"none": widest, "128B": 128, "64B": 64, "32B": 32}.get(str(swizzle), 0)
     if not widest or not span_bytes or row_bytes % span_bytes:
         raise EmissionRefused(f"a row of {name} has {row_bytes} bytes, which no swizzle fills")

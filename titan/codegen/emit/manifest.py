@@ -289,9 +289,13 @@ def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> ManifestArgu
     box = [shared.panel_columns, shared.part_rows] + [1] * (len(tensor.shape) - 2)
     return {
         "kind": "tensor_map", "name": f"map_{operation.name}", "tensor": tensor.name,
-        "operation": operation.name, "box": box, "swizzle": f"{shared.panel_bytes}B",
+        "operation": operation.name, "box": box, "swizzle": _swizzle(shared),
         "dtype": shared.dtype,
     }  # fmt: skip
+
+
+def _swizzle(shared: Tile) -> str:
+    return f"{shared.panel_bytes}B" if shared.swizzled else "none"
 
 
 def _pointer(tensor: Tensor) -> ManifestArgument:
@@ -306,7 +310,7 @@ def _filled(tile: TileProgram, shared: Tile) -> ManifestFilled:
     """A load that threads do, as the tile lies in shared memory."""
     return {
         "operation": shared.name, "tensor": tensor_of(tile, tile.operation(shared.name)).name,
-        "swizzle": f"{shared.panel_bytes}B", "dtype": shared.dtype,
+        "swizzle": _swizzle(shared), "dtype": shared.dtype,
     }  # fmt: skip
 
 

@@ -267,7 +267,7 @@ class AgentCheck:
         match event.site.kind:
             case SiteKind.PLAIN:
                 self._plain(event)
-            case SiteKind.MMA if self.tiles.tensor:
+            case SiteKind.MMA | SiteKind.SCALES if self.tiles.tensor:
                 self._tensor_mma(event)
             case SiteKind.DIRECT:
                 self._check_index(event)
@@ -372,10 +372,11 @@ class AgentCheck:
         self._put(operation.name, (operation.name, event.unit, event.count))
 
     def _tensor_mma(self, event: SiteEvent) -> None:
-        """Both operands are the tiles that are meant; the sum is in tensor memory."""
+        """All operands are the tiles that are meant; the sum is in tensor memory."""
         for effect in self._effects(event):
             for cta in self._ctas(event) if not effect.write else ():
-                self._check_tile(effect.buffer, effect, event.site.name, event, cta)
+                value = self.tiles.scales.get(effect.buffer, effect.buffer)
+                self._check_tile(value, effect, event.site.name, event, cta)
 
     def _ctas(self, event: SiteEvent) -> range | tuple[None]:
         """The CTAs whose buffers an operation reads; None: that of the agent."""
@@ -566,20 +567,20 @@ def _stored(event: SiteEvent, tiles: Tiles) -> Tag:
     return name, _unit(name, event, tiles), event.count if inside else NO_ITERATION
 
 
+_FILLING = (SiteKind.LOAD, SiteKind.FILL, SiteKind.STAGE, SiteKind.PUT, SiteKind.SCALES)
+
+
 def fill(filled: Filled, events: list[SiteEvent], tiles: Tiles, ctas: int) -> None:
     """Note what an agent puts into shared memory, of all CTAs even, and into tensor memory."""
     for event in events:
         site, operation = event.site, event.site.operation
         product = site.kind is SiteKind.MMA and bool(tiles.tensor)
-        if (
-            site.kind not in (SiteKind.LOAD, SiteKind.FILL, SiteKind.STAGE, SiteKind.PUT)
-            and not product
-        ):
+        if site.kind not in _FILLING and not product:
             continue
         assert isinstance(operation, ir.Access | ir.Asynchronous)
         tag = _stored(event, tiles)
         for effect in operation.effects:
-            if product and not effect.write:
+            if (product or site.kind is SiteKind.SCALES) and not effect.write:
                 continue
             if effect.tile is None:
                 raise EmissionRefused(f"what {site.name} writes is not stated")

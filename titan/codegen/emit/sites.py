@@ -14,6 +14,7 @@ from enum import Enum
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import mangled
+from titan.codegen.tile.block_scales import FIRST_SCALE, in_tensor_memory, scales_of
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS
 from titan.sync import program as ir
@@ -31,6 +32,7 @@ class SiteKind(Enum):
     PLAIN = "plain"  # synchronisation and control
     LOAD = "load"  # bulk copy into shared memory
     FILL = "fill"  # the same by threads
+    SCALES = "scales"  # from shared memory to tensor memory
     MMA = "mma"
     DIRECT = "direct"  # an mma of operands in global memory: where their stage is poisoned
     COMPUTE = "compute"  # on registers; also direct stores to global memory
@@ -101,6 +103,11 @@ class Tiles:
             self.section[carried.value.name] = "carried"
             if self.section.get(carried.next) != "body":
                 raise EmissionRefused(f"{carried.value.name} takes a value that no body computes")
+        self.scales = {
+            in_tensor_memory(name): name
+            for operation in self.operations.values()
+            for name in scales_of(operation)
+        }
         self.direct = (
             frozenset(
                 operation.what
@@ -134,7 +141,7 @@ class Tiles:
         if kind is None:
             raise EmissionRefused(f"{operation.name} is of no known kind")
         counts = (2, 3) if operation.kind == "mma" else (len(kind.places),)
-        if len(operation.operands) not in counts:
+        if len(operation.operands[:FIRST_SCALE]) not in counts:
             raise EmissionRefused(f"{operation.name} has {len(operation.operands)} operands")
         stores = operation.kind == "store"
         if (operation.result is None) is not stores:
@@ -286,6 +293,8 @@ class _Numbering:
 
     def _asynchronous(self, operation: ir.Asynchronous) -> tuple[SiteKind, str]:
         queue = self.queues.get(operation.queue) if operation.queue else None
+        if queue is not None and queue.pipelined and (moved := self._moved(operation)):
+            return SiteKind.SCALES, moved
         written = {effect.buffer for effect in operation.effects if effect.write}
         read = {effect.buffer for effect in operation.effects if not effect.write}
         if operation.completes and operation.queue is None and not read and len(written) == 1:
@@ -302,10 +311,19 @@ class _Numbering:
             return SiteKind.SEND, self._store(read.pop())
         raise EmissionRefused("an asynchronous operation is neither a load, an mma nor a store")
 
+    def _moved(self, operation: ir.Asynchronous) -> str:
+        """The load whose scales go on to tensor memory; empty where none do."""
+        written = {effect.buffer for effect in operation.effects if effect.write}
+        read = {effect.buffer for effect in operation.effects if not effect.write}
+        names = {self.tiles.scales.get(buffer, "") for buffer in written}
+        scales = len(operation.effects) == 2 and names == read and not operation.completes
+        return read.pop() if scales else ""
+
     def _mma(self, operation: ir.Asynchronous, read: set[str], written: set[str]) -> str:
         def fits(item: TileOperation) -> bool:
             needed = {name for name in item.operands[:2] if not self.tiles.in_registers(name)}
             needed |= set(item.operands[:1]) & self.tiles.tensor
+            needed |= {in_tensor_memory(name) for name in scales_of(item)}
             into = {self.tiles.accumulates(item.name) or item.name} if written else set()
             return needed == read and into == written
 

@@ -23,6 +23,7 @@ from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled
 from titan.codegen.emit.packed import packed, unless_one
+from titan.codegen.emit.scales import scale_copy, scaling_of, with_scales
 from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
@@ -42,6 +43,7 @@ from titan.codegen.emit.statements import (
     TensorOperand,
 )
 from titan.codegen.emit.tensor_places import LANES
+from titan.codegen.tile.block_scales import in_tensor_memory, scales_of
 from titan.codegen.tile.exponentials import polynomial_shares
 from titan.codegen.tile.model import TileOperation
 from titan.codegen.tile.model import ValuePlace as Where
@@ -127,6 +129,8 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{site.name} is done for no sub-tile")
         if site.kind is SiteKind.MMA:
             return (self._one(self._tensor_mma(site, scope)),)
+        if site.kind is SiteKind.SCALES:
+            return (self._one(self._scales(site, scope)),)
         if site.kind is SiteKind.FETCH:
             return (self._fetch(site, scope),)
         if site.kind is SiteKind.PUT:
@@ -218,13 +222,34 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"the operands of {site.name} do not fit")
         if step == 32 and not flips[1]:
             raise EmissionRefused(f"8-bit operands of {site.name} must be K-major")
-        return SpelledTensorProduct(
+        made = SpelledTensorProduct(
             a, b, steps=inner // step, type=a.type,
             transpose_b=not flips[1], columns=value.columns,
             place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
             accumulate=self._accumulate(site, operation, scope),
             note=identifier(site.name, "an mma"), together=self.ctas > 1,
         )  # fmt: skip
+        scales = scales_of(operation)
+        if not scales:
+            return made
+        places = tuple(
+            self._column(name, beside(scope, stages[name].stage))
+            for name in map(in_tensor_memory, scales)
+        )
+        row = scaling_of(self.tiles.tile, operation, self.tiles.value(left))
+        return with_scales(made, row, inner, places)
+
+    def _scales(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
+        """A tile of scales goes on to the columns that hold it."""
+        copy, tile = site.operation, self.layout.tiles[site.name]
+        assert isinstance(copy, ir.Asynchronous)
+        (read,) = (effect for effect in copy.effects if not effect.write)
+        (write,) = (effect for effect in copy.effects if effect.write)
+        columns = self._column(write.buffer, beside(scope, write.stage))
+        made = scale_copy(site.name, tile, self.stage(tile, read, scope), columns)
+        if 4 * made.atoms != self.places[write.buffer].columns:
+            raise EmissionRefused(f"{site.name} has another shape than its columns")
+        return made
 
     def _shares(self, site: EmissionSite, k_major: bool) -> int:
         """How many CTAs hold the columns of the right operand, each as many."""
@@ -247,7 +272,7 @@ class TensorSpelling(Spelling):
             return
         carried = self.tiles.carried.get(into.buffer)
         onto = self.tiles.rescaled(into.buffer) or into.buffer
-        adds = operation.operands[2:] == (onto,)
+        adds = operation.operands[2] == onto
         if carried is None or carried.next != name or carried.initial != 0 or not adds:
             raise EmissionRefused(f"{name} adds to something else than what begins with 0")
         scaling = self.tiles.operations.get(onto)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import integer
+from titan.codegen.tile.block_scales import ATOM_COLUMNS, SUFFIX
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
 
@@ -55,6 +56,8 @@ def _shape(kernel: Kernel, buffer: ir.Buffer) -> TensorPlace:
     layouts = {layout.name: layout for layout in kernel.placement.layouts}
     layout = layouts.get(buffer.name)
     narrow = layout is not None and layout.dtype in ("bf16", "f16")
+    if layout is not None and buffer.name.endswith(SUFFIX):
+        return _scales(buffer, layout.tile)
     if layout is None or len(layout.tile) != 2 or (layout.dtype != "f32" and not narrow):
         raise EmissionRefused(f"{buffer.name} is nothing that tensor memory holds here")
     if buffer.parts != 1 or buffer.offset or buffer.units != 1:
@@ -67,6 +70,16 @@ def _shape(kernel: Kernel, buffer: ir.Buffer) -> TensorPlace:
         raise EmissionRefused(f"{buffer.name} was not verified with {size} bytes a stage")
     stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
     return TensorPlace(buffer.name, 0, columns // 2 if narrow else columns, stages, 0, narrow)
+
+
+def _scales(buffer: ir.Buffer, tile: tuple[int, ...]) -> TensorPlace:
+    """Atoms of scales of a byte each: four columns an atom."""
+    size = tile[0] * tile[1] if len(tile) == 2 else 0
+    whole = size and tile[0] == LANES and tile[1] % ATOM_COLUMNS == 0
+    if not whole or buffer.bytes_per_stage != size or buffer.parts != 1 or buffer.units != 1:
+        raise EmissionRefused(f"{buffer.name} is nothing that holds block scales")
+    stages = integer(buffer.stages, f"the stages of {buffer.name}", 1, 16)
+    return TensorPlace(buffer.name, 0, tile[1] // 4, stages, 0, pairs=False)
 
 
 def allocated(places: dict[str, TensorPlace]) -> int:

@@ -133,7 +133,8 @@ class _Emission:
         return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
 
     def _device(self) -> str:
-        return device_header(self.tile.target, self.together, bool(self.tiles.answers))
+        scales = bool(self.tiles.scales)
+        return device_header(self.tile.target, self.together, bool(self.tiles.answers), scales)
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""

@@ -59,8 +59,8 @@ class Blackwell(Hopper):
                 f"{COLUMNS_MAX} of tensor memory"
             )
         self.ring = next(ring for ring in self.rings if self.mma.name in ring.readers)
-        if {load.name for load in self.ring.loads} != set(self.mma.operands[:2]):
-            raise FormRefused("both operands of the multiplication must come from one ring")
+        if {load.name for load in self.ring.loads} != {*self.mma.operands} - {value.name}:
+            raise FormRefused("all operands of the multiplication must come from one ring")
         self.results = f"ring_{value.name}"
         taken = {operation.name for operation in tile.operations}
         taken |= {ring.name for ring in self.rings}

@@ -255,11 +255,12 @@ class CopyToLdsStatement(DocumentStatement):
 
 @dataclass(frozen=True, slots=True)
 class AsynchronousStatement(DocumentStatement):
-    """Accesses of threads that a queue counts; through the generic proxy."""
+    """Accesses that a queue counts: of threads through the generic proxy, or of an `engine`."""
 
     queue: str
     reads: tuple[Slot, ...] = ()
     writes: tuple[Slot, ...] = ()
+    engine: bool = False
 
 
 # ----------------------------------------------------------------------------------- declarations

@@ -14,6 +14,7 @@ from titan.codegen.pipeline.blackwell_asking import BlackwellAsking
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
+from titan.codegen.pipeline.blackwell_scaled import BlackwellScaled
 from titan.codegen.pipeline.cluster import Clustered
 from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.filling import (
@@ -27,6 +28,7 @@ from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import poisoned, refuse_poison
 from titan.codegen.tile.attention import NotAttention, attention_of
+from titan.codegen.tile.block_scales import scales_of
 from titan.codegen.tile.model import TileProgram
 from titan.target.description import target_of
 
@@ -67,6 +69,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
         raise FormRefused("work items come from the hardware for one product of single CTAs alone")
     if not products:
         return hopper(tile, shape, starts, ii)
+    if any(scales_of(operation) for operation in tile.operations):
+        return BlackwellScaled(tile, shape, starts, ii).document()
     if tile.cluster != 1 and products == 1:
         return BlackwellPair(tile, shape, starts, ii).document()
     if not shape.specialised:

@@ -309,4 +309,5 @@ def _(statement: doc.CopyToLdsStatement) -> Spelling:
 @spelled.register
 def _(statement: doc.AsynchronousStatement) -> Spelling:
     reads, writes = _slots(statement.reads), _slots(statement.writes)
-    return "async:", _given(reads=reads, writes=writes, queue=statement.queue, proxy="generic")
+    proxy = "" if statement.engine else "generic"
+    return "async:", _given(reads=reads, writes=writes, queue=statement.queue, proxy=proxy)

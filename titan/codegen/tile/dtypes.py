@@ -8,7 +8,9 @@ has), the others go to infinity. `encode` and `decode` are the bit patterns in m
 Sources: IEEE 754 (f16, f32), PTX "Alternate floating point data formats", OCP 8-bit floating point
 specification 1.0 (e4m3 without infinities, e5m2). NumPy is imported where it is used.
 
-`i32` is a type of tensors alone: integers that lookups read, held as float64.
+Types of tensors alone: `ue8m0`, powers of two that scale blocks of a product's operand (no sign, no
+zero: what is below its least number becomes that), and `i32`, integers that lookups read, held as
+float64.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class Format:
     """A binary floating-point type: sign, `exponent` bits, `mantissa` bits.
 
     `finite`: the type has no infinities and its largest pattern is the only NaN (e4m3).
-    `saturating`: conversion of a number beyond the largest gives the largest.
+    `saturating`: conversion of a number beyond the largest gives the largest. `powers`: the
+    exponent is all there is, and its largest pattern is NaN (ue8m0).
     """
 
     name: str
@@ -37,11 +40,12 @@ class Format:
     mantissa: int
     finite: bool = False
     saturating: bool = False
+    powers: bool = False
 
     @property
     def bits(self) -> int:
         """The bits of a number."""
-        return 1 + self.exponent + self.mantissa
+        return (not self.powers) + self.exponent + self.mantissa
 
     @property
     def bytes(self) -> int:
@@ -75,11 +79,12 @@ FORMATS: dict[str, Format] = {
         Format("bf16", 8, 7),
         Format("e4m3", 4, 3, finite=True, saturating=True),
         Format("e5m2", 5, 2, saturating=True),
+        Format("ue8m0", 8, 0, finite=True, saturating=True, powers=True),
     )
 }
-DTYPES = tuple(FORMATS)
+DTYPES = tuple(name for name, form in FORMATS.items() if not form.powers)
 INDEX_TYPE = "i32"
-TENSOR_TYPES = (*DTYPES, INDEX_TYPE)
+TENSOR_TYPES = (*FORMATS, INDEX_TYPE)
 
 
 def bytes_of(dtype: str) -> int:
@@ -98,6 +103,8 @@ def rounded(values: object, dtype: str) -> Array:
     if dtype == INDEX_TYPE:
         return cast("Array", np.clip(np.rint(exact), -(2.0**31), 2.0**31 - 1))
     form = FORMATS[dtype]
+    if form.powers:
+        return _powers(exact, form)
     if dtype == "f32":
         with np.errstate(over="ignore"):
             return exact.astype(np.float32)
@@ -110,6 +117,18 @@ def rounded(values: object, dtype: str) -> Array:
         else:
             near = np.where(np.abs(near) > form.largest, np.copysign(np.inf, near), near)
     return np.asarray(np.where(np.isfinite(exact), near, _not_finite(exact, form)), np.float32)
+
+
+def _powers(exact: Doubles, form: Format) -> Array:
+    """The nearest powers of two, the larger one of two that are as near."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = 2.0**-form.bias
+        size, exponent = np.frexp(np.clip(exact, least, 2.0**form.bias))
+        near = np.ldexp(np.where(size >= 0.75, 1.0, 0.5), exponent)
+        near = np.minimum(near, 2.0**form.bias)
+    return np.asarray(np.where(np.isnan(exact), exact, near), np.float32)
 
 
 def _not_finite(exact: Doubles, form: Format) -> Doubles:
@@ -128,6 +147,10 @@ def encode(values: object, dtype: str) -> NDArray[np.unsignedinteger]:
     if dtype == INDEX_TYPE:
         return numbers.astype(np.int32).view(np.uint32)
     form = FORMATS[dtype]
+    if form.powers:
+        _, exponent = np.frexp(np.where(np.isnan(numbers), 1.0, numbers).astype(np.float64))
+        top = (1 << form.exponent) - 1
+        return np.where(np.isnan(numbers), top, exponent - 1 + form.bias).astype(np.uint8)
     kind = {8: np.uint8, 16: np.uint16, 32: np.uint32}[form.bits]
     if dtype == "f32":
         return numbers.view(np.uint32).copy()
@@ -154,6 +177,10 @@ def decode(patterns: object, dtype: str) -> Array:
 
     form = FORMATS[dtype]
     codes = np.asarray(patterns).astype(np.int64)
+    if form.powers:
+        top = (1 << form.exponent) - 1
+        powers = np.ldexp(1.0, np.minimum(codes, top - 1) - form.bias)
+        return np.where(codes == top, np.nan, powers).astype(np.float32)
     fraction = codes & ((1 << form.mantissa) - 1)
     field = (codes >> form.mantissa) & ((1 << form.exponent) - 1)
     negative = (codes >> (form.bits - 1)) & 1

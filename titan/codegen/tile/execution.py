@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from titan.codegen.tile import semantics
 from titan.codegen.tile.adversarial import COMPUTING, LENIENT, Chooser, Interleaving
+from titan.codegen.tile.block_scales import SUFFIX, scales_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import VECTORS
@@ -215,7 +216,9 @@ class CtaExecution:
 
     def _finish(self, flight: TileFlight) -> None:
         """The operation takes effect."""
-        if flight.operation.queue in self.pipelined:
+        if len({access.load for access in flight.accesses}) == 1 < len(flight.accesses):
+            self._copy(flight)  # scales go on to tensor memory
+        elif flight.operation.queue in self.pipelined:
             self._product(flight)
         elif any(access.write for access in flight.accesses):
             self._copy(flight)
@@ -441,8 +444,10 @@ class CtaExecution:
         if self.accumulated.get(key) != target.tile:
             self.accumulated[key] = target.tile
             total = np.full_like(total, self.carried[target.load].initial)
-        left, right = (stages[name] for name in operation.operands[:2])
-        self._content(target)[...] = semantics.apply(operation, [left, right, total])
+        left, right, *scales = (
+            stages[name] for name in (*operation.operands[:2], *scales_of(operation))
+        )
+        self._content(target)[...] = semantics.apply(operation, [left, right, total, *scales])
 
     def _compute(self, agent: Agent, what: str, index: int, item: int) -> None:
         environment = self.items[min(item, len(self.items) - 1)][agent.role.cta]
@@ -520,7 +525,7 @@ class CtaExecution:
 
 def _tile_name(buffer: ir.Buffer) -> str:
     """The name in the tile program of what the buffer holds."""
-    name = buffer.name.partition("@")[0]
+    name = buffer.name.partition("@")[0].removesuffix(SUFFIX)
     return name.removesuffix("_registers") if buffer.space is ir.Space.REGISTER else name
 
 

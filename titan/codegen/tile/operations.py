@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from titan.codegen.tile.dtypes import bytes_of
+from titan.codegen.tile.block_scales import ATOM_COLUMNS, ATOM_OPERAND_ROWS, ATOM_ROWS, FIRST_SCALE
+from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import Tensor, Value, ValuePlace
 from titan.codegen.tile.rates import Rates
 from titan.foundation.errors import TitanError
@@ -120,6 +121,8 @@ def _load(given: Given) -> Value:
 
 def _vector(given: Given) -> Value:
     rows, columns = given.tile
+    if given.tensor is not None:
+        _no_powers(given, given.tensor.dtype, None)
     if given.flat or (rows == 1 and columns > 1):
         return Value(given.name, 1, columns, "f32", C)
     if columns == 1:
@@ -128,8 +131,16 @@ def _vector(given: Given) -> Value:
     raise Misfit("TTN603", text, key="tile")
 
 
+def _no_powers(given: Given, dtype: str, operand: int | None) -> None:
+    """Threads compute with numbers of other types than those that only scale operands."""
+    if dtype in FORMATS and FORMATS[dtype].powers:
+        text = f"`{given.name}` reads {dtype}, which only scales operands of an `mma`"
+        raise Misfit("TTN604", text, operand)
+
+
 def _read(given: Given) -> Value:
     source = given.operands[0]
+    _no_powers(given, source.dtype, 0)
     return Value(given.name, source.rows, source.columns, "f32", F)
 
 
@@ -153,6 +164,8 @@ def _mma(given: Given) -> Value:
             raise Misfit("TTN603", f"{text} x {columns}", 2)
         if total.dtype != "f32":
             raise Misfit("TTN604", f"sums are in f32, but `{total.name}` is {total.dtype}", 2)
+    if len(given.operands) > FIRST_SCALE:
+        _scales(given, rows, depth, columns)
     return Value(given.name, rows, columns, "f32", F)
 
 
@@ -182,6 +195,43 @@ def _matrix_types(given: Given, depth: int, columns: int) -> None:
         if across[number] and size < matrix.transposed_bytes:
             text = f"`{given.operands[number].name}` is {left.dtype} and not K-major, which the "
             raise Misfit("TTN611", f"{text}matrix unit of {given.rates.name} cannot read", number)
+
+
+def _scales(given: Given, rows: int, depth: int, columns: int) -> None:
+    """A tile of scales for the left operand, and one for each 128 rows of the right one."""
+    assert given.rates is not None
+    left, right = given.operands[:2]
+    found = [
+        row
+        for row in given.rates.matrix.scaled
+        if {left.dtype, right.dtype} <= set(row.elements)
+        and given.operands[FIRST_SCALE].dtype == row.scale
+    ]
+    if not found:
+        text = f"the matrix unit of {given.rates.name} scales no {left.dtype} by "
+        raise Misfit("TTN611", f"{text}{given.operands[FIRST_SCALE].dtype}", FIRST_SCALE)
+    (row,) = found
+    if given.transpose[:2] != (False, True):
+        raise Misfit("TTN611", "operands that are scaled along K must be K-major", 1)
+    if rows != ATOM_OPERAND_ROWS or columns % ATOM_OPERAND_ROWS or depth % row.atom_depth:
+        text = f"the product is {rows} x {columns} over {depth}, but scales are those of "
+        text += f"{ATOM_OPERAND_ROWS} rows and {row.atom_depth} along K"
+        raise Misfit("TTN608", text, 0)
+    wanted = (depth // row.atom_depth * ATOM_ROWS, ATOM_COLUMNS)
+    counted = len(given.operands) - FIRST_SCALE
+    if counted != 1 + columns // ATOM_OPERAND_ROWS:
+        text = f"the product takes {1 + columns // ATOM_OPERAND_ROWS} tiles of scales: of the left "
+        text += f"operand, and of each {ATOM_OPERAND_ROWS} rows of the right one; not {counted}"
+        raise Misfit("TTN603", text, FIRST_SCALE)
+    for number, value in enumerate(given.operands[FIRST_SCALE:], FIRST_SCALE):
+        if value.place is not S or given.transpose[number]:
+            raise Misfit("TTN602", f"`{value.name}` is no tile of scales in shared memory", number)
+        if value.dtype != row.scale:
+            text = f"`{value.name}` is {value.dtype}, but scales are {row.scale}"
+            raise Misfit("TTN604", text, number)
+        if (value.rows, value.columns) != wanted:
+            text = f"`{value.name}` is {value.rows} x {value.columns}, but the scales of {depth} "
+            raise Misfit("TTN603", f"{text}along K are {wanted[0]} x {wanted[1]}", number)
 
 
 def _binary(given: Given) -> Value:
@@ -277,7 +327,7 @@ KINDS: dict[str, OperationKind] = _table(
         _mma,
         "mma",
         "the product of two tiles, plus a sum",
-        optional=("add",),
+        optional=("add", "scales"),
         asynchronous=True,
     ),
     OperationKind("add", _PAIR, _binary, "add", "x + y"),

@@ -55,20 +55,30 @@ SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150, 700)
 def sample_inputs(
     tile: TileProgram, parameters: Mapping[str, int], seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Normal numbers for every input; ascending integers, some of them outside, for lookups."""
+    """Normal numbers for every input, powers of two for what scales; ascending integers, some of
+    them outside, for lookups."""
     import numpy as np
 
     random = np.random.default_rng(seed)
     sizes = dict(tile.sizes) | dict(parameters)
     return {
-        tensor.name: np.sort(random.choice(SAMPLE_INTEGERS, shape_of(tensor, sizes))).astype(
-            np.float64
-        )
-        if tensor.dtype == INDEX_TYPE
-        else random.standard_normal(shape_of(tensor, sizes))
+        tensor.name: sample_numbers(random, tensor.dtype, shape_of(tensor, sizes))
         for tensor in tile.tensors
         if not tensor.output
     }
+
+
+def sample_numbers(
+    random: np.random.Generator, dtype: str, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Numbers of one input."""
+    import numpy as np
+
+    if dtype == INDEX_TYPE:
+        return np.sort(random.choice(SAMPLE_INTEGERS, shape)).astype(np.float64)
+    if FORMATS[dtype].powers:
+        return np.exp2(random.integers(-3, 4, shape))
+    return random.standard_normal(shape)
 
 
 def difference(

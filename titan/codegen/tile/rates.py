@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from titan.codegen.tile.dtypes import DTYPES
+from titan.codegen.tile.block_scales import BlockScaling
+from titan.codegen.tile.dtypes import DTYPES, FORMATS
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
-from titan.foundation.source.tree import Mapping, Node, Scalar
+from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
 from titan.foundation.source.yaml import parse_file
 from titan.target.load import TargetRefused
 
@@ -53,7 +54,7 @@ class Matrix:
 
     `result`: accumulators in registers or in tensor memory; `operands`: read from shared memory by
     the unit itself, or from registers. An operand that is not K-major (the left one transposed, the
-    right one not) has elements of at least `transposed_bytes`.
+    right one not) has elements of at least `transposed_bytes`. `scaled`: operands that take scales.
     """
 
     unit: str
@@ -67,6 +68,7 @@ class Matrix:
     transposed_bytes: int
     issue_cycles: int = 0
     issue_share: int = 0
+    scaled: tuple[BlockScaling, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class _Decoder:
 
     def matrix(self, node: Node) -> Matrix:
         keys = ("latency", "contraction_bytes", "transposed_bytes", "issue", "issue_share")
-        words = ("unit", "per_cycle", "result", "operands", "columns")
+        words = ("unit", "per_cycle", "result", "operands", "columns", "scaled")
         found = self.numbers(node, keys, words, "the matrix unit")
         per_cycle: dict[str, int] = {}
         columns = {"multiple": 1, "most": MOST}
@@ -282,7 +284,28 @@ class _Decoder:
             found["transposed_bytes"],
             found["issue"],
             found["issue_share"],
+            self.scaled(node.get("scaled")) if isinstance(node, Mapping) else (),
         )
+
+    def scaled(self, node: Node | None) -> tuple[BlockScaling, ...]:
+        """The rows of `scaled`: element types, type of scale, elements of a block, kind."""
+        made: list[BlockScaling] = []
+        what, keys = "an operand that takes scales", ("elements", "scale", "block", "kind")
+        for item in node.items if isinstance(node, Sequence) else ():
+            fields = self.reader.mapping(item, required=keys, what=what)
+            if fields is None or not all(fields.has(key) for key in keys):
+                continue
+            listed = self.reader.sequence(fields["elements"], what="`elements`", at_least=1)
+            elements = [self.reader.choice(one, DTYPES, "`elements`") for one in listed or ()]
+            made.append(
+                BlockScaling(
+                    tuple(one for one in elements if one),
+                    self.reader.choice(fields["scale"], tuple(FORMATS), "`scale`") or "",
+                    max(1, self.integer(fields, "block", what)),
+                    self.word(item, "kind"),
+                )
+            )
+        return tuple(made)
 
     def classes(self, node: Node) -> dict[str, Rate]:
         fields = self.reader.mapping(node, required=CLASSES, what="the operations")

@@ -35,6 +35,9 @@ _OPERAND: Schema = {
 _ATTRIBUTES: dict[str, Schema] = {
     "tile": items(EXPRESSION, 1, 2),
     "add": about(_OPERAND, "what is added to"),
+    "scales": about(
+        items(_OPERAND, 2), "tiles of scales of the left operand, and of the right one"
+    ),
     "by": about(_NUMBER, "a number, a scalar argument, or `number * scalar`"),
     "function": words(FUNCTIONS),
     "where": about(EXPRESSION, "a condition on `row` and `column`"),

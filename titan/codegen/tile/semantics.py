@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from titan.codegen.tile.block_scales import FIRST_SCALE, by_rows, scaled
 from titan.codegen.tile.dtypes import INDEX_TYPE, rounded
 from titan.codegen.tile.manifest import ascending
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
@@ -89,10 +90,16 @@ def _dtype(operation: TileOperation) -> str:
 
 
 def _product(operation: TileOperation, wide: Sequence[Wide]) -> Wide:
+    import numpy as np
+
     left, right = (
         operand.T if flipped else operand
         for operand, flipped in zip(wide[:2], operation.transpose[:2], strict=True)
     )
+    if len(wide) > FIRST_SCALE:  # both K-major
+        of_left, *of_right = (by_rows(one) for one in wide[FIRST_SCALE:])
+        left = scaled(left, of_left)
+        right = scaled(right.T, np.concatenate(of_right)).T
     product = left @ right
     return product + wide[2] if len(wide) > 2 else product
 

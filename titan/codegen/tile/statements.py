@@ -34,7 +34,7 @@ from titan.sync.expression import Expression
 
 EXTENT_MAX = 4096
 OPERATIONS_MAX = 500
-ATTRIBUTES = ("tile", "add", "by", "function", "to", "where", "fill", "below", "evict")
+ATTRIBUTES = ("tile", "add", "scales", "by", "function", "to", "where", "fill", "below", "evict")
 _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 
 
@@ -227,6 +227,11 @@ class Operations:
             return None
         if kind.name == "mma" and fields.has("add"):
             nodes.append(fields["add"])
+        if kind.name == "mma" and fields.has("scales"):
+            tiles = self.scale_nodes(fields, name)
+            if tiles is None:
+                return None
+            nodes += tiles
         pairs = [self.operand(node, kind) for node in nodes]
         attributes = self.attributes(name, kind, fields)
         if attributes is None:
@@ -270,6 +275,15 @@ class Operations:
             text = f"`{kind.name}` takes {count} operand{'s' * (count > 1)}, not {len(items)}"
             return self.reader.error("TTN009", text, node.span)
         return items
+
+    def scale_nodes(self, fields: Fields, name: str) -> list[Node] | None:
+        """The nodes of the scales of an `mma`; None after a report."""
+        node = fields["scales"]
+        if not fields.has("add"):
+            text = f"{quoted(name)} scales its operands, but adds to nothing"
+            return self.reader.error("TTN602", text, fields.key_span("scales"))
+        items = self.reader.sequence(node, what=f"`scales` of {quoted(name)}", at_least=2)
+        return None if items is None else list(items)
 
     def operand(self, node: Node, kind: OperationKind) -> tuple[Value, bool] | None:
         """A value by its name, and whether it enters transposed."""

@@ -423,7 +423,9 @@ class _Whole:
             self.result.notes.append(text)
 
 
-_BYTES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "u8": 1, "i8": 1}
+_BYTES = {
+    "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "ue8m0": 1, "u8": 1, "i8": 1,
+}  # fmt: skip
 
 
 def _same_lane(by: set[int], lanes: set[int]) -> set[int]:

@@ -17,6 +17,7 @@ from titan.sync.expression import ZERO
 from titan.sync.parts import scope_of
 from titan.validate.compare.bindings import Bindings
 from titan.validate.compare.expected import BufferRegion, Occurrence
+from titan.validate.compare.scales import ATOM_BYTES, copied
 from titan.validate.compare.tensor import LANES_OF_WARP, ROWS, STEP_BYTES, TensorSide, shape_of
 from titan.validate.compare.thread_events import CTA_SHIFT, PAIR, TENSOR_BASE, Range, ThreadEvent
 
@@ -272,6 +273,8 @@ class Matcher:
         if operation.queue in self.matrix:
             return self._multiplication(occurrence)
         if operation.queue in self.tensor.queues:
+            if occurrence.writes[0][0] in self.tensor.scales:
+                return self._scale_copies(occurrence)
             return self._tensor_multiplication(occurrence)
         if occurrence.writes:
             asks = (event := self.left()) is not None and event.kind == "ask"
@@ -292,7 +295,9 @@ class Matcher:
 
     def _tensor_multiplication(self, occurrence: Occurrence) -> bool:
         """All steps along K of one product, upwards; the first of a work item does not add."""
-        (left, right), into = (occurrence.reads[:1] + occurrence.reads[-1:]), occurrence.writes[0]
+        reads = [region for region in occurrence.reads if region[0] not in self.tensor.scales]
+        (left, right), into = (reads[:1] + reads[-1:]), occurrence.writes[0]
+        scaled = [left, right, *(r for r in occurrence.reads if r[0] in self.tensor.scales)]
         ctas = len(occurrence.writes)
         steps = ctas * self._bytes(right) // (self.tensor.width(into) * STEP_BYTES)
         several = left[0] not in self.tensor.buffers and (
@@ -300,10 +305,15 @@ class Matcher:
         )
         seen: list[tuple[int, int]] = []
         while len(seen) < steps and (event := self._next("tensor_mma")) is not None:
-            d, a, b, _, accumulate, in_tensor = event.values
+            d, a, b, _, accumulate, in_tensor = event.values[:6]
             if not all(self.tensor.column(one, d) for one in occurrence.writes):
                 return False
-            if fault := self.tensor.instruction(event, left, right, into, ctas):
+            fault = (
+                self.tensor.scaled(event, scaled, into, len(seen))
+                if len(scaled) > 2
+                else self.tensor.instruction(event, left, right, into, ctas)
+            )
+            if fault:
                 raise OperationMismatch(f"line {event.line}: {fault}")
             if accumulate is None or bool(accumulate) != (into in self.added):
                 raise OperationMismatch(
@@ -327,10 +337,25 @@ class Matcher:
                 self._touch(span, (region,), event.line)
         return len(seen) == steps
 
+    def _scale_copies(self, occurrence: Occurrence) -> bool:
+        """A tile of scales to tensor memory, atom by atom."""
+        ((read,), (into,)) = occurrence.reads, occurrence.writes
+        atoms = self._bytes(read) // ATOM_BYTES
+        events: list[ThreadEvent] = []
+        while len(events) < atoms and (event := self._next("scale_copy")) is not None:
+            events.append(event)
+            for span in event.spans:
+                self._touch(span, (read,), event.line)
+        first = copied(events, atoms)
+        if first is None or not self.tensor.column(into, first[0]):
+            raise OperationMismatch(f"{occurrence.text}: not whole atoms of scales in order")
+        return True
+
     def _read(self, occurrence: Occurrence) -> list[BufferRegion]:
         """The operands of a product, the last one first: those of each CTA, or the two of one."""
         ctas = len(occurrence.writes)
-        reads = occurrence.reads if ctas > 1 else occurrence.reads[:1] + occurrence.reads[-1:]
+        reads = [region for region in occurrence.reads if region[0] not in self.tensor.scales]
+        reads = reads if ctas > 1 else reads[:1] + reads[-1:]
         if ctas > 1 and len(reads) != 2 * ctas:
             raise OperationMismatch(f"{occurrence.text} does not read two operands of each CTA")
         return list(reversed(reads))

@@ -17,6 +17,7 @@ from itertools import combinations
 from titan.codegen.tile.manifest import Manifest
 from titan.sync import program as ir
 from titan.sync.parts import effects_of, queue_of
+from titan.validate.compare import scales as of_scales
 from titan.validate.compare.expected import BufferRegion
 from titan.validate.compare.thread_events import PAIR, TENSOR_BASE, ThreadEvent
 
@@ -116,7 +117,7 @@ def fenced(events: list[ThreadEvent]) -> tuple[list[ThreadEvent], list[str]]:
             puts.waited()
         else:
             kept.append(event)
-        if event.kind in ("tensor_mma", *moves) and waited:
+        if event.kind in ("tensor_mma", "scale_copy", *moves) and waited:
             faults.append(f"line {event.line}: no fence after the wait in line {waited}")
         if event.kind in _SYNCHRONISING:
             faults += fetches.faults(event.line) + puts.faults(event.line)
@@ -143,7 +144,8 @@ class TensorSide:
     multiplication on them overwrites: what is read behind a wait for it, before any other such
     wait. Not so the `kept` ones, which threads put back to be added to. `formats`: swizzle
     in bytes and element type of each buffer that is copied. `handed`: shared buffers that only
-    threads touch, one number for each row.
+    threads touch, one number for each row. `scales`: by buffer in tensor memory the one in shared
+    memory from which an engine fills it.
     """
 
     queues: frozenset[str] = frozenset()
@@ -151,6 +153,8 @@ class TensorSide:
     publishing: dict[str, set[str]] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
+    scales: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
     formats: dict[str, tuple[int, str]] = field(default_factory=dict)
     places: dict[BufferRegion, int] = field(default_factory=dict)
     rows: dict[tuple[str, BufferRegion], int] = field(default_factory=dict)
@@ -176,6 +180,24 @@ class TensorSide:
         ordered = [at for _, at in sorted(others)]
         return ordered == sorted(set(ordered))
 
+    def scaled(
+        self, event: ThreadEvent, reads: list[BufferRegion], into: BufferRegion, step: int
+    ) -> str:
+        """What is wrong with step `step` of a product whose scales are the last of `reads`; empty
+        where nothing is."""
+        left, right, *scales = reads
+        elements = {self.types[left[0]], self.types[right[0]]}
+        types = {self.types[self.scales[name]] for name, *_ in scales}
+        if len(elements) != 1 or len(types) != 1 or len(scales) != 2 or len(event.values) != 8:
+            return "operands of a multiplication with scales"
+        (element,), (kind,) = elements, types
+        if fault := of_scales.instruction(event, element, kind, self.width(into), step):
+            return fault
+        places = of_scales.first_columns(event, element, kind, step)
+        if not all(self.column(one, at) for one, at in zip(scales, places, strict=True)):
+            return "columns of the scales"
+        return self._descriptors({left[0]: event.values[1], right[0]: event.values[2]})
+
     def instruction(
         self,
         event: ThreadEvent,
@@ -189,6 +211,8 @@ class TensorSide:
         """
         if (PAIR in event.modifiers) is not (ctas > 1):
             return "number of CTAs that multiply"
+        if len(event.values) != 6:
+            return "scales of a multiplication without any"
         _, a, b, stated, _, in_tensor = event.values
         if bool(in_tensor) != (left[0] in self.buffers):
             return "where the left operand is"
@@ -201,6 +225,10 @@ class TensorSide:
             return "kind of a multiplication"
         if stated is None or stated & ~_TRANSPOSE_B != wanted:
             return "instruction descriptor"
+        return self._descriptors(descriptors)
+
+    def _descriptors(self, descriptors: dict[str, int | None]) -> str:
+        """What is wrong with the descriptors of matrices in shared memory."""
         for name, value in descriptors.items():
             mode = _MODES.get(self._format(name)[0])
             if value is None or value >> 46 & 7 != 1 or value >> 61 != mode:
@@ -238,6 +266,8 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
         return TensorSide()
     queues = set[str]()
     products, put, touched = set[str](), set[str](), set[str]()
+    filled: dict[str, str] = {}
+    taken = set[str]()
     for role in program.roles:
         operations = list(ir.walk(role.body))
         for operation in operations:
@@ -248,6 +278,10 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
             written = {item.buffer for item in effects if item.write}
             if isinstance(operation, ir.Asynchronous):
                 products |= written
+                read = {item.buffer for item in effects if not item.write}
+                taken |= read
+                if len(read) == len(written) == 1:
+                    filled[next(iter(written))] = next(iter(read))
                 touched |= {item.buffer for item in effects}
             elif isinstance(operation, ir.Access):
                 put |= written
@@ -263,6 +297,8 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
         frozenset(queues), buffers, _handed_on(program, set(buffers)),
         kept=frozenset(products & put & set(buffers)), handed=frozenset(shared & put - touched),
         formats=formats, columns=columns,
+        scales={name: of for name, of in filled.items() if name in taken & set(buffers)},
+        types={item["operation"]: item["dtype"] for item in mapped},
     )  # fmt: skip
 
 

@@ -25,6 +25,9 @@ Range = tuple[int, int]  # first byte, and the one after the last
 Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are examined
 Threads = dict[tuple[int, int], list["ThreadEvent"]]  # by rank and number in the CTA
 
+SCALED = "block_scale"  # among the modifiers of products with scales in tensor memory
+_SCALED_PRODUCT = {"mma", "cta_group::1", "kind::mxf8f6f4", SCALED, "scale_vec::1X"}
+_SCALE_COPY = {"cp", "cta_group::1", "32x128b", "warpx4"}
 _PLAIN_PRODUCT = {"mma", "cta_group::1", "cta_group::2", "kind::f16", "kind::f8f6f4"}
 PAIR = "cta_group::2"  # among the modifiers of what works in two CTAs
 _COMMITS = {ev.RecordedQueue.BULK: "bulk_commit", ev.RecordedQueue.WGMMA: "mma_commit"}
@@ -245,6 +248,8 @@ class EventReader:
                 return self._product(event)
             case kinds.TENSOR_MULTIPLY:
                 return self._tensor_product(event)
+            case kinds.TENSOR_MEMORY_COPY if set(self._modifiers(event)) <= _SCALE_COPY:
+                return self._scale_copy(event)
             case kinds.TENSOR_LOAD if "pack::16b" not in self._modifiers(event):
                 return "tensor_load", (self._column(event.effects[0], event.cta),), ()
             case kinds.TENSOR_STORE if "unpack::16b" not in self._modifiers(event):
@@ -294,8 +299,10 @@ class EventReader:
 
         Of a pair the same column of D in both CTAs, and the spans of each.
         """
-        words = self._modifiers(event)
-        if not set(words) <= _PLAIN_PRODUCT or len(event.operands) != 5:
+        words = set(self._modifiers(event))
+        if words <= _SCALED_PRODUCT and SCALED in words:
+            return self._scaled_product(event)
+        if not words <= _PLAIN_PRODUCT or len(event.operands) != 5:
             return "other", (), ()
         tensor = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
         reads = [effect for effect in tensor if effect.mode is ev.Mode.READ]
@@ -312,6 +319,29 @@ class EventReader:
         a = left[0] if left else event.operands[1]
         numbers = (d, a, *event.operands[2:4], int(bool(event.operands[4])), int(bool(left)))
         return "tensor_mma", numbers, spans
+
+    def _scaled_product(self, event: ev.AsynchronousEvent) -> Reported:
+        """As a plain one, and the first columns of the scales of A and of B."""
+        tensor = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
+        scales = [effect for effect in tensor if effect.mode is ev.Mode.READ]
+        writes = [effect for effect in tensor if effect.mode is not ev.Mode.READ]
+        shared = [e for e in event.effects if e.footprint.space is MemorySpace.SHARED]
+        if len(event.operands) != 7 or (len(writes), len(scales), len(shared)) != (1, 2, 2):
+            return "other", (), ()
+        numbers = (
+            self._column(writes[0], event.cta), *event.operands[1:4],
+            int(bool(event.operands[4])), 0, *(self._column(one, event.cta) for one in scales),
+        )  # fmt: skip
+        return "tensor_mma", numbers, tuple(self._bytes(e.footprint, event.cta) for e in shared)
+
+    def _scale_copy(self, event: ev.AsynchronousEvent) -> Reported:
+        """The first of four columns in all lanes, and the bytes that it reads."""
+        reads = [e for e in event.effects if e.footprint.space is MemorySpace.SHARED]
+        writes = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
+        if not reads or len(writes) != 1:
+            return "other", (), ()
+        spans = tuple(self._bytes(read.footprint, event.cta) for read in reads)
+        return "scale_copy", (self._column(writes[0], event.cta),), spans
 
     def _column(self, effect: ev.RecordedEffect, cta: int) -> int:
         """Lane and column of a rectangle, as an address; the allocation begins at TENSOR_BASE."""

@@ -1,0 +1,126 @@
+"""Pipelines of block-scaled products: scales go through tensor memory, stage by stage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.codegen.pipeline.test_hopper import any_number, verdict
+from tests.codegen.pipeline.written import blackwell as construct
+from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.load import load_tile
+from titan.foundation.resources import root
+from titan.foundation.verdict import Verdict
+
+STARTS = {"acc_next": 0}
+LISTED = "policies: {tensor_pipe: listed}\n"
+
+
+def scaled(**more):
+    return replace(load_tile(root("protocols") / "tiles" / "gemm_mxf8_sm_100a.yaml"), **more)
+
+
+def written(persistent=False, depth=2):
+    tile = scaled(persistent=persistent)
+    return construct(tile, Shape("", depth, persistent=persistent), STARTS, 1)
+
+
+@pytest.mark.parametrize(("persistent", "depth"), [(False, 2), (False, 3), (True, 2)])
+@pytest.mark.parametrize("listed", [False, True])
+def test_scaled_products_verify_for_any_number(persistent, depth, listed):
+    """Also where the tensor core keeps no other pairs in order than PTX lists."""
+    text = written(persistent, depth)
+    if listed:
+        text = text.replace("sizes:", f"{LISTED}sizes:", 1)
+        assert LISTED in text
+    finding = verdict(text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+
+
+def broken(old: str, new: str = "", text: str | None = None) -> str:
+    text = written() if text is None else text
+    assert text.count(old) == 1, (old, text)
+    return text.replace(old, new)
+
+
+FREED = "        - commit: tensor_core\n          arrives: ring_a_empty[t % depth]\n"
+WAITED = "        - wait: ring_a_full[t % depth]\n          phase: t // depth\n"
+
+
+def copies(text: str) -> list[str]:
+    """The statements that copy scales, each with its lines."""
+    lines = text.splitlines(keepends=True)
+    first = [n for n, line in enumerate(lines) if "- async:" in line]
+    return ["".join(lines[n : n + 4]) for n in first]
+
+
+def test_what_hands_scales_over_is_needed():
+    text = written()
+    a_copy, b_copy = copies(text)
+    unsafe = {
+        "stage freed without a commit": (FREED, "        - arrive: ring_a_empty[t % depth]\n"),
+        "no wait for the stage": (WAITED, ""),
+        "scales of A never copied": (a_copy, ""),
+        "scales of B never copied": (b_copy, ""),
+        "stage never freed": (FREED, ""),
+    }
+    for what, (old, new) in unsafe.items():
+        assert verdict(broken(old, new, text)).verdict is Verdict.REFUTED, what
+
+
+def test_a_stage_freed_before_its_products_is_refuted():
+    text = written()
+    first = copies(text)[0]
+    early = broken(FREED, "", text)
+    assert verdict(early.replace(first, FREED + first)).verdict is Verdict.REFUTED
+
+
+def test_scales_that_another_thread_copies_are_refuted():
+    """The order of a copy and a product is one of the same thread."""
+    text = written()
+    both = "".join(copies(text))
+    without = broken(both, "", text)
+    other = f"  copier:\n    - for: t in 0..tiles\n      do:\n{WAITED}{both}"
+    program = without.replace("  consumer:\n    - wait", f"{other}  consumer:\n    - wait", 1)
+    role = "  consumer: {warpgroups: 1}"
+    program = program.replace(role, f"  copier: {{warps: 1}}\n{role}", 1)
+    assert program.count("copier:") == 2
+    assert verdict(program).verdict is Verdict.REFUTED
+
+
+def test_one_set_of_columns_needs_more_than_the_listed_pairs():
+    """Scales of all stages in the same columns: CUTLASS relies on the order of the pipe there."""
+    text = written()
+    shared = text
+    for name in ("a", "b"):
+        buffer = f"{name}_scale_in_tensor_memory"
+        shared = shared.replace(f"  {buffer}: {{space: tensor, stages: depth",
+                                f"  {buffer}: {{space: tensor, stages: 1")  # fmt: skip
+        shared = shared.replace(f"{buffer}[t % depth]", f"{buffer}[0]")
+    assert shared != text
+    listed = shared.replace("sizes:", f"{LISTED}sizes:", 1)
+    assert verdict(listed).verdict is Verdict.REFUTED
+    ordered = shared.replace("sizes:", "policies: {tensor_pipe: in_order}\nsizes:", 1)
+    assert verdict(ordered).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape("", 2, specialised=False, overlapped=False), Shape("", 2, poison=True),
+     Shape("", 2, unified=True)],
+)  # fmt: skip
+def test_other_shapes_have_no_form(shape):
+    with pytest.raises(FormRefused, match="scales are loaded by a warp"):
+        construct(scaled(), shape, STARTS, 1)
+
+
+def test_clusters_have_no_form():
+    with pytest.raises(FormRefused, match="single CTAs"):
+        construct(scaled(cluster=2), Shape("", 2), STARTS, 1)
+
+
+def test_scales_of_too_many_stages_do_not_fit_beside_the_accumulators():
+    with pytest.raises(FormRefused, match="columns of tensor memory"):
+        construct(scaled(), Shape("", 60), STARTS, 1)

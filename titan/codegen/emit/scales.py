@@ -1,0 +1,89 @@
+"""Block scales (sm_100a): their way through tensor memory, and products that take them.
+
+A tile of scales in shared memory is a row of atoms (`titan/codegen/tile/block_scales.py`), each of
+which one `tcgen05.cp` copies to four columns. A step of a product along K takes its blocks out of
+one atom: a block of 32 lies in one byte of each column, which the instruction descriptor names.
+Source: PTX ISA, tcgen05.cp, tcgen05.mma with block scaling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from titan.codegen.emit.layout import Tile
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.names import identifier
+from titan.codegen.emit.statements import SpelledStatement, SpelledTensorProduct
+from titan.codegen.tile.block_scales import (
+    ATOM_BLOCKS,
+    ATOM_COLUMNS,
+    ATOM_ROWS,
+    BlockScaling,
+    scales_of,
+)
+from titan.codegen.tile.model import TileOperation, TileProgram, Value
+from titan.codegen.tile.rates import rates
+
+STEP_BYTES = 32  # of K of one tcgen05.mma
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledScaleCopy(SpelledStatement):
+    """Atoms of scales from a shared tile to columns of tensor memory."""
+
+    tile: str
+    place: str
+    atoms: int
+    note: str
+    kind: ClassVar[str] = "scale_copy"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledScaledProduct(SpelledTensorProduct):
+    """A tcgen05.mma for each step along K, with scales in tensor memory.
+
+    `blocks`: how many each step has, of `atom_blocks` in an atom.
+    """
+
+    of_left: str = ""
+    of_right: str = ""
+    scale_type: str = ""
+    blocks: int = 1
+    atom_blocks: int = ATOM_BLOCKS
+    kind: ClassVar[str] = "scaled_mma"
+
+
+def scale_copy(name: str, tile: Tile, start: str, columns: str) -> SpelledScaleCopy:
+    """The copies of a tile that begins at `start` to `columns`. Raises EmissionRefused."""
+    if tile.columns * tile.element_bytes != ATOM_COLUMNS or tile.rows % ATOM_ROWS or tile.staged:
+        raise EmissionRefused(f"{name} is no tile of scales")
+    return SpelledScaleCopy(start, columns, tile.rows // ATOM_ROWS, identifier(name, "a load"))
+
+
+def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> BlockScaling:
+    """How the matrix unit scales an operand of a product. Raises EmissionRefused."""
+    of = {one.result.dtype for one in tile.operations
+          if one.name in scales_of(operation) and one.result is not None}  # fmt: skip
+    found = [
+        row
+        for row in rates(tile.target).matrix.scaled
+        if value.dtype in row.elements and of == {row.scale}
+    ]
+    if len(found) != 1 or len(scales_of(operation)) != 2:
+        raise EmissionRefused(f"the scales of {operation.name} have no spelling")
+    return found[0]
+
+
+def with_scales(
+    product: SpelledTensorProduct, row: BlockScaling, depth: int, places: tuple[str, ...]
+) -> SpelledScaledProduct:
+    """The product of `depth` elements along K, with scales at these columns."""
+    if product.together or depth % row.atom_depth:
+        raise EmissionRefused(f"{product.note} takes no scales by a pair, or parts of an atom")
+    of_left, of_right = places
+    return SpelledScaledProduct(
+        product.a, product.b, product.steps, product.type, product.transpose_b, product.columns,
+        product.place, product.accumulate, product.note, False, of_left, of_right, row.scale,
+        depth // product.steps // row.block,
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Block scales in a comparison: their copies to tensor memory, and products that take them.
+
+A copy of a tile of scales is one `tcgen05.cp.32x128b.warpx4` for each atom of 512 bytes, upwards in
+shared memory and in columns, four of these an atom. A step of a product takes as many blocks as it
+has along K; an atom has four, and the instruction descriptor names the first. Source: PTX ISA,
+tcgen05.cp, tcgen05.mma with block scaling, instruction descriptor of kind::mxf8f6f4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titan.validate.compare.thread_events import SCALED, ThreadEvent
+
+ATOM_BYTES = 512
+ATOM_COLUMNS = 4  # of tensor memory
+ATOM_BLOCKS = 4
+ROWS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledKind:
+    """What a kind of product says: its word, the number of its scale type, blocks of a step."""
+
+    word: str
+    scale: int
+    blocks: int
+
+
+# By the types of the elements and of the scales: numbers of the elements in the descriptor, kind.
+_KINDS = {
+    ("e4m3", "ue8m0"): (0, ScaledKind("kind::mxf8f6f4", 1, 1)),
+    ("e5m2", "ue8m0"): (1, ScaledKind("kind::mxf8f6f4", 1, 1)),
+}
+
+
+def instruction(event: ThreadEvent, elements: str, scales: str, columns: int, step: int) -> str:
+    """What is wrong with kind and descriptor of step `step`; empty where nothing is."""
+    number, kind = _KINDS.get((elements, scales), (0, None))
+    if kind is None or kind.word not in event.modifiers or SCALED not in event.modifiers:
+        return "kind of a multiplication with scales"
+    first = step * kind.blocks % ATOM_BLOCKS
+    wanted = number << 7 | number << 10 | columns >> 3 << 17 | kind.scale << 23
+    wanted |= ROWS >> 7 << 27 | first << 4 | first << 29
+    return "" if event.values[3] == wanted else "instruction descriptor"
+
+
+def first_columns(
+    event: ThreadEvent, elements: str, scales: str, step: int
+) -> tuple[int | None, ...]:
+    """Where the scales of step 0 begin, as those of this step say."""
+    _, kind = _KINDS[elements, scales]
+    atoms = step * kind.blocks // ATOM_BLOCKS
+    return tuple(None if at is None else at - ATOM_COLUMNS * atoms for at in event.values[6:])
+
+
+def copied(events: list[ThreadEvent], atoms: int) -> tuple[int, int] | None:
+    """The first column and the first byte of the copies of a tile; None where they are not in
+    order, or not of whole atoms."""
+    places: list[tuple[int, int]] = []
+    for event in events:
+        spans = sorted(span for spans in event.spans for span in spans)
+        column = event.values[0]
+        if column is None or not spans or spans[-1][1] - spans[0][0] != ATOM_BYTES:
+            return None
+        if sum(high - low for low, high in spans) != ATOM_BYTES:
+            return None
+        places.append((column, spans[0][0]))
+    column, first = places[0] if places else (0, 0)
+    wanted = [(column + ATOM_COLUMNS * n, first + ATOM_BYTES * n) for n in range(atoms)]
+    return places[0] if places and places == wanted else None
