@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -370,3 +372,109 @@ def test_the_cheapest_seat_is_that_of_all_seats_ranked():
                 state.seat(v, wanted)
                 placed += 1
     assert placed > 40
+
+
+def mixed_loop(n: int, seed: int) -> Loop:
+    """A large loop whose operations take one to three blocks of two units, some of them late."""
+    rng = random.Random(seed)
+    loop = large_loop(n, seed, back=0.2)
+    names = sorted(loop.units)
+    units = {name: Unit(name, rng.choice((3, 4, 7))) for name in names}
+    operations = tuple(
+        replace(
+            operation,
+            uses=tuple(
+                ReservationUse(
+                    rng.choice(names), rng.randint(1, 4), rng.randint(1, 3), rng.choice((0, 0, 2))
+                )
+                for _ in range(rng.choice((0, 1, 1, 2, 3)))
+            ),
+        )
+        for operation in loop.operations
+    )
+    return replace(loop, operations=operations, machine=replace(loop.machine, units=units))
+
+
+@needs_core
+def test_c_and_python_place_operations_of_several_blocks_alike() -> None:
+    compared = failed = 0
+    for seed in range(30):
+        loop = mixed_loop(20 + seed, seed)
+        problem = compile_problem(loop, assign(loop))
+        of_loop, of_problem = native.read(loop), native.Placer(problem)
+        assert of_loop is not None
+        read = native.Placer(problem, of_loop)
+        for ii in (2, 3, 5, 8, 13, 21, 34, 55, 89):
+            height = heights(problem, ii)
+            assert read.heights(ii) == of_problem.heights(ii) == height
+            if height is None:
+                continue
+            assert read.rows(ii) == of_problem.rows(ii)
+            for order in (height, read.numbers(read.by_width(height))):
+                found = iterative(problem, ii, 6 * problem.n, order)
+                assert of_problem.place(ii, 6 * problem.n, order) == found
+                assert read.place(ii, 6 * problem.n, order) == found
+                compared += 1
+                failed += found[0] is None
+    assert compared > 200
+    assert 20 < failed < compared - 20
+
+
+@needs_core
+def test_what_c_reads_of_a_loop_is_what_the_loop_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(12):
+        loop = mixed_loop(450, seed) if seed % 2 else large_loop(450, seed)
+        columns = native.read(loop)
+        assert columns is not None
+        try:
+            known = bounds(loop)
+        except Unschedulable as error:
+            with pytest.raises(Unschedulable, match=re.escape(str(error))):
+                bounds(loop, counted=columns)
+            continue
+        assert bounds(loop, counted=columns) == known
+        assert bounds(loop, 3, counted=columns) == bounds(loop, 3)
+        assert columns.sequential_ii == rau.sequential_ii(loop)
+        options = rau.RauOptions(seconds=0.02, below_max=4)
+        outcome = rau.solve(loop, options)
+        with monkeypatch.context() as patched:
+            patched.setattr(rau, "read", lambda _: None)
+            plain = rau.solve(loop, options)
+        assert replace(outcome, seconds=0.0) == replace(plain, seconds=0.0)
+
+
+@needs_core
+def test_c_leaves_to_python_what_its_columns_do_not_hold() -> None:
+    loop = large_loop(20, 1)
+    first, *rest = loop.operations
+
+    def with_first(**fields: object) -> Loop:
+        return replace(loop, operations=(replace(first, **fields), *rest))  # type: ignore[arg-type]
+
+    class Number(int):
+        pass
+
+    assert native.read(loop) is not None
+    edge = loop.dependences[0]
+    others = [
+        replace(loop, groups=(WarpGroup("g", 4),)),
+        with_first(registers=1),
+        with_first(footprints=(("shared", 1),)),
+        with_first(slots=2),
+        with_first(latency_cycles=1 << 40),
+        with_first(latency_cycles=Number(3)),
+        with_first(latency_cycles=True),
+        with_first(spill_cycles=None),
+        with_first(uses=(ReservationUse("nowhere", 1),)),
+        with_first(uses=(ReservationUse("U0", 0),)),
+        with_first(uses=[ReservationUse("U0", 1)]),
+        with_first(uses=("U0",)),
+        replace(loop, dependences=(replace(edge, sink=20),)),
+        replace(loop, dependences=(replace(edge, source=-1),)),
+        replace(loop, dependences=(replace(edge, distance=-1),)),
+        replace(loop, dependences=(replace(edge, delay_cycles=1.0),)),  # type: ignore[arg-type]
+        replace(loop, dependences=list(loop.dependences)),  # type: ignore[arg-type]
+        replace(loop, operations=list(loop.operations)),  # type: ignore[arg-type]
+        replace(loop, operations=()),
+    ]
+    assert [native.read(other) for other in others] == [None] * len(others)

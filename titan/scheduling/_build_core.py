@@ -14,7 +14,12 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 # The package may not be installed yet.
 FINGERPRINT = runpy.run_path(str(HERE.parent / "foundation" / "fingerprint.py"))
-SOURCE = HERE / "iterative.c"
+PARTS = ("iterative.c", "placement.c", "reading.c")
+
+
+def sources() -> str:
+    """The C files as one text. They read fields of Python objects, which no stable ABI gives."""
+    return "\n".join((HERE / part).read_text(encoding="utf-8") for part in PARTS)
 
 
 def declarations() -> str:
@@ -22,22 +27,21 @@ def declarations() -> str:
 
     cffi holds sizes and offsets of the table against the compiler's.
     """
-    shared = re.search(
-        r"BEGIN SHARED WITH PYTHON \*/(.*?)/\* END SHARED", SOURCE.read_text(encoding="utf-8"), re.S
-    )
-    assert shared is not None, "iterative.c marks what is shared"
-    return re.sub(r"/\*.*?\*/", "", shared.group(1), flags=re.S)
+    shared = re.findall(r"BEGIN SHARED WITH PYTHON \*/(.*?)/\* END SHARED", sources(), re.S)
+    assert shared, "the C files mark what is shared"
+    return re.sub(r"/\*.*?\*/", "", "".join(shared), flags=re.S)
 
 
 def builder(*flags: str) -> FFI:
     """The configured cffi builder; `flags` are further ones of compiler and linker."""
     ffi = FFI()
     ffi.cdef(declarations() + FINGERPRINT["DECLARATION"])
-    source = SOURCE.read_text(encoding="utf-8") + FINGERPRINT["definition"](HERE)
+    source = sources() + FINGERPRINT["definition"](HERE)
     compiling = ["-O2", "-Wall", "-Wextra", *flags]
     ffi.set_source(
-        "titan.scheduling._core", source, extra_compile_args=compiling, extra_link_args=list(flags)
-    )
+        "titan.scheduling._core", source, define_macros=[("_CFFI_NO_LIMITED_API", None)],
+        extra_compile_args=compiling, extra_link_args=list(flags),
+    )  # fmt: skip
     return ffi
 
 

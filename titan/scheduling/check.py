@@ -12,7 +12,8 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
@@ -82,6 +83,10 @@ def _shape(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
         counts = f"{len(schedule.starts)} starts and {len(schedule.teams)} groups"
         yield ScheduleViolation("shape", f"the schedule has {counts} for {n} operations")
         return
+    whole = {int}.issuperset(map(type, (*schedule.starts, *schedule.teams)))
+    numbered = whole and set(schedule.teams).issubset(range(len(loop.teams)))
+    if numbered and min(schedule.starts, default=0) >= 0:
+        return
     for operation, start, team in zip(
         loop.operations, schedule.starts, schedule.teams, strict=True
     ):
@@ -106,13 +111,24 @@ def _completion(
 
 
 def _dependences(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
+    ii, starts, teams = schedule.ii, schedule.starts, schedule.teams
+    one_team = len(set(teams)) < 2
+    if one_team and not [
+        e
+        for e in loop.dependences
+        if starts[e.sink] - starts[e.source] + e.distance * ii < e.delay_cycles
+    ]:
+        return
     for e in loop.dependences:
-        u, v = loop.operations[e.source], loop.operations[e.sink]
-        gap = schedule.starts[e.sink] + e.distance * schedule.ii - schedule.starts[e.source]
+        gap = starts[e.sink] - starts[e.source] + e.distance * ii
         if gap < e.delay_cycles:
+            u, v = loop.operations[e.source], loop.operations[e.sink]
             text = f"`{v.name}` follows `{u.name}` after {gap} cycles, needs {e.delay_cycles}"
             yield ScheduleViolation("dependence", text, (u.name, v.name))
-        elif _crosses(schedule, e) and gap < e.delay_cycles + u.spill_cycles:
+        elif one_team or not _crosses(schedule, e):
+            continue
+        elif gap < e.delay_cycles + (u := loop.operations[e.source]).spill_cycles:
+            v = loop.operations[e.sink]
             text = (
                 f"`{v.name}` follows `{u.name}` of another warp group after {gap} cycles, "
                 f"needs {e.delay_cycles} and {u.spill_cycles} for the transfer"
@@ -159,18 +175,22 @@ def _steady_rows(ii: int, begin: int, end: int) -> Iterator[tuple[int, int, int]
 class _Profile:
     """A sum of blocks over the rows of one interval, with the names of who contributes."""
 
+    __slots__ = ("blocks", "change", "ii")
+
     def __init__(self, ii: int) -> None:
         self.ii = ii
-        self.change: dict[int, int] = {}
-        self.blocks: list[tuple[int, int, int, str]] = []
+        self.change: defaultdict[int, int] = defaultdict(int)
+        self.blocks: list[tuple[int, int, str]] = []
 
-    def add(self, begin: int, end: int, amount: int, name: str) -> None:
+    def add(self, begin: int, end: int, amount: int, name: str | None = None) -> None:
+        """`name` None: nobody asks who contributes."""
         if amount == 0 or end <= begin:
             return
         for first, last, count in _steady_rows(self.ii, begin, end):
-            self.change[first] = self.change.get(first, 0) + amount * count
-            self.change[last] = self.change.get(last, 0) - amount * count
-            self.blocks.append((first, last, amount * count, name))
+            self.change[first] += amount * count
+            self.change[last] -= amount * count
+            if name is not None:
+                self.blocks.append((first, last, name))
 
     def peak(self) -> tuple[int, int]:
         """The largest sum and the first row that has it."""
@@ -190,26 +210,46 @@ class _Profile:
 
     def at(self, row: int) -> tuple[str, ...]:
         """Who contributes at `row`."""
-        return tuple(sorted({b[3] for b in self.blocks if b[0] <= row < b[1]}))
+        return tuple(sorted({b[2] for b in self.blocks if b[0] <= row < b[1]}))
 
 
 def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
-    profiles: dict[str, _Profile] = {}
+    ii = schedule.ii
+    profiles: defaultdict[str, _Profile] = defaultdict(lambda: _Profile(ii))
     for operation, start in zip(loop.operations, schedule.starts, strict=True):
         for use in operation.uses:
-            profile = profiles.setdefault(use.unit, _Profile(schedule.ii))
-            begin = start + use.first_cycle
-            profile.add(begin, begin + use.cycles, use.amount, operation.name)
+            first = (start + use.first_cycle) % ii
+            last = first + use.cycles
+            if first < last <= ii:  # as `add` does, and most uses are like this
+                change = profiles[use.unit].change
+                change[first] += use.amount
+                change[last] -= use.amount
+            else:
+                profiles[use.unit].add(first, last, use.amount)
     for unit, profile in sorted(profiles.items()):
         peak, row = profile.peak()
         if unit not in loop.units:
-            yield ScheduleViolation("capacity", f"there is no unit {unit}", profile.at(row))
+            names = _users(loop, schedule, {unit}, row)
+            yield ScheduleViolation("capacity", f"there is no unit {unit}", names)
         elif peak > loop.units[unit].capacity:
             text = f"{unit} is used {peak} times at cycle {row} of the steady state, "
-            names = profile.at(row)
+            names = _users(loop, schedule, {unit}, row)
             yield ScheduleViolation(
                 "capacity", f"{text}capacity {loop.units[unit].capacity}", names
             )
+
+
+def _users(loop: Loop, schedule: Schedule, units: Container[str], row: int) -> tuple[str, ...]:
+    """The operations that take one of the units in a row of the interval."""
+    found = set()
+    for operation, start in zip(loop.operations, schedule.starts, strict=True):
+        for use in operation.uses:
+            if use.unit in units and use.amount:
+                begin = start + use.first_cycle
+                rows = _steady_rows(schedule.ii, begin, begin + use.cycles)
+                if any(first <= row < last for first, last, _ in rows):
+                    found.add(operation.name)
+    return tuple(sorted(found))
 
 
 def _pools(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
@@ -220,8 +260,8 @@ def _pools(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
             for use in operation.uses:
                 begin = start + use.first_cycle
                 weight = weights.get(use.unit, 0)
-                profile.add(begin, begin + use.cycles, use.amount * weight, operation.name)
-        if not profile.blocks:
+                profile.add(begin, begin + use.cycles, use.amount * weight)
+        if not profile.change:
             continue
         rows = profile.rows()
         whole, rest = divmod(pool.window_cycles, schedule.ii)
@@ -231,7 +271,8 @@ def _pools(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
             if constant + window > pool.amount:
                 text = f"pool {pool.name} is used {constant + window} times in the "
                 text += f"{pool.window_cycles} cycles from {row}, amount {pool.amount}"
-                yield ScheduleViolation("pool", text, profile.at(row))
+                members = {unit for unit, weight in pool.members if weight}
+                yield ScheduleViolation("pool", text, _users(loop, schedule, members, row))
                 break
             if rest:
                 window += rows[(row + rest) % schedule.ii] - rows[row]
@@ -248,6 +289,8 @@ def lifetimes(loop: Loop, schedule: Schedule) -> list[tuple[int, int]]:
 
 
 def _storage(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
+    if not any([o.registers or o.footprints or o.slots is not None for o in loop.operations]):
+        return  # nothing is stored
     lives = lifetimes(loop, schedule)
     memories: dict[str, _Profile] = {}
     fixed: dict[str, int] = {}

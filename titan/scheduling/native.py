@@ -6,11 +6,14 @@ The C module is absent where it was not built; `TITAN_PURE=1` switches it off.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from titan.foundation.native_core import check_core
+from titan.foundation.native_core import CData, check_core
 from titan.scheduling import iterative as plain
+from titan.scheduling.loop.model import Dependence, Loop, Operation, ReservationUse
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle, unit_cycle
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 from titan.scheduling.problem import Problem
@@ -53,25 +56,116 @@ def recurrence(n: int, arcs: list[Arc]) -> tuple[int, tuple[int, ...]]:
     ]
     p = ffi.new("problem *", {"n": n, "m": len(arcs), "source": keep[0], "sink": keep[1]})
     p.delay, p.distance = keep[2], keep[3]
-    cycle, length = ffi.new("int[]", n + 1), ffi.new("int *")
+    found, witness = _recurrence(module, p)
+    return found, witness or unit_cycle(arcs)
+
+
+def _recurrence(module: ModuleType, p: CData) -> tuple[int, tuple[int, ...]]:
+    cycle, length = module.ffi.new("int[]", p.n + 1), module.ffi.new("int *")
     ii = module.lib.titan_recurrence(p, cycle, length)
     witness = tuple(cycle[i] for i in range(length[0]))
     if ii < 0:
         raise PositiveCycle(witness)
-    return int(ii), witness or unit_cycle(arcs)
+    return int(ii), witness
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A loop without warp groups, pools or storage, read by C into arrays."""
+
+    module: ModuleType
+    p: CData
+    units: list[str]
+    columns: CData
+    keep: dict[str, CData]
+
+    @property
+    def sequential_ii(self) -> int:
+        """An interval at which nothing overlaps."""
+        return int(self.columns.sequential)
+
+    def latest(self, starts: tuple[int, ...]) -> int:
+        """The latest cycle at which a latency or the uses of an operation end."""
+        return int(self.module.lib.titan_latest(self.columns, starts))
+
+    def recurrence(self) -> tuple[int, tuple[int, ...]]:
+        """As `recurrence`, but without a search for a self-arc where no cycle binds."""
+        return _recurrence(self.module, self.p)
+
+    def depth(self) -> int | None:
+        """The longest path of one iteration; None where dependences of distance 0 are cyclic."""
+        found = self.module.lib.titan_depth(self.p)
+        return None if found < 0 else int(found)
+
+    def demand(self) -> tuple[dict[str, int], int] | None:
+        """Unit-cycles of an iteration, and the interval that one use alone asks for; None where
+        one takes more of a unit than there is."""
+        out = self.module.ffi.new("int64_t[]", len(self.units) + 1)
+        alone = self.module.lib.titan_alone(self.p, out)
+        if alone < 0:
+            return None
+        return {unit: int(out[i]) for i, unit in enumerate(self.units) if out[i]}, int(alone)
+
+
+def read(loop: Loop) -> Columns | None:
+    """The loop as columns; None where it has more than they hold, or the C module is absent."""
+    module = core()
+    if module is None or loop.groups or loop.pools or not loop.operations:
+        return None
+    ffi, address = module.ffi, lambda one: module.ffi.cast("uintptr_t", id(one))
+    n, m = len(loop.operations), len(loop.dependences)
+    uses = module.lib.titan_count_uses(address(loop.operations), address(Operation))
+    units = sorted(loop.units)
+    capacity = [loop.units[unit].capacity for unit in units]
+    if uses < 0 or m >= _LIMIT or not _fits(capacity):
+        return None
+    keep = {name: ffi.new("int[]", m + 1) for name in ("source", "sink", "distance")}
+    keep |= {"delay": ffi.new("int64_t[]", m + 1), "use_begin": ffi.new("int[]", n + 1)}
+    for name in ("use_unit", "use_first", "use_cycles", "use_amount"):
+        keep[name] = ffi.new("int[]", uses + 1)
+    keep["finish"] = ffi.new("int[]", n + 1)
+    c = ffi.new("loop_columns *", {**keep, "n": n, "m": m, "uses": uses})
+    numbers = {unit: i for i, unit in enumerate(units)}
+    types = (Operation, ReservationUse, Dependence)
+    given = (loop.operations, loop.dependences, types, numbers)
+    if not module.lib.titan_read(*map(address, given), c) or c.stored:
+        return None
+    none, teams = ffi.new("int[]", n + 1), ffi.new("int[]", n + 1)
+    ffi.buffer(teams)[:] = b"\xff" * ffi.sizeof(teams)  # -1: no group
+    keep |= {"capacity": ffi.new("int[]", capacity), "team": teams, "window": none, "waits": none}
+    p = ffi.new("problem *", {name: of for name, of in keep.items() if name != "finish"})
+    p.n, p.m, p.units, p.teams = n, m, len(units), 0
+    return Columns(module, p, units, c, keep)
+
+
+Order = list[int] | CData  # a number for every operation, in Python or in C
 
 
 class Placer:
-    """Iterative modulo scheduling of one problem at any interval; C arrays are made once."""
+    """Iterative modulo scheduling of one problem at any interval; C arrays are made once, or come
+    with a loop that was read as columns."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.module = None if problem.fractional else core()
-        if self.module is not None:
+    def __init__(
+        self, problem: Problem | Callable[[], Problem], read: Columns | None = None
+    ) -> None:
+        self._problem = problem
+        self.module = read.module if read is not None else None
+        if read is not None:
+            self.keep, self.p = read.keep, read.p
+        elif not self.problem.fractional:
+            self.module = core()
             self._load()
 
+    @property
+    def problem(self) -> Problem:
+        """As plain Python places it; compiled when it is first needed."""
+        if not isinstance(self._problem, Problem):
+            self._problem = self._problem()
+        return self._problem
+
     def _load(self) -> None:
-        assert self.module is not None
+        if self.module is None:
+            return
         problem, ffi = self.problem, self.module.ffi
         begin, flat = [0], []
         for blocks in problem.blocks:
@@ -105,22 +199,50 @@ class Placer:
 
     def heights(self, ii: int) -> list[int] | None:
         """Longest paths to the end at this interval; None where a cycle is longer than it."""
+        order = self.by_height(ii)
+        return None if order is None else self.numbers(order)
+
+    def by_height(self, ii: int) -> Order | None:
+        """The heights as an order to place by."""
         if self.module is None:
             return plain.heights(self.problem, ii)
-        out = self.module.ffi.new("int64_t[]", self.problem.n + 1)
-        if not self.module.lib.titan_heights(self.p, ii, out):
-            return None
-        return list(self.module.ffi.unpack(out, self.problem.n)) if self.problem.n else []
+        out = self.module.ffi.new("int64_t[]", self.p.n + 1)
+        return out if self.module.lib.titan_heights(self.p, ii, out) else None
 
-    def place(self, ii: int, budget: int, priority: list[int]) -> tuple[list[int] | None, int, int]:
+    def by_width(self, heights: Order) -> Order:
+        """The widest reservation first, then by height."""
+        if self.module is None or isinstance(heights, list):
+            wide = [max((c for _, _, c, _ in of), default=0) for of in self.problem.blocks]
+            scale = max(heights, default=0) + 1
+            return [w * scale + h for w, h in zip(wide, heights, strict=True)]
+        out = self.module.ffi.new("int64_t[]", self.p.n + 1)
+        self.module.lib.titan_wide_first(self.p, heights, out)
+        return out
+
+    def numbers(self, order: Order) -> list[int]:
+        """An order as a list."""
+        if self.module is None or isinstance(order, list):
+            return list(order)
+        return list(self.module.ffi.unpack(order, self.p.n)) if self.p.n else []
+
+    def rows(self, ii: int) -> int:
+        """Rows that placing every operation once writes."""
+        if self.module is None:
+            return sum(min(cycles, ii) for of in self.problem.blocks for _, _, cycles, _ in of)
+        return int(self.module.lib.titan_rows(self.p, ii))
+
+    def place(self, ii: int, budget: int, priority: Order) -> tuple[list[int] | None, int, int]:
         """As titan.scheduling.iterative.iterative."""
-        rows = ii * (len(self.problem.capacity) + 2 * len(set(self.problem.teams)))
-        if self.module is None or ii >= _LIMIT or rows > _LIMIT // 8:
-            return plain.iterative(self.problem, ii, budget, priority)
-        n, ffi = self.problem.n, self.module.ffi
+        if self.module is None or ii >= _LIMIT or self._table(ii) > _LIMIT // 8:
+            return plain.iterative(self.problem, ii, budget, self.numbers(priority))
+        n, ffi = self.p.n, self.module.ffi
         seats = ffi.new("int64_t *")
         start = ffi.new("int64_t[]", n + 1)
         steps = self.module.lib.titan_iterative(self.p, ii, budget, priority, start, seats)
         if steps < 0:
             return None, int(-steps - 1), int(seats[0])
-        return (list(ffi.unpack(start, n)) if n else []), int(steps), int(seats[0])
+        return (ffi.unpack(start, n) if n else []), int(steps), int(seats[0])
+
+    def _table(self, ii: int) -> int:
+        """Cells of the tables that placing at this interval takes."""
+        return ii * (self.p.units + 2 * max(1, self.p.teams))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from titan.scheduling import assign
 from titan.scheduling.arms import ArmPlacement, groups, place_all
@@ -28,7 +29,7 @@ from titan.scheduling.model import (
     SchedulerResult,
     StorageRejection,
 )
-from titan.scheduling.native import Placer, recurrence
+from titan.scheduling.native import Columns, Order, Placer, read, recurrence
 from titan.scheduling.problem import Problem, compile_problem
 from titan.scheduling.sequence import in_sequence
 from titan.scheduling.storage import Excess, excesses, value_ends
@@ -65,6 +66,24 @@ class RauOptions:
     far: float = 1.5
 
 
+class _Style:
+    """One warp assignment of a loop, and what places with it."""
+
+    def __init__(self, loop: Loop, teams: tuple[int, ...], read: Columns | None) -> None:
+        self.loop, self.teams, self.read, self.n = loop, teams, read, len(teams)
+        self.placer = Placer((lambda: self.problem) if read is not None else self.problem, read)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """As plain Python places it."""
+        return compile_problem(self.loop, self.teams)
+
+    @property
+    def fractional(self) -> bool:
+        """Whether a pool has a window of several cycles."""
+        return self.read is None and bool(self.problem.fractional)
+
+
 @dataclass(slots=True)
 class _Run:
     loop: Loop
@@ -76,7 +95,7 @@ class _Run:
     rejections: dict[tuple[str, int | None], StorageRejection] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
     tried: dict[int, Schedule | None] = field(default_factory=dict)
-    styles: dict[str, tuple[tuple[int, ...], Problem, Placer]] = field(default_factory=dict)
+    styles: dict[str, _Style] = field(default_factory=dict)
     monotone: bool = True
     rejected: int = 0
     skipped: int = 0
@@ -118,19 +137,18 @@ def solve(
 
 def _solve(loop: Loop, options: RauOptions, work: SearchWork | None) -> SchedulerResult:
     begin = Stopwatch()
-    lower = bounds(loop, options.stages_max, recurrence)
+    columns = read(loop) if len(loop.operations) > LARGE else None
+    lower = bounds(loop, options.stages_max, recurrence, columns)
     limited = any(loop.team_words(team) is not None for team in range(len(loop.teams)))
     run = _Run(loop, options, SearchWork(options.seconds, work))
     run.aware = limited and options.registers != "naive"
-    held = any(op.footprints or op.slots is not None for op in loop.operations)
-    run.limited = limited or held
+    run.limited = limited or (columns is None and holds_storage(loop))
     for style in options.styles:
         teams = assign.assign(loop, style)
-        if teams is None or any(teams == other for other, _, _ in run.styles.values()):
+        if teams is None or any(teams == other.teams for other in run.styles.values()):
             continue
-        problem = compile_problem(loop, teams)
-        run.styles[style] = (teams, problem, Placer(problem))
-    cap = options.ii_cap or sequential_ii(loop)
+        run.styles[style] = _Style(loop, teams, columns)
+    cap = options.ii_cap or (sequential_ii(loop) if columns is None else columns.sequential_ii)
     probe = _probe(run)
     search = linear if options.search == "linear" else gallop
     ii = search(run, probe, lower.ii, cap)
@@ -146,7 +164,10 @@ def _solve(loop: Loop, options: RauOptions, work: SearchWork | None) -> Schedule
         "intervals_skipped": run.skipped,
         "work": run.work.done,
     }
-    if schedule is not None:
+    if schedule is not None and columns is not None:
+        latest = columns.latest(schedule.starts)
+        statistics["stage_count"] = -(-(latest + 1) // schedule.ii)
+    elif schedule is not None:
         statistics["stage_count"] = stage_count(loop, schedule)
     evidence = _evidence(lower, schedule)
     return SchedulerResult(
@@ -160,7 +181,7 @@ def _in_sequence(run: _Run, lower: int, cap: int) -> Schedule | None:
     loop, options = run.loop, run.options
     if len(loop.operations) > LARGE or options.stages_max is not None:
         return None
-    found = [in_sequence(loop, teams, lower) for teams, _, _ in run.styles.values()]
+    found = [in_sequence(loop, style.teams, lower) for style in run.styles.values()]
     known = [schedule for schedule in found if schedule is not None and schedule.ii <= cap]
     if not known:
         return None
@@ -254,54 +275,53 @@ def _spread(intervals: list[int], count: int) -> list[int]:
 
 def attempt(run: _Run, ii: int) -> Schedule | None:
     """One interval: every warp assignment, every way of placing, the storage limits."""
-    for style, (teams, problem, placer) in run.styles.items():
-        for arm, starts in _placements(run, ii, problem, placer):
-            schedule = _settle(run, ii, starts, teams, problem)
+    for name, style in run.styles.items():
+        for arm, starts in _placements(run, ii, style):
+            schedule = _settle(run, ii, starts, style)
             if schedule is not None:
                 run.arms[arm] = run.arms.get(arm, 0) + 1
-                run.arms[f"style {style}"] = run.arms.get(f"style {style}", 0) + 1
+                run.arms[f"style {name}"] = run.arms.get(f"style {name}", 0) + 1
                 return schedule
         if run.options.registers == "reject" or run.expired():
             break
     return None
 
 
-def _placements(
-    run: _Run, ii: int, problem: Problem, placer: Placer
-) -> Iterator[tuple[str, list[int]]]:
+def _placements(run: _Run, ii: int, style: _Style) -> Iterator[tuple[str, list[int]]]:
     """(arm, issue cycles) of every way of placing that manages, one after the other."""
-    heights = placer.heights(ii)
+    placer = style.placer
+    heights = placer.by_height(ii)
     if heights is None:
         return
-    options, large = run.options, problem.n > LARGE
-    if not large and problem.n <= options.arms_max:
+    options, large = run.options, style.n > LARGE
+    if not large and style.n <= options.arms_max:
+        listed = placer.numbers(heights)
         if run.aware:
-            starts, seats = swing(problem, ii, heights, run.loop)
+            starts, seats = swing(style.problem, ii, listed, run.loop)
             run.work.spend(SEAT * seats)
             if starts is not None:
                 yield "swing", starts
-        yield from _by_arms(run, ii, problem, heights)
-    orders: list[tuple[str, list[int]]] = []
+        yield from _by_arms(run, ii, style.problem, listed)
+    orders: list[tuple[str, Order]] = []
     for ratio in (2, options.budget_ratio):
-        for name, priority in _remember(_priorities(problem, ii, heights), orders):
+        for name, priority in _remember(_priorities(style, ii, heights), orders):
             if orders[0][0] != name and run.expired():
                 return
-            starts, steps, seats = placer.place(ii, max(ratio * problem.n, 400), priority)
+            starts, steps, seats = placer.place(ii, max(ratio * style.n, 400), priority)
             run.placements += steps
-            run.work.spend(placement_units(problem, ii, steps, seats))
+            run.work.spend(placement_units(style, ii, steps, seats))
             if starts is not None:
                 yield f"evict by {name}", starts
-    if large and problem.n <= options.arms_max and not run.expired():
-        yield from _by_arms(run, ii, problem, heights)
+    if large and style.n <= options.arms_max and not run.expired():
+        yield from _by_arms(run, ii, style.problem, placer.numbers(heights))
 
 
-def placement_units(problem: Problem, ii: int, steps: int, seats: int) -> int:
+def placement_units(style: _Style, ii: int, steps: int, seats: int) -> int:
     """What so many placements with eviction count, and the seats that they examined. Plain Python
     places where pools are fractional."""
-    blocks = sum(min(cycles, ii) for of in problem.blocks for _, _, cycles, _ in of)
-    if problem.fractional:
+    if style.fractional:
         return SLOW * (steps + seats)
-    return steps + steps * blocks // (ROWS * problem.n) + seats // SEATS
+    return steps + steps * style.placer.rows(ii) // (ROWS * style.n) + seats // SEATS
 
 
 def _by_arms(
@@ -320,8 +340,8 @@ def _by_arms(
 
 
 def _remember(
-    fresh: Iterator[tuple[str, list[int]]], known: list[tuple[str, list[int]]]
-) -> Iterator[tuple[str, list[int]]]:
+    fresh: Iterator[tuple[str, Order]], known: list[tuple[str, Order]]
+) -> Iterator[tuple[str, Order]]:
     """Orders are costly for large loops: made when they are needed, and once."""
     if known:
         yield from known
@@ -331,18 +351,18 @@ def _remember(
         yield order
 
 
-def _priorities(problem: Problem, ii: int, heights: list[int]) -> Iterator[tuple[str, list[int]]]:
+def _priorities(style: _Style, ii: int, order: Order) -> Iterator[tuple[str, Order]]:
     """Orders for eviction: height; then widest reservation first; then least slack."""
-    yield "height", heights
+    yield "height", order
+    yield "width", style.placer.by_width(order)
+    heights = style.placer.numbers(order)
     scale = max(heights, default=0) + 1
-    wide = [max((c for _, _, c, _ in blocks), default=0) for blocks in problem.blocks]
-    yield "width", [w * scale + h for w, h in zip(wide, heights, strict=True)]
-    depth = depths(problem, ii)
+    depth = depths(style.problem, ii)
     if depth is not None:
         path = max((h + d for h, d in zip(heights, depth, strict=True)), default=0)
         slack = [path - h - d for h, d in zip(heights, depth, strict=True)]
         yield "slack", [-s * scale + h for s, h in zip(slack, heights, strict=True)]
-    for turn in range(SHAKES if problem.n <= SHAKEN_MAX else 0):
+    for turn in range(SHAKES if style.n <= SHAKEN_MAX else 0):
         yield f"shaken height {turn}", shaken(heights, turn)
 
 
@@ -356,20 +376,18 @@ def shaken(heights: list[int], turn: int) -> list[int]:
     return found
 
 
-def _settle(
-    run: _Run, ii: int, starts: list[int], teams: tuple[int, ...], problem: Problem
-) -> Schedule | None:
+def _settle(run: _Run, ii: int, starts: list[int], style: _Style) -> Schedule | None:
     """The placement if it keeps the limits, perhaps pushed together; else None."""
-    loop = run.loop
+    loop, teams = run.loop, style.teams
     run.work.spend(CHECK * (len(loop.operations) + len(loop.dependences)))
     low = min(starts, default=0)
-    if not problem.fractional and low:
+    if low and not style.fractional:
         starts = [s - low for s in starts]
     schedule = Schedule(ii, tuple(starts), teams)
     if run.options.stages_max is not None and schedule.stages(loop) > run.options.stages_max:
         return None
     if run.options.registers != "naive" and run.limited and _over(loop, schedule):
-        pushed = push_together(problem, ii, list(starts), run.work)
+        pushed = push_together(style.problem, ii, list(starts), run.work)
         schedule = Schedule(ii, tuple(pushed), teams)
         if over := _over(loop, schedule):
             run.rejected += 1
@@ -381,6 +399,11 @@ def _settle(
     if run.options.registers == "naive":
         faults = [f for f in faults if f.kind not in ("registers", "memory", "ring")]
     return schedule if not faults else None
+
+
+def holds_storage(loop: Loop) -> bool:
+    """Whether a value takes memory or a ring."""
+    return any(op.footprints or op.slots is not None for op in loop.operations)
 
 
 def _over(loop: Loop, schedule: Schedule) -> list[StorageRejection]:

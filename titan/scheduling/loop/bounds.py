@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from titan.foundation.errors import UserError
-from titan.scheduling.loop.model import DATA, Loop, Operation
+from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
 
@@ -63,19 +64,64 @@ class Unschedulable(UserError):
         self.witness = witness
 
 
+NO_STORAGE = "no storage limit binds"
 Recurrence = Callable[[int, list[Arc]], tuple[int, tuple[int, ...]]]
 
 
+class Counted(Protocol):
+    """What the bounds of a loop without pools and storage need, counted beforehand."""
+
+    def recurrence(self) -> tuple[int, tuple[int, ...]]:
+        """The recurrence bound and its cycle, () where none was found. Raises PositiveCycle."""
+
+    def depth(self) -> int | None:
+        """The longest path of one iteration; None where dependences of distance 0 are cyclic."""
+
+    def demand(self) -> tuple[dict[str, int], int] | None:
+        """Unit-cycles by unit, and the interval that one use alone asks for; None where one takes
+        more of a unit than there is."""
+
+
 def bounds(
-    loop: Loop, stages_max: int | None = None, recurrence: Recurrence = plain_recurrence
+    loop: Loop,
+    stages_max: int | None = None,
+    recurrence: Recurrence = plain_recurrence,
+    counted: Counted | None = None,
 ) -> Bounds:
     """All five. Raises Unschedulable for a positive cycle of distance 0 or an impossible use."""
+    if counted is not None:
+        return _of_counted(loop, stages_max, recurrence, counted)
     return Bounds(
         resource_bound(loop),
         recurrence_bound(loop, recurrence),
         density_bound(loop),
         dependency_bound(loop, stages_max),
         storage_bound(loop),
+    )
+
+
+def _of_counted(
+    loop: Loop, stages_max: int | None, recurrence: Recurrence, counted: Counted
+) -> Bounds:
+    """The same from what was counted, and from the loop where that says too little."""
+    resource = None
+    if (demand := counted.demand()) is not None:
+        resource = _fullest_unit(loop, demand[0])
+        if demand[1] > resource.ii:
+            resource = None  # one use alone binds: the loop says which
+    resource = resource_bound(loop) if resource is None else resource
+    try:
+        ii, cycle = counted.recurrence()
+    except PositiveCycle:
+        cycle = ()
+    closed = _closed(ii, [loop.dependences[a] for a in cycle], loop) if cycle else None
+    depth = counted.depth() if stages_max is None else None
+    return Bounds(
+        resource,
+        recurrence_bound(loop, recurrence) if closed is None else closed,
+        density_bound(loop),
+        dependency_bound(loop, stages_max) if depth is None else _unlimited(depth),
+        Bound("storage", 1, (), NO_STORAGE),
     )
 
 
@@ -89,9 +135,14 @@ def recurrence_bound(loop: Loop, recurrence: Recurrence = plain_recurrence) -> B
         raise Unschedulable("dependences of distance 0 form a cycle", names[:20]) from None
     if not cycle:
         return Bound("recurrence", ii, (), "no dependence cycle binds")
-    names = tuple(loop.operations[arcs[a][0]].name for a in cycle)
-    delay = sum(arcs[a][2] for a in cycle)
-    distance = sum(arcs[a][3] for a in cycle)
+    return _closed(ii, [loop.dependences[a] for a in cycle], loop)
+
+
+def _closed(ii: int, cycle: list[Dependence], loop: Loop) -> Bound:
+    """The bound that a cycle of dependences gives."""
+    names = tuple(loop.operations[e.source].name for e in cycle)
+    delay = sum(e.delay_cycles for e in cycle)
+    distance = sum(e.distance for e in cycle)
     path = " -> ".join((*names, names[0])) if len(names) < 12 else f"{len(names)} operations"
     text = f"delay {delay} over distance {distance} on {path}"
     return Bound("recurrence", ii, names, text)
@@ -105,7 +156,6 @@ def demand(operation: Operation, unit: str) -> int:
 def resource_bound(loop: Loop) -> Bound:
     """Resource MII with the unit that binds."""
     totals: dict[str, int] = {}
-    best = Bound("resource", 1, (), "no unit is used")
     alone: dict[tuple[str, int, int], str] = {}
     for operation in loop.operations:
         for use in operation.uses:
@@ -117,18 +167,25 @@ def resource_bound(loop: Loop) -> Bound:
                     (operation.name, use.unit),
                 )
             alone.setdefault((use.unit, use.cycles, use.amount), operation.name)
-    for unit, total in sorted(totals.items()):
-        capacity = loop.units[unit].capacity
-        ii = -(-total // capacity)
-        if ii > best.ii or not best.witness:
-            text = f"{unit} takes {total} cycles an iteration at capacity {capacity}"
-            best = Bound("resource", max(ii, 1), (unit,), text)
+    best = _fullest_unit(loop, totals)
     for (unit, cycles, amount), name in sorted(alone.items()):
         copies = loop.units[unit].capacity // amount
         ii = -(-cycles // copies)
         if ii > best.ii:
             text = f"`{name}` overlaps itself on {unit}: {cycles} cycles, {copies} at a time"
             best = Bound("resource", ii, (unit, name), text)
+    return best
+
+
+def _fullest_unit(loop: Loop, totals: dict[str, int]) -> Bound:
+    """The bound of the unit that is taken longest, of those with so many unit-cycles."""
+    best = Bound("resource", 1, (), "no unit is used")
+    for unit, total in sorted(totals.items()):
+        capacity = loop.units[unit].capacity
+        ii = -(-total // capacity)
+        if ii > best.ii or not best.witness:
+            text = f"{unit} takes {total} cycles an iteration at capacity {capacity}"
+            best = Bound("resource", max(ii, 1), (unit,), text)
     return best
 
 
@@ -186,15 +243,19 @@ def dependency_bound(loop: Loop, stages_max: int | None) -> Bound:
     depth = max(ends, default=0)
     last = ends.index(depth) if ends else 0
     if stages_max is None or not loop.operations:
-        return Bound("dependency", 1, (), f"one iteration takes {depth} cycles; stages unlimited")
+        return _unlimited(depth)
     ii = max(1, -(-depth // stages_max))
     text = f"one iteration takes {depth} cycles and at most {stages_max} stages may overlap"
     return Bound("dependency", ii, (loop.operations[last].name,), text)
 
 
+def _unlimited(depth: int) -> Bound:
+    return Bound("dependency", 1, (), f"one iteration takes {depth} cycles; stages unlimited")
+
+
 def storage_bound(loop: Loop) -> Bound:
     """Register or memory residence that the delays alone force, over the capacity."""
-    best = Bound("storage", 1, (), "no storage limit binds")
+    best = Bound("storage", 1, (), NO_STORAGE)
     hold = [0] * len(loop.operations)
     for e in loop.dependences:
         if e.kind == DATA:
