@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from tests.codegen.pipeline.written import form_of
+from titan.codegen.emit import ranges
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, decoded, scheduled
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.load import parse_tile
+from titan.codegen.tile.model import View, WorkDimension
 from titan.device.plan import Unlaunchable, plan
+from titan.sync.expression import Binary, Constant, Name, binary, evaluate, parse_expression
 
 LIBRARY = Path(__file__).resolve().parents[3] / "protocols" / "tiles"
 
@@ -57,13 +64,24 @@ def test_sizes_and_work_items_beyond_are_refused(gemm, sizes, what):
         plan(gemm, sizes, 132)
 
 
-def test_an_offset_that_need_not_grow_is_refused():
-    text = (LIBRARY / "gemm_split_k.yaml").read_text()
-    tile = parse_tile(text.replace("(s * ((", "((parts - s) * (("))
-    shape = Shape("plain", 2, overlapped=False)
-    kernel, program = decoded(form_of("sm_90a")(tile, shape, {}, 1))
+def emitted_with(name, old, new):
+    text = (LIBRARY / f"{name}.yaml").read_text()
+    assert old in text
+    tile = parse_tile(text.replace(old, new))
+    kernel, program = decoded(form_of("sm_90a")(tile, Shape("plain", 2, overlapped=False), {}, 1))
+    return emit(tile, kernel, program).manifest
+
+
+def test_an_offset_that_may_fall_below_32_bits_is_refused():
     with pytest.raises(EmissionRefused, match="an offset of a may leave 32 bits"):
-        emit(tile, kernel, program)
+        emitted_with("gemm_split_k", "(s * ((", "((parts - s) * ((")
+
+
+def test_parts_of_a_number_count_though_the_number_itself_is_small():
+    """The quotient of a product has few bits; the product is computed all the same."""
+    manifest = emitted_with("gemm", "[m * rows, k * k_tile]", "[m * rows, K * N // 65536 * k]")
+    with pytest.raises(Unlaunchable, match="<= 2147483647"):
+        plan(manifest, {"M": 128, "N": 2**16, "K": 2**16}, 132)
 
 
 def test_the_position_in_the_rings_of_a_persistent_kernel_stays_in_range():
@@ -86,3 +104,88 @@ def test_who_has_no_room_for_rings_is_told_what_takes_it():
     assert "rings take 393216 of shared, of which 165888 are left for them" in told
     assert "the tiles that stores send take 65536" in told
     assert "barriers take 1024" in told
+
+
+# --------------------------------------------------- against all numbers of launches in small words
+
+SMALL = {"EXTENT_MAX": 9, "COUNT_MAX": 40, "TILE_MAX": 3}  # in place of 2^30, 2^31 - 1 and 4096
+DIVISORS = [Constant(2), Constant(3), Name("M"), Binary("+", Name("n"), Constant(1))]
+
+
+def random_number(random, names, depth):
+    if depth == 0 or random.random() < 0.15:
+        return (
+            Name(random.choice(names)) if random.random() < 0.75 else Constant(random.randrange(4))
+        )
+    operator = random.choice(["+", "+", "*", "*", "-", "//", "%", "min", "max"])
+    left = random_number(random, names, depth - 1)
+    if operator in ("//", "%"):
+        return binary(operator, left, random.choice(DIVISORS if "n" in names else DIVISORS[:3]))
+    return binary(operator, left, random_number(random, names, depth - 1))
+
+
+def parts_of(number):
+    yield number
+    if isinstance(number, Binary):
+        yield from parts_of(number.left)
+        yield from parts_of(number.right)
+
+
+def random_tile(random):
+    base = parse_tile((LIBRARY / "gemm.yaml").read_text())
+    work = (WorkDimension("m", random_number(random, ["M", "N"], 1)), WorkDimension("n", Name("N")))
+    trips = random_number(random, ["M", "N", "m"], 2)
+    offset = random_number(random, ["M", "N", "m", "n", base.loop_variable], 3)
+    body = (replace(base.body[0], view=View("A", (offset,))),)
+    parameters = tuple(item for item in base.parameters if item.name in "MN")
+    return replace(
+        base, sizes=(), parameters=parameters, tensors=(), work=work, trip_count=trips,
+        before=(), body=body, after=(),
+    )  # fmt: skip
+
+
+def leaves(tile, allowed):
+    """A launch that the conditions allow and in which a part of a number is beyond; and whether
+    some launch is allowed at all."""
+    offset = tile.body[0].view.offsets[0]
+    some = False
+    for m_size, n_size in product(range(1, 12), repeat=2):
+        names = {"M": m_size, "N": n_size}
+        if not all(evaluate(one, names) for one in allowed):
+            continue
+        counts = [evaluate(item.count, names) for item in tile.work]
+        if min(counts) < 1:
+            continue
+        some = True
+        for places in product(*(range(count) for count in counts)):
+            inner = {**names, "m": places[0], "n": places[1]}
+            trips = max(1, evaluate(tile.trip_count, inner))
+            numbers = [(one, inner) for item in tile.work for one in parts_of(item.count)]
+            numbers += [(one, inner) for one in parts_of(tile.trip_count)]
+            for loop in {0, 1, trips // 2, trips - 1} & set(range(trips)):
+                within = {**inner, tile.loop_variable: loop}
+                numbers += [(one, within) for one in parts_of(offset)]
+            for one, environment in numbers:
+                if abs(evaluate(one, environment)) > SMALL["COUNT_MAX"]:
+                    return names, some
+    return None, some
+
+
+def test_no_part_of_a_number_leaves_small_words_in_any_launch_that_is_allowed(monkeypatch):
+    for name, value in SMALL.items():
+        monkeypatch.setattr(ranges, name, value)
+    random, tried, conditions = Random(7), 0, 0
+    for _ in range(1000):
+        tile = random_tile(random)
+        total = binary("*", tile.work[0].count, tile.work[1].count)
+        try:
+            found = ranges.range_constraints(tile, SimpleNamespace(roles=()), total, 9)
+        except EmissionRefused:
+            continue
+        allowed = [parse_expression(text) for text in found]
+        beyond, some = leaves(tile, allowed)
+        assert beyond is None, (tile.work, tile.trip_count, tile.body[0].view, found, beyond)
+        tried += some
+        conditions += some and "<= 40" in str(found)
+    assert tried > 150
+    assert conditions > 40

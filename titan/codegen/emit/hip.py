@@ -19,6 +19,7 @@ from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.manifest import scalar_arguments, scalars_of_manifest
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, mangled, spelled_scalar
+from titan.codegen.emit.ranges import EXTENT_MAX, range_constraints
 from titan.codegen.tile.manifest import LAUNCH_HEADER, Manifest, ManifestArgument
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.rates import rates
@@ -32,7 +33,7 @@ from titan.target.description import generated_targets
 SOURCE = "kernel.hip.cpp"
 HEADER = "titan_device.hip.h"
 BACKEND = "gfx942"  # gfx950 has the same header and template
-EXTENT_MAX = 2**30
+THREADS_MAX = 2**32 - 1  # of a launch (HIP runtime API, hipModuleLaunchKernel)
 REGISTERS_OF_LANE = 512  # VGPRs and AGPRs; waves of one SIMD share the file
 
 
@@ -150,9 +151,10 @@ def _manifest(
     places: Places,
     walk: Walk,
 ) -> Manifest:
-    extents = [f"{item.name} <= {EXTENT_MAX}" for item in tile.parameters]
     items = places.plain(work_items(tile))
     waves = tile.groups
+    items_max = min(EXTENT_MAX, THREADS_MAX // (LANES * waves))
+    ranges = range_constraints(tile, walk.program, work_items(tile), items_max)
     shared = max(item.offset + item.stages * item.stage_bytes for item in buffers.values())
     threads = LANES * waves
     pointers: list[ManifestArgument] = [
@@ -181,7 +183,7 @@ def _manifest(
             for item in tile.tensors
         ],
         "arguments": [*pointers, *sizes, *scalar_arguments(tile)],
-        "constraints": [*extents, f"{items} <= {EXTENT_MAX}", *places.constraints],
+        "constraints": [*ranges, *places.constraints],
         "launch": {"block": threads, "grid": items, "cluster": 1, "dynamic_shared_bytes": shared},
         "work": items,
         "trip_count": to_text(binary("max", Constant(1), _plain(places, tile.trip_count))),
