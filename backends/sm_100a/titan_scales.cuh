@@ -3,11 +3,12 @@
 // Emission writes this file behind titan_tcgen05.cuh where a kernel has such products. An atom of
 // scales is that of 128 rows and four blocks: 32 x 16 bytes, in shared memory row by row, in tensor
 // memory four columns in the lanes of each of the four warps. Source: PTX ISA, tcgen05.cp (32x128b,
-// warpx4), tcgen05.mma (block scaling, instruction descriptor of kind::mxf8f6f4).
+// warpx4), tcgen05.mma (block scaling, instruction descriptors of its kinds).
 
 namespace titan {
 
 struct ue8m0 { TITAN_CONSTANT int bytes = 1; };
+struct e2m1x2 { TITAN_CONSTANT int bytes = 1; };  // two numbers
 
 // `Atoms` of scales to tensor memory, from `columns` on. One thread executes it; products that the
 // thread issues behind it read what it copies.
@@ -25,23 +26,34 @@ TITAN_DEVICE void tensor_copy_scales(u32 columns, const void* tile) {
 }
 
 // D (128 x N in tensor memory) = A * B [+ D where `accumulate`], K = 32 bytes of elements, both
-// operands in shared memory and K-major, each element times the scale of its block. Scales are those
-// of atoms from `of_a` and `of_b` on, in each atom from block `first` on. One thread executes it.
+// operands in shared memory and K-major, each element times the scale of its block: 32 numbers of 8
+// bits, or 64 of 4 in blocks of 32 or 16. Scales are those of atoms from `of_a` and `of_b` on, in each
+// atom from block `first` on. One thread executes it.
+#define TITAN_SCALED_PRODUCT(KIND)                                                             \
+  asm volatile(                                                                                \
+      "{\n .reg .pred p;\n setp.ne.b32 p, %6, 0;\n"                                            \
+      " tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, [%4], [%5], p;\n}\n" ::"r"(d), \
+      "l"(a), "l"(b), "r"(instruction), "r"(of_a), "r"(of_b), "r"(accumulate)                  \
+      : "memory")
 template <class Type, class Scale, int N>
 TITAN_DEVICE void tensor_multiply_scaled(u32 d, u64 a, u64 b, u32 of_a, u32 of_b, int first,
                                          int accumulate) {
   static_assert(N % 16 == 0 && N >= 16 && N <= 256, "columns of tcgen05.mma with 128 rows");
-  static_assert(same<Scale, ue8m0>::value, "type of scales");
-  static_assert(same<Type, e4m3>::value || same<Type, e5m2>::value, "element type");
-  constexpr u32 type = same<Type, e5m2>::value ? 1 : 0;
-  const u32 instruction = type << 7 | type << 10 | (u32)(N >> 3) << 17 | 1u << 23 |
+  constexpr bool pairs = same<Type, e2m1x2>::value;
+  constexpr bool powers = same<Scale, ue8m0>::value;
+  static_assert(powers || (pairs && same<Scale, e4m3>::value), "type of scales");
+  static_assert(pairs || same<Type, e4m3>::value || same<Type, e5m2>::value, "element type");
+  constexpr u32 type = pairs || same<Type, e5m2>::value ? 1 : 0;
+  const u32 instruction = type << 7 | type << 10 | (u32)(N >> 3) << 17 | (powers ? 1u : 0u) << 23 |
                           (u32)(128 >> 7) << 27 | (u32)first << 4 | (u32)first << 29;
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %6, 0;\n"
-      " tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X [%0], %1, %2, %3, [%4], "
-      "[%5], p;\n}\n" ::"r"(d),
-      "l"(a), "l"(b), "r"(instruction), "r"(of_a), "r"(of_b), "r"(accumulate)
-      : "memory");
+  if constexpr (!pairs) {
+    TITAN_SCALED_PRODUCT("mxf8f6f4.block_scale.scale_vec::1X");
+  } else if constexpr (powers) {
+    TITAN_SCALED_PRODUCT("mxf4.block_scale.scale_vec::2X");
+  } else {
+    TITAN_SCALED_PRODUCT("mxf4nvf4.block_scale.scale_vec::4X");
+  }
 }
+#undef TITAN_SCALED_PRODUCT
 
 }  // namespace titan

@@ -47,6 +47,28 @@ def test_it_is_verified_for_any_number_of_trips():
     assert {values for _, values in finding.coverage.parameters} == {None}
 
 
+@pytest.mark.parametrize(
+    ("name", "atoms"),
+    [("gemm_nvf4_sm_100a", 4), pytest.param("gemm_mxf4_sm_100a", 2, marks=pytest.mark.heavy)],
+)
+def test_products_of_four_bits_are_verified(name, atoms):
+    """For the launch; the lifting does not depend on what is multiplied."""
+    made = emission(name, "sm_100a")
+    scales = (
+        f"map: {{data_type: u8, dimensions: [16, {160 * atoms}, 1], box: [16, {32 * atoms}, 1]}}"
+    )
+    launch = LAUNCH.replace(SCALES, scales).replace(
+        "dynamic_shared: 170000", "dynamic_shared: 190000"
+    )
+    described, errors = read_launch_text(launch, "gemm.yaml")
+    assert errors == []
+    for pipe in ("in_order", "listed"):
+        options = CodeOptions(policies=chosen((("tensor_pipe", pipe),)))
+        source = Source("gemm.ptx", ptx_of(made.files, "sm_100a"))
+        (finding,) = verify_code(source, described, options, [], 0.0)
+        assert finding.verdict is Verdict.VERIFIED, [one.headline for one in finding.diagnostics]
+
+
 COPIES = re.compile(r"        // a_scale: 1 atom.*?\n(?=        // issue)", re.S)
 ISSUE = re.compile(r"        // issue acc_next.*?\n        }\n", re.S)
 COMMIT = "        titan::tensor_commit(b_ring_a_empty + (x_t % 4));  //\n"

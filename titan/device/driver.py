@@ -16,7 +16,8 @@ from titan.foundation.verdict import Reason
 
 # CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion
 DATA_TYPES = {
-    "e4m3": 0, "e5m2": 0, "ue8m0": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "bf16": 9,
+    "e4m3": 0, "e5m2": 0, "ue8m0": 0, "e2m1x2": 0, "u8": 0, "u32": 2, "i32": 3, "f16": 6,
+    "f32": 7, "bf16": 9,
 }  # fmt: skip
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 PROMOTE_256B = 3

@@ -15,7 +15,17 @@ from titan.codegen.tile.scalar_values import BadScalar, checked_scalars
 from titan.device.expressions import BadExpression, evaluate
 from titan.foundation.errors import UserError
 
-BYTES = {"f32": 4, "bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1, "ue8m0": 1, "i32": 4, "u32": 4}
+BYTES = {
+    "f32": 4,
+    "bf16": 2,
+    "f16": 2,
+    "e4m3": 1,
+    "e5m2": 1,
+    "ue8m0": 1,
+    "e2m1x2": 1,
+    "i32": 4,
+    "u32": 4,
+}
 GRID_MAX = 2**31 - 1
 EXTENT_MAX = 2**32
 STRIDE_MAX = 2**40

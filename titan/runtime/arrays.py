@@ -23,6 +23,7 @@ _TYPES = {
     (10, 8): "e4m3", (12, 8): "e5m2", (14, 8): "ue8m0", (1, 16): "16 bits", (0, 16): "16 bits",
     (1, 8): "8 bits", (0, 8): "8 bits", (2, 64): "f64", (0, 64): "i64",
 }  # fmt: skip
+_PAIRS = (17, 4, 2)  # code, bits, lanes of two numbers of e2m1 in a byte
 _NUMPY_TYPES = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "uint32": "u32",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0",
@@ -30,6 +31,7 @@ _NUMPY_TYPES = {
 }  # fmt: skip
 BITS_OF = {
     "bf16": "16 bits", "f16": "16 bits", "e4m3": "8 bits", "e5m2": "8 bits", "ue8m0": "8 bits",
+    "e2m1x2": "8 bits",
 }  # fmt: skip
 
 
@@ -169,7 +171,10 @@ def _of_capsule(capsule: object, array: object, name: str) -> ArrayFacts:
     except ValueError:
         raise CallError(f"{name} exports a DLPack capsule of another version") from None
     tensor = _Tensor.from_address(address)
-    if tensor.lanes != 1:
+    kind = _TYPES.get((tensor.code, tensor.bits), f"DLPack type {tensor.code}, {tensor.bits} bits")
+    if (tensor.code, tensor.bits, tensor.lanes) == _PAIRS:
+        kind = "e2m1x2"
+    elif tensor.lanes != 1:
         raise CallError(f"{name} has vectors of {tensor.lanes} elements")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.rank))
     if tensor.strides:
@@ -179,7 +184,6 @@ def _of_capsule(capsule: object, array: object, name: str) -> ArrayFacts:
         for extent in reversed(shape[1:]):
             steps.append(steps[-1] * extent)
         strides = tuple(reversed(steps[: tensor.rank]))
-    kind = _TYPES.get((tensor.code, tensor.bits), f"DLPack type {tensor.code}, {tensor.bits} bits")
     place = _PLACES.get(tensor.device.kind, Place.OTHER)
     return ArrayFacts(
         (tensor.data or 0) + tensor.offset, shape, strides, kind, place,

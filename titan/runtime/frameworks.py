@@ -14,7 +14,7 @@ from titan.runtime.arrays import BITS_OF, ArrayFacts, CallError, Foreign
 TORCH_TYPES = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "u32": "uint32",
     "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-    "ue8m0": "float8_e8m0fnu",
+    "ue8m0": "float8_e8m0fnu", "e2m1x2": "float4_e2m1fn_x2",
 }  # fmt: skip
 _NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 _INTEGERS = {"16 bits": "uint16", "8 bits": "uint8"}

@@ -17,12 +17,12 @@ STARTS = {"acc_next": 0}
 LISTED = "policies: {tensor_pipe: listed}\n"
 
 
-def scaled(**more):
-    return replace(load_tile(root("protocols") / "tiles" / "gemm_mxf8_sm_100a.yaml"), **more)
+def scaled(kind="mxf8", **more):
+    return replace(load_tile(root("protocols") / "tiles" / f"gemm_{kind}_sm_100a.yaml"), **more)
 
 
-def written(persistent=False, depth=2):
-    tile = scaled(persistent=persistent)
+def written(persistent=False, depth=2, kind="mxf8"):
+    tile = scaled(kind, persistent=persistent)
     return construct(tile, Shape("", depth, persistent=persistent), STARTS, 1)
 
 
@@ -37,6 +37,18 @@ def test_scaled_products_verify_for_any_number(persistent, depth, listed):
     finding = verdict(text)
     assert finding.verdict is Verdict.VERIFIED
     assert any_number(finding)
+
+
+@pytest.mark.parametrize("kind", ["nvf4", "mxf4"])
+def test_products_of_four_bits_verify_for_any_number(kind):
+    text = written(kind=kind).replace("sizes:", f"{LISTED}sizes:", 1)
+    finding = verdict(text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+    columns = {"nvf4": 64, "mxf4": 32}[kind]
+    assert (
+        f"a_scale_in_tensor_memory: {{space: tensor, stages: depth, tile: [128, {columns}]" in text
+    )
 
 
 def broken(old: str, new: str = "", text: str | None = None) -> str:

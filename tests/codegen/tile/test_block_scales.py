@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from titan.codegen.tile.block_scales import by_rows
-from titan.codegen.tile.dtypes import decode, encode, rounded
+from titan.codegen.tile.dtypes import decode, encode, rounded, unpacked
 from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.semantics import reference64
 from titan.foundation.errors import TitanError
 from titan.foundation.resources import root
 
-TEXT = (root("protocols") / "tiles" / "gemm_mxf8_sm_100a.yaml").read_text(encoding="utf-8")
+
+def text_of(kind: str) -> str:
+    return (root("protocols") / "tiles" / f"gemm_{kind}_sm_100a.yaml").read_text(encoding="utf-8")
+
+
+TEXT, PAIRS = text_of("mxf8"), text_of("nvf4")
+E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 
 
 def test_every_pattern_of_a_scale_is_a_power_of_two_but_one():
@@ -43,6 +49,15 @@ def test_scales_lie_as_cublas_has_them():
             assert found[row, block] == 512 * atom + 16 * (row % 32) + 4 * (row // 32) + within
 
 
+def test_a_byte_has_two_numbers_the_first_one_low():
+    found = unpacked([[0x21, 0xF8], [0x70, 0x0F]])
+    assert found.tolist() == [[0.5, 1.0, -0.0, -6.0], [0.0, 6.0, -6.0, 0.0]]
+    both = unpacked(np.arange(256)[None, :])[0]
+    assert sorted(set(np.abs(both).tolist())) == E2M1
+    patterns = np.arange(256)
+    assert np.array_equal(encode(decode(patterns, "e2m1x2"), "e2m1x2"), patterns)
+
+
 def scale_of(scales, row, k, block):
     """One number, by its place in memory."""
     atom, j = divmod(k // block, 4)
@@ -66,6 +81,53 @@ def test_a_scaled_product_means_the_sum_of_scaled_products():
         assert found[row, column] == pytest.approx(sum(terms), rel=1e-12)
 
 
+def nibble(pairs, row, k):
+    code = int(pairs[row, k // 2]) >> 4 * (k % 2) & 15
+    return (-1) ** (code >> 3) * E2M1[code & 7]
+
+
+@pytest.mark.parametrize(("kind", "block"), [("nvf4", 16), ("mxf4", 32)])
+def test_a_scaled_product_of_pairs_means_the_sum_of_scaled_products(kind, block):
+    random = np.random.default_rng(2)
+    rows, columns, pairs = 140, 131, 150
+    a, b = (random.integers(0, 256, (n, pairs)) for n in (rows, columns))
+    atoms = -(-2 * pairs // (4 * block))
+    shape = (2, 32 * atoms, 16)
+    a_scale, b_scale = (np.exp2(random.integers(-5, 6, shape)) for _ in range(2))
+    if kind == "nvf4":  # whose sign does not count
+        a_scale, b_scale = (rounded(random.standard_normal(shape), "e4m3") for _ in range(2))
+    inputs = {"A": a, "B": b, "A_scale": a_scale, "B_scale": b_scale}
+    sizes = {"M": rows, "N": columns, "pairs": pairs}
+    found = reference64(parse_tile(text_of(kind), target="sm_100a"), inputs, sizes)["C"]
+    for row, column in random.integers((0, 0), (rows, columns), (40, 2)):
+        terms = [
+            nibble(a, row, k) * abs(float(scale_of(a_scale, row, k, block)))
+            * nibble(b, column, k) * abs(float(scale_of(b_scale, column, k, block)))
+            for k in range(2 * pairs)
+        ]  # fmt: skip
+        assert found[row, column] == pytest.approx(sum(terms), rel=1e-12, abs=1e-12)
+
+
+OF_PAIRS = {
+    "pairs that nothing scales": (", scales: [a_scale, b_scale]", "", "nothing scales it"),
+    "pairs that are read": ("  - acc_next:", "  - x: {read: a}\n  - acc_next:",
+                            "only an `mma` with scales"),
+    "pairs and bytes": ("{shape: [M, pairs], dtype: e2m1x2}", "{shape: [M, pairs], dtype: e4m3}",
+                        "`b` is e2m1x2"),
+    "scales of half of K": ("tile: [128, 16]}\n  - b_s", "tile: [64, 16]}\n  - b_s", "128 x 16"),
+    "scales of another type": ("dtype: e4m3}\n  C", "dtype: ue8m0}\n  C", "scales are e4m3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OF_PAIRS)
+def test_what_is_no_scaled_product_of_pairs_is_refused(what):
+    old, new, said = OF_PAIRS[what]
+    assert old in PAIRS
+    with pytest.raises(TitanError) as refused:
+        parse_tile(PAIRS.replace(old, new, 1), target="sm_100a")
+    assert said in str(refused.value)
+
+
 REFUSED = {
     "scales without a sum": (", add: acc", "", "adds to nothing"),
     "one tile of scales": ("[a_scale, b_scale]", "[a_scale]", "scales"),
@@ -82,7 +144,7 @@ REFUSED = {
     "operands of another type": ("{shape: [M, K], dtype: e4m3}", "{shape: [M, K], dtype: bf16}",
                                  "bf16"),
     "scales that are read": ("  - acc_next:", "  - x: {read: a_scale}\n  - acc_next:",
-                             "only scales operands"),
+                             "only an `mma` with scales"),
 }  # fmt: skip
 
 

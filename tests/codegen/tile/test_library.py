@@ -245,14 +245,19 @@ def convolution(x: Arrays) -> np.ndarray:
     return found
 
 
-def block_scaled(block: int) -> Callable[..., np.ndarray]:
+def block_scaled(block: int, pairs: bool = False) -> Callable[..., np.ndarray]:
     """Element (r, k) of an operand times the scale at r % 32, 4 (r // 32) + k // block of its
     atom."""
+    e2m1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
     def spread(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        if pairs:
+            code = np.repeat(x.astype(int), 2, axis=1)
+            code[:, 1::2] >>= 4
+            x = e2m1[code & 7] * np.where(code & 8, -1, 1)
         row, k = np.indices(x.shape)
         atom, j = np.divmod(k // block, 4)
-        return x * scales[row // 128, 32 * atom + row % 32, 4 * (row % 128 // 32) + j]
+        return x * np.abs(scales)[row // 128, 32 * atom + row % 32, 4 * (row % 128 // 32) + j]
 
     return lambda x: spread(x["A"], x["A_scale"]) @ spread(x["B"], x["B_scale"]).T
 
@@ -301,6 +306,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     ),
     "layer_norm": layer_norm,
     "gemm_mxf8": block_scaled(32),
+    "gemm_mxf4": block_scaled(32, pairs=True),
+    "gemm_nvf4": block_scaled(16, pairs=True),
     "linear_attention_causal": linear_attention,
     "state_space_scan": state_space_scan,
     "convolution": convolution,
@@ -315,7 +322,7 @@ SAME = {
     "times": "queries", "batch": "heads", "outs": "N", "kv_heads": "heads", "ratio": "taps",
     "experts": "taps", "pages": "taps", "pages_most": "taps", "longest": "queries",
     "tokens": "keys", "parts": "taps",
-    "halves": "N", "positions": "keys",
+    "halves": "N", "positions": "keys", "pairs": "K",
 }  # fmt: skip
 
 
@@ -342,6 +349,8 @@ def launch(tile: TileProgram, sizes: dict[str, int]) -> tuple[Arrays, dict[str, 
                 inputs[tensor.name] = np.sort(generator.choice(SAMPLE_INTEGERS, shape))
             if tensor.dtype == "ue8m0":
                 inputs[tensor.name] = np.exp2(generator.integers(-4, 5, shape))
+            if tensor.dtype == "e2m1x2":
+                inputs[tensor.name] = generator.integers(0, 256, shape).astype(float)
     return inputs, parameters
 
 
@@ -379,10 +388,10 @@ def test_the_library_is_complete() -> None:
         targets.setdefault(stem(path), set()).update(targets_of(path))
     without = {name for name, found in targets.items() if "sm_90a" not in found}
     # clusterlaunchcontrol and block scales begin with sm_100
-    assert without == {"gemm_launch_control", "gemm_mxf8"}
+    assert without == {"gemm_launch_control", "gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
     dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}
-    assert dtypes == {"bf16", "f16", "e4m3", "ue8m0", "f32", "i32"}
+    assert dtypes == {"bf16", "f16", "e4m3", "ue8m0", "e2m1x2", "f32", "i32"}
     assert any(load_tile(path).persistent for path in LIBRARY)
     assert any(load_tile(path).cluster == 2 for path in LIBRARY)

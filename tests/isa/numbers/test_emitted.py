@@ -27,6 +27,8 @@ def stored(values: np.ndarray, dtype: str) -> np.ndarray:
         return values.astype(np.int32)
     if dtype in ("f32", "f16"):
         return values.astype(np.float32 if dtype == "f32" else np.float16)
+    if dtype == "e2m1x2":
+        return values.astype(np.uint8)
     if dtype == "ue8m0":
         return (np.log2(values) + 127).astype(np.uint8)
     form = FORMATS[dtype]
@@ -113,6 +115,8 @@ CASES = [
     ("gemm_sm_100a", {"M": 130, "N": 72, "K": 136}),
     ("gemm_fp8_sm_100a", {"M": 100, "N": 128, "K": 256}),
     ("gemm_mxf8_sm_100a", {"M": 136, "N": 72, "K": 656}),
+    ("gemm_nvf4_sm_100a", {"M": 136, "N": 72, "pairs": 656}),
+    ("gemm_mxf4_sm_100a", {"M": 72, "N": 136, "pairs": 272}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
     ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
@@ -131,6 +135,7 @@ QUICK = {
     "attention_decode_paged",
     "attention_backward_dq_sm_100a",
     "gemm_mxf8_sm_100a",
+    "gemm_nvf4_sm_100a",
 }
 
 

@@ -15,8 +15,9 @@ pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 NAME = "gemm_mxf8_sm_100a"
 
 
-def test_what_is_emitted_does_what_its_program_says():
-    made = emission(NAME, "sm_100a")
+@pytest.mark.parametrize("name", [NAME, "gemm_nvf4_sm_100a", "gemm_mxf4_sm_100a"])
+def test_what_is_emitted_does_what_its_program_says(name):
+    made = emission(name, "sm_100a")
     compiled = compile_package(made.files, "sm_100a")
     found = translation(made.tile, made.program, made.manifest, compiled)
     assert found.faults == [] and found.notes == []
@@ -47,14 +48,15 @@ FAULTS = {
     "no fence behind the wait": (
         SOURCE, r"(barrier_wait\(b_ring_a_full[^;]*;\s*)titan::tensor_fence_after\(\);", r"\1",
         "no fence after the wait"),
-    "header: scales of the other type": (HEADER, r"1u << 23 \|", "0u << 23 |", "descriptor"),
+    "header: scales of the other type": (
+        HEADER, r"\(powers \? 1u : 0u\)", "0u", "instruction descriptor"),
     "header: scales of one warp": (
         HEADER, r"32x128b\.warpx4", "128x128b", "Asynchronous"),
     "header: rows of scales 32 bytes apart": (
         HEADER, r"\(128 >> 4\) << 32", "(256 >> 4) << 32", "scales"),
     "header: products without scales": (
-        HEADER, r"kind::mxf8f6f4\.block_scale\.scale_vec::1X \[%0\], %1, %2, %3, \[%4\], \"\s*"
-        r"\"\[%5\], p", 'kind::f8f6f4 [%0], %1, %2, %3, p', "Asynchronous"),
+        HEADER, r'TITAN_SCALED_PRODUCT\("mxf8f6f4[^;]*;',
+        "tensor_multiply<Type, N, false>(d, a, b, accumulate);", "scales"),
     "header: block of A alone": (HEADER, r"\(u32\)first << 4 \|", "", "instruction descriptor"),
 }  # fmt: skip
 
@@ -63,6 +65,34 @@ FAULTS = {
 def test_a_planted_fault_is_told(name):
     file, pattern, replacement, told = FAULTS[name]
     made = emission(NAME, "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[file])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, file: text})
+    assert any(told in fault for fault in found), found
+
+
+OF_PAIRS = {
+    "one atom of scales": (
+        SOURCE, r"tensor_copy_scales<4>\(([^;]*s_b_scale)", r"tensor_copy_scales<3>(\1", "scales"),
+    "atoms side by side in the wrong order": (
+        HEADER, r"start \+ atom \* \(512 / 16\)", "start + (Atoms - 1 - atom) * (512 / 16)",
+        "scales"),
+    "the same atom for every step": (
+        SOURCE, r"k \* 4 / 4 \* 4", "0", "columns of the scales"),
+    "blocks of 32": (
+        HEADER, r"mxf4nvf4\.block_scale\.scale_vec::4X", "mxf4.block_scale.scale_vec::2X",
+        "kind of a multiplication"),
+    "powers of two": (HEADER, r"\(powers \? 1u : 0u\)", "1u", "instruction descriptor"),
+    "numbers of another format": (
+        HEADER, r"constexpr u32 type = pairs \|\|", "constexpr u32 type = !pairs &&",
+        "instruction descriptor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(OF_PAIRS, every=3))
+def test_a_planted_fault_in_products_of_pairs_is_told(name):
+    file, pattern, replacement, told = OF_PAIRS[name]
+    made = emission("gemm_nvf4_sm_100a", "sm_100a")
     text, count = re.subn(pattern, replacement, made.files[file])
     assert count >= 1, "the fault changes the text"
     found = made.faults({**made.files, file: text})

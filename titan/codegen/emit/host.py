@@ -37,7 +37,7 @@ from titan.target.description import target_of
 _OPERATORS = {"//": "/"}
 _FUNCTIONS = {"min": "smaller", "max": "larger", "and": "both", "or": "either"}
 _TYPES = {"f32": "FLOAT32", "bf16": "BFLOAT16", "f16": "FLOAT16", "e4m3": "UINT8", "e5m2": "UINT8",
-          "ue8m0": "UINT8", "i32": "INT32", "u32": "UINT32"}  # fmt: skip
+          "ue8m0": "UINT8", "e2m1x2": "UINT8", "i32": "INT32", "u32": "UINT32"}  # fmt: skip
 _CUDA = {"header": "cuda.h", "address": "CUdeviceptr", "result": "CUresult", "module": "CUmodule",
          "function": "CUfunction", "stream": "CUstream",
          "bad_value": "CUDA_ERROR_INVALID_VALUE"}  # fmt: skip

@@ -18,7 +18,16 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _INSTANCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})@(\d{1,2})")
 _LABEL = re.compile(r"[A-Za-z0-9_@ \[\]().,:+*/%<>=!-]{0,200}")
 INTEGER_MAX = 2**31 - 1
-DTYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "ue8m0": 1, "i32": 4}
+DTYPE_BYTES = {
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "e4m3": 1,
+    "e5m2": 1,
+    "ue8m0": 1,
+    "e2m1x2": 1,
+    "i32": 4,
+}
 
 
 def identifier(name: object, what: str) -> str:

@@ -68,7 +68,7 @@ def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> Blo
     found = [
         row
         for row in rates(tile.target).matrix.scaled
-        if value.dtype in row.elements and of == {row.scale}
+        if value.dtype in row.elements and of == {row.scale} and row.kind == operation.function
     ]
     if len(found) != 1 or len(scales_of(operation)) != 2:
         raise EmissionRefused(f"the scales of {operation.name} have no spelling")
@@ -76,9 +76,10 @@ def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> Blo
 
 
 def with_scales(
-    product: SpelledTensorProduct, row: BlockScaling, depth: int, places: tuple[str, ...]
+    product: SpelledTensorProduct, row: BlockScaling, columns: int, places: tuple[str, ...]
 ) -> SpelledScaledProduct:
-    """The product of `depth` elements along K, with scales at these columns."""
+    """The product along so many columns of its operands, with scales at these places."""
+    depth = row.depth(columns)
     if product.together or depth % row.atom_depth:
         raise EmissionRefused(f"{product.note} takes no scales by a pair, or parts of an atom")
     of_left, of_right = places

@@ -38,7 +38,9 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
 GROUPS_MAX = 3
-BITS = {"f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "ue8m0": 8}
+BITS = {
+    "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "ue8m0": 8, "e2m1x2": 8,
+}  # fmt: skip
 REPEAT = 1024  # bytes after which the widest swizzle begins again
 OUTPUT = "output"  # the queue of bulk stores
 

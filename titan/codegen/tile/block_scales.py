@@ -29,13 +29,14 @@ ATOM_COLUMNS = 16
 ATOM_BLOCKS = 4  # along K
 FIRST_SCALE = 3  # of a product's operands: left, right, sum, scales of left, scales of right
 SUFFIX = "_in_tensor_memory"
+KINDS_OF_PAIRS = ("mxf4", "mxf4nvf4")  # of the matrix unit, whose operands have two numbers a byte
 
 
 @dataclass(frozen=True, slots=True)
 class BlockScaling:
     """Operands of these element types take a scale of type `scale` for each `block` along K.
 
-    `kind`: what the matrix unit calls it.
+    `kind`: what the matrix unit calls it. Elements along K are numbers, not bytes.
     """
 
     elements: tuple[str, ...]
@@ -47,6 +48,10 @@ class BlockScaling:
     def atom_depth(self) -> int:
         """The elements along K whose scales one atom holds."""
         return ATOM_BLOCKS * self.block
+
+    def depth(self, columns: int) -> int:
+        """The elements along K in so many columns of an operand's tile."""
+        return columns * (2 if self.kind in KINDS_OF_PAIRS else 1)
 
 
 def scales_of(operation: TileOperation) -> tuple[str, ...]:

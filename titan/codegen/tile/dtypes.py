@@ -9,8 +9,9 @@ Sources: IEEE 754 (f16, f32), PTX "Alternate floating point data formats", OCP 8
 specification 1.0 (e4m3 without infinities, e5m2). NumPy is imported where it is used.
 
 Types of tensors alone: `ue8m0`, powers of two that scale blocks of a product's operand (no sign, no
-zero: what is below its least number becomes that), and `i32`, integers that lookups read, held as
-float64.
+zero: what is below its least number becomes that); `e2m1x2`, two numbers of four bits in a byte,
+the first one in its low half, held as the number of the byte; and `i32`, integers that lookups
+read, held as float64.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Format:
 
     `finite`: the type has no infinities and its largest pattern is the only NaN (e4m3).
     `saturating`: conversion of a number beyond the largest gives the largest. `powers`: the
-    exponent is all there is, and its largest pattern is NaN (ue8m0).
+    exponent is all there is, and its largest pattern is NaN (ue8m0). `pairs`: two numbers a byte.
     """
 
     name: str
@@ -41,11 +42,17 @@ class Format:
     finite: bool = False
     saturating: bool = False
     powers: bool = False
+    pairs: bool = False
+
+    @property
+    def of_tensors(self) -> bool:
+        """Whether threads compute with no values of the type."""
+        return self.powers or self.pairs
 
     @property
     def bits(self) -> int:
         """The bits of a number."""
-        return (not self.powers) + self.exponent + self.mantissa
+        return 8 if self.pairs else (not self.powers) + self.exponent + self.mantissa
 
     @property
     def bytes(self) -> int:
@@ -80,9 +87,10 @@ FORMATS: dict[str, Format] = {
         Format("e4m3", 4, 3, finite=True, saturating=True),
         Format("e5m2", 5, 2, saturating=True),
         Format("ue8m0", 8, 0, finite=True, saturating=True, powers=True),
+        Format("e2m1x2", 2, 1, finite=True, saturating=True, pairs=True),
     )
 }
-DTYPES = tuple(name for name, form in FORMATS.items() if not form.powers)
+DTYPES = tuple(name for name, form in FORMATS.items() if not form.of_tensors)
 INDEX_TYPE = "i32"
 TENSOR_TYPES = (*FORMATS, INDEX_TYPE)
 
@@ -105,6 +113,8 @@ def rounded(values: object, dtype: str) -> Array:
     form = FORMATS[dtype]
     if form.powers:
         return _powers(exact, form)
+    if form.pairs:
+        return np.clip(np.rint(np.nan_to_num(exact)), 0, 255).astype(np.float32)
     if dtype == "f32":
         with np.errstate(over="ignore"):
             return exact.astype(np.float32)
@@ -147,6 +157,8 @@ def encode(values: object, dtype: str) -> NDArray[np.unsignedinteger]:
     if dtype == INDEX_TYPE:
         return numbers.astype(np.int32).view(np.uint32)
     form = FORMATS[dtype]
+    if form.pairs:
+        return numbers.astype(np.uint8)
     if form.powers:
         _, exponent = np.frexp(np.where(np.isnan(numbers), 1.0, numbers).astype(np.float64))
         top = (1 << form.exponent) - 1
@@ -177,6 +189,8 @@ def decode(patterns: object, dtype: str) -> Array:
 
     form = FORMATS[dtype]
     codes = np.asarray(patterns).astype(np.int64)
+    if form.pairs:
+        return codes.astype(np.float32)
     if form.powers:
         top = (1 << form.exponent) - 1
         powers = np.ldexp(1.0, np.minimum(codes, top - 1) - form.bias)
@@ -192,3 +206,14 @@ def decode(patterns: object, dtype: str) -> Array:
     else:
         size = np.where(top, np.where(fraction == 0, np.inf, np.nan), size)
     return np.where(negative == 1, -size, size).astype(np.float32)
+
+
+def unpacked(pairs: object) -> Array:
+    """The numbers of bytes of `e2m1x2` [rows, bytes], two columns for each."""
+    import numpy as np
+
+    sizes = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    numbers = np.concatenate([sizes, -sizes])
+    codes = np.asarray(pairs).astype(np.int64)
+    both = np.stack([numbers[codes & 15], numbers[codes >> 4]], axis=-1)
+    return both.reshape(codes.shape[0], -1).astype(np.float32)

@@ -96,7 +96,8 @@ class TileOperation:
 
     `transpose`: for each operand of an mma, whether it enters transposed. `number`: factor of
     `scale`, summand of `offset`, fill of `mask`; `scalar`: what multiplies it in the first two,
-    in f32. `function`: of an activation. `condition`: of a mask, over `row` and
+    in f32. `function`: of an activation; of an `mma` with scales, what the matrix unit calls it.
+    `condition`: of a mask, over `row` and
     `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
     coordinates and the loop variable; where it does not hold, the fill is taken. `below`: of a
     store, the row of the tensor from which on nothing is written. `evict`: of a load, whether its

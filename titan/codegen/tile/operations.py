@@ -14,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from titan.codegen.tile.block_scales import ATOM_COLUMNS, ATOM_OPERAND_ROWS, ATOM_ROWS, FIRST_SCALE
+from titan.codegen.tile.block_scales import (
+    ATOM_COLUMNS,
+    ATOM_OPERAND_ROWS,
+    ATOM_ROWS,
+    FIRST_SCALE,
+    BlockScaling,
+)
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.model import Tensor, Value, ValuePlace
 from titan.codegen.tile.rates import Rates
@@ -122,7 +128,7 @@ def _load(given: Given) -> Value:
 def _vector(given: Given) -> Value:
     rows, columns = given.tile
     if given.tensor is not None:
-        _no_powers(given, given.tensor.dtype, None)
+        _of_values(given, given.tensor.dtype, None)
     if given.flat or (rows == 1 and columns > 1):
         return Value(given.name, 1, columns, "f32", C)
     if columns == 1:
@@ -131,16 +137,16 @@ def _vector(given: Given) -> Value:
     raise Misfit("TTN603", text, key="tile")
 
 
-def _no_powers(given: Given, dtype: str, operand: int | None) -> None:
-    """Threads compute with numbers of other types than those that only scale operands."""
-    if dtype in FORMATS and FORMATS[dtype].powers:
-        text = f"`{given.name}` reads {dtype}, which only scales operands of an `mma`"
+def _of_values(given: Given, dtype: str, operand: int | None) -> None:
+    """Threads compute with numbers of other types than those of scaled products alone."""
+    if dtype in FORMATS and FORMATS[dtype].of_tensors:
+        text = f"`{given.name}` reads {dtype}, which only an `mma` with scales takes"
         raise Misfit("TTN604", text, operand)
 
 
 def _read(given: Given) -> Value:
     source = given.operands[0]
-    _no_powers(given, source.dtype, 0)
+    _of_values(given, source.dtype, 0)
     return Value(given.name, source.rows, source.columns, "f32", F)
 
 
@@ -164,8 +170,11 @@ def _mma(given: Given) -> Value:
             raise Misfit("TTN603", f"{text} x {columns}", 2)
         if total.dtype != "f32":
             raise Misfit("TTN604", f"sums are in f32, but `{total.name}` is {total.dtype}", 2)
-    if len(given.operands) > FIRST_SCALE:
-        _scales(given, rows, depth, columns)
+    scaling = scaling_of(given)
+    if scaling is not None:
+        _scales(given, scaling, rows, depth, columns)
+    elif FORMATS[left.dtype].pairs:
+        raise Misfit("TTN611", f"`{left.name}` is {left.dtype}, and nothing scales it", 0)
     return Value(given.name, rows, columns, "f32", F)
 
 
@@ -197,9 +206,10 @@ def _matrix_types(given: Given, depth: int, columns: int) -> None:
             raise Misfit("TTN611", f"{text}matrix unit of {given.rates.name} cannot read", number)
 
 
-def _scales(given: Given, rows: int, depth: int, columns: int) -> None:
-    """A tile of scales for the left operand, and one for each 128 rows of the right one."""
-    assert given.rates is not None
+def scaling_of(given: Given) -> BlockScaling | None:
+    """How the operands of a product are scaled; None where they are not. Raises Misfit."""
+    if len(given.operands) <= FIRST_SCALE or given.rates is None:
+        return None
     left, right = given.operands[:2]
     found = [
         row
@@ -210,7 +220,12 @@ def _scales(given: Given, rows: int, depth: int, columns: int) -> None:
     if not found:
         text = f"the matrix unit of {given.rates.name} scales no {left.dtype} by "
         raise Misfit("TTN611", f"{text}{given.operands[FIRST_SCALE].dtype}", FIRST_SCALE)
-    (row,) = found
+    return found[0]
+
+
+def _scales(given: Given, row: BlockScaling, rows: int, depth: int, columns: int) -> None:
+    """A tile of scales for the left operand, and one for each 128 rows of the right one."""
+    depth = row.depth(depth)
     if given.transpose[:2] != (False, True):
         raise Misfit("TTN611", "operands that are scaled along K must be K-major", 1)
     if rows != ATOM_OPERAND_ROWS or columns % ATOM_OPERAND_ROWS or depth % row.atom_depth:

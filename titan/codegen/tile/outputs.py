@@ -78,6 +78,8 @@ def sample_numbers(
         return np.sort(random.choice(SAMPLE_INTEGERS, shape)).astype(np.float64)
     if FORMATS[dtype].powers:
         return np.exp2(random.integers(-3, 4, shape))
+    if FORMATS[dtype].pairs:
+        return random.integers(0, 256, shape).astype(np.float64)
     return random.standard_normal(shape)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from titan.codegen.tile.block_scales import BlockScaling
-from titan.codegen.tile.dtypes import DTYPES, FORMATS
+from titan.codegen.tile.dtypes import FORMATS
 from titan.foundation.resources import root
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
@@ -266,7 +266,7 @@ class _Decoder:
         per_cycle: dict[str, int] = {}
         columns = {"multiple": 1, "most": MOST}
         if isinstance(node, Mapping) and (inner := node.get("per_cycle")) is not None:
-            fields = self.reader.mapping(inner, optional=DTYPES, what="`per_cycle`")
+            fields = self.reader.mapping(inner, optional=tuple(FORMATS), what="`per_cycle`")
             per_cycle = {
                 name: self.integer(fields, name, "the rates") for name in fields or () if fields
             }
@@ -296,7 +296,8 @@ class _Decoder:
             if fields is None or not all(fields.has(key) for key in keys):
                 continue
             listed = self.reader.sequence(fields["elements"], what="`elements`", at_least=1)
-            elements = [self.reader.choice(one, DTYPES, "`elements`") for one in listed or ()]
+            types = tuple(FORMATS)
+            elements = [self.reader.choice(one, types, "`elements`") for one in listed or ()]
             made.append(
                 BlockScaling(
                     tuple(one for one in elements if one),

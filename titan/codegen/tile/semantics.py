@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from titan.codegen.tile.block_scales import FIRST_SCALE, by_rows, scaled
-from titan.codegen.tile.dtypes import INDEX_TYPE, rounded
+from titan.codegen.tile.block_scales import FIRST_SCALE, KINDS_OF_PAIRS, by_rows, scaled
+from titan.codegen.tile.dtypes import INDEX_TYPE, rounded, unpacked
 from titan.codegen.tile.manifest import ascending
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.foundation.errors import UserError
@@ -98,8 +98,10 @@ def _product(operation: TileOperation, wide: Sequence[Wide]) -> Wide:
     )
     if len(wide) > FIRST_SCALE:  # both K-major
         of_left, *of_right = (by_rows(one) for one in wide[FIRST_SCALE:])
-        left = scaled(left, of_left)
-        right = scaled(right.T, np.concatenate(of_right)).T
+        rows = [left, right.T]
+        if operation.function in KINDS_OF_PAIRS:
+            rows = [unpacked(one).astype(np.float64) for one in rows]
+        left, right = scaled(rows[0], of_left), scaled(rows[1], np.concatenate(of_right)).T
     product = left @ right
     return product + wide[2] if len(wide) > 2 else product
 

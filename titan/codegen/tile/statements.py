@@ -23,6 +23,7 @@ from titan.codegen.tile.operations import (
     Misfit,
     OperationKind,
     check_places,
+    scaling_of,
 )
 from titan.codegen.tile.rates import Rates
 from titan.codegen.tile.terms import TileScope, TileTerms
@@ -252,9 +253,11 @@ class Operations:
             assert attributes.view is not None and tensor is not None
             if not self.stores(name, attributes.view, tensor, operands[0], fields["to"].span):
                 return None
+        scaling = scaling_of(given) if kind.name == "mma" else None
+        function = scaling.kind if scaling is not None else attributes.function
         return TileOperation(
             name, kind.name, tuple(value.name for value in operands), result, attributes.view,
-            transpose if kind.name == "mma" else (), attributes.number, attributes.function,
+            transpose if kind.name == "mma" else (), attributes.number, function,
             attributes.condition, span, attributes.scalar, attributes.below,
         )  # fmt: skip
 

@@ -38,8 +38,8 @@ FIRST_ADDRESS = 0x7_0000_0000
 ALIGNMENT_BYTES = 1024  # of arrays; guard bytes between them are outside of every allocation
 # CUtensorMapDataType by the names of elements
 DATA_TYPES = {
-    "u8": 0, "e4m3": 0, "e5m2": 0, "ue8m0": 0, "u16": 1, "u32": 2, "i32": 3, "f16": 6, "f32": 7,
-    "bf16": 9,
+    "u8": 0, "e4m3": 0, "e5m2": 0, "ue8m0": 0, "e2m1x2": 0, "u16": 1, "u32": 2, "i32": 3,
+    "f16": 6, "f32": 7, "bf16": 9,
 }  # fmt: skip
 _ENDED = {
     Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "is refused",

@@ -3,7 +3,7 @@
 A copy of a tile of scales is one `tcgen05.cp.32x128b.warpx4` for each atom of 512 bytes, upwards in
 shared memory and in columns, four of these an atom. A step of a product takes as many blocks as it
 has along K; an atom has four, and the instruction descriptor names the first. Source: PTX ISA,
-tcgen05.cp, tcgen05.mma with block scaling, instruction descriptor of kind::mxf8f6f4.
+tcgen05.cp, tcgen05.mma with block scaling, instruction descriptors of its kinds.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class ScaledKind:
-    """What a kind of product says: its word, the number of its scale type, blocks of a step."""
+    """What a kind of product says: its word, that of its scales, the number of their type, and the
+    blocks of a step."""
 
     word: str
+    vector: str
     scale: int
     blocks: int
 
 
 # By the types of the elements and of the scales: numbers of the elements in the descriptor, kind.
 _KINDS = {
-    ("e4m3", "ue8m0"): (0, ScaledKind("kind::mxf8f6f4", 1, 1)),
-    ("e5m2", "ue8m0"): (1, ScaledKind("kind::mxf8f6f4", 1, 1)),
+    ("e4m3", "ue8m0"): (0, ScaledKind("kind::mxf8f6f4", "scale_vec::1X", 1, 1)),
+    ("e5m2", "ue8m0"): (1, ScaledKind("kind::mxf8f6f4", "scale_vec::1X", 1, 1)),
+    ("e2m1x2", "ue8m0"): (1, ScaledKind("kind::mxf4", "scale_vec::2X", 1, 2)),
+    ("e2m1x2", "e4m3"): (1, ScaledKind("kind::mxf4nvf4", "scale_vec::4X", 0, 4)),
 }
 
 
 def instruction(event: ThreadEvent, elements: str, scales: str, columns: int, step: int) -> str:
     """What is wrong with kind and descriptor of step `step`; empty where nothing is."""
     number, kind = _KINDS.get((elements, scales), (0, None))
-    if kind is None or kind.word not in event.modifiers or SCALED not in event.modifiers:
+    if kind is None or not {kind.word, kind.vector, SCALED} <= set(event.modifiers):
         return "kind of a multiplication with scales"
     first = step * kind.blocks % ATOM_BLOCKS
     wanted = number << 7 | number << 10 | columns >> 3 << 17 | kind.scale << 23

@@ -26,7 +26,8 @@ Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are examined
 Threads = dict[tuple[int, int], list["ThreadEvent"]]  # by rank and number in the CTA
 
 SCALED = "block_scale"  # among the modifiers of products with scales in tensor memory
-_SCALED_PRODUCT = {"mma", "cta_group::1", "kind::mxf8f6f4", SCALED, "scale_vec::1X"}
+_SCALED_PRODUCT = {"mma", "cta_group::1", SCALED, "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4",
+                   "scale_vec::1X", "scale_vec::2X", "scale_vec::4X"}  # fmt: skip
 _SCALE_COPY = {"cp", "cta_group::1", "32x128b", "warpx4"}
 _PLAIN_PRODUCT = {"mma", "cta_group::1", "cta_group::2", "kind::f16", "kind::f8f6f4"}
 PAIR = "cta_group::2"  # among the modifiers of what works in two CTAs

@@ -47,7 +47,8 @@ STEPS_MAX = 3_000_000  # warp instructions of one cluster
 # A tensor large enough for all that small launches touch; data are not examined.
 _EXTENT, _FIRST_STRIDE_BITS, _BASE_BITS = 1 << 16, 20, 44
 _TYPES = {
-    "u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "ue8m0": 0, "f16": 6, "f32": 7, "bf16": 9, "tf32": 11,
+    "u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "ue8m0": 0, "e2m1x2": 0, "f16": 6,
+    "f32": 7, "bf16": 9, "tf32": 11,
 }  # fmt: skip
 _SWIZZLES = {"none": 0, "32b": 1, "64b": 2, "128b": 3}
 
