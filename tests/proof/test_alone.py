@@ -20,7 +20,7 @@ from tests.free_programs import free
 from tests.peer_commits import peer_commits
 from tests.proof.kernels import programs
 from tests.proof.values import concrete, unknowns
-from tests.proofs.generators import mixed_queue, sums
+from tests.proofs.generators import by_turns, mixed_queue, sums
 from tests.rings import persistent_ring, ring
 from tests.sampling import part
 from tests.structured_programs import (
@@ -42,10 +42,12 @@ from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, FaultyError, System
 from titan.proof.write import write
 from titan.sync import program as ir
+from titan.sync.control import Agent, ControlFlow, Frames
 from titan.sync.fault import Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
-from titan.sync.state import State
+from titan.sync.roaming import Roaming
+from titan.sync.state import Key, State
 from titan.sync.ways import Ways
 
 GENERATORS = (
@@ -184,6 +186,14 @@ def compare_random(first: int, count: int, limit: int = 40) -> Counter[str]:
     return seen
 
 
+def compare_named(first: int, count: int) -> Counter[str]:
+    """Programs that meet at named barriers which the agent's own number names."""
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        seen += compare(by_turns(Random(seed)), {}, 40, seed)
+    return seen
+
+
 def test_single_steps_of_random_programs_represent_all() -> None:
     seen = compare_random(0, part(480, of=20))
     assert seen["given"] > 30 and seen["open"] > 30, seen
@@ -194,6 +204,48 @@ def test_single_steps_of_random_programs_represent_all() -> None:
 def test_single_steps_of_many_random_programs_represent_all() -> None:
     seen = compare_random(1000, 3000, 80)
     assert seen["given"] > 5000 and seen["open"] > 5000, seen
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_agents_of_which_only_the_place_is_known(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every agent that does more than so much before the step may be anywhere ahead of it."""
+    monkeypatch.setattr(commuting, "OPERATIONS_MAX", most)
+    seen = compare_random(0, part(480, of=10))
+    seen += compare_named(0, part(200, of=5))
+    assert seen["given"] > 30, seen
+
+
+_HONEST = Roaming._stops
+
+
+def _unseen(
+    self: Roaming, place: Frames, operation: ir.BarrierSync, arrivals: Counter[Key]
+) -> bool:
+    """As it is, but that the agent's own arrival is not counted."""
+    self._arrived.add(place)
+    return _HONEST(self, place, operation, arrivals)
+
+
+def _first(_: ControlFlow, agent: Agent) -> dict[str, int]:
+    return {agent.role.agent_constant: 0}
+
+
+PLANTED = {  # of agents that may be anywhere ahead
+    "they stop at every named barrier": (Roaming, "_stops", lambda *_: True),
+    "they do not arrive": (Roaming, "_stops", _unseen),
+    "all are the first of their role": (ControlFlow, "constants_of", _first),
+    "they pass nothing": (ControlFlow, "ways_behind", lambda *_: ()),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_fault_planted_in_roaming_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commuting, "OPERATIONS_MAX", 0)
+    monkeypatch.setattr(*PLANTED[name])
+    with pytest.raises(AssertionError):
+        compare_named(0, 400)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])

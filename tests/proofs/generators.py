@@ -48,6 +48,48 @@ def mixed_queue(random: Random) -> SyncProgram:
     )
 
 
+def by_turns(random: Random) -> SyncProgram:
+    """Two agents take turns by named barriers of their own, touch stages meanwhile, and others do.
+
+    At times an operation is left out, so that turns are taken too early or never.
+    """
+    stages = ("self", "1 - self", 0, 1)
+
+    def touch() -> ir.Operation:
+        effect = random.choice((read, write))("x", random.choice((*stages, "self", "self")))
+        return ir.Access((effect,))
+
+    def extra() -> Body:
+        alone = ir.BarrierSync(at("own", random.choice(("self", "self", 0))), e(32))
+        arrive, wait = (
+            ir.Arrive(at("full", random.choice(stages))),
+            ir.Wait(at("full", "self"), e(0)),
+        )
+        return random.sample([touch(), touch(), alone, arrive, wait], random.randint(0, 2))
+
+    turns = (
+        ir.BarrierSync(at("turn", "self"), e(64)),
+        ir.BarrierArrive(at("turn", "1 - self"), e(64)),
+    )
+    body: Body = [*extra(), turns[0], *extra(), touch(), turns[1], *extra()]
+    if random.random() < 0.2:
+        del body[random.randrange(len(body))]
+    first = ir.Branch(e("self == 1"), (ir.BarrierArrive(at("turn", 0), e(64)),))
+    last = ir.Branch(e("self == 0"), (ir.BarrierSync(at("turn", 0), e(64)),))
+    rounds = random.choice((1, 2, "n"))
+    role = ir.Role("math", (first, loop("r", rounds, body), last), 2, 32)
+    others = [ir.Role("other", tuple(extra()), 1, 32)] * (random.random() < 0.5)
+    return program_of(
+        "by_turns",
+        random.sample([role, *others], 1 + len(others)),
+        parameters=(ir.Parameter("n", None),),
+        named_barriers=[ir.NamedBarrier("turn", 2), ir.NamedBarrier("own", 2)],
+        barriers=[ir.Barrier("full", random.choice((1, 2)), 2)],
+        buffers=[ir.Buffer("x", 2, initial=-1)],
+        policies=Policies(unobserved_phase=random.choice(("allow", "refuse"))),
+    )
+
+
 def sums(random: Random) -> SyncProgram:
     """Agents of two CTAs add to the same pieces, each in its own way."""
 

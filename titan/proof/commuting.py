@@ -8,15 +8,14 @@ why this suffices; that no conflict implies its hypotheses is argued beside each
 
 Where an agent's way depends on an unknown, U has both ways: what it executes on each is in U, and
 sums of both are no less than those of one. An agent whose way is long, or divides often, is
-*widened*: it may execute all that lies ahead of it, with any index, any number of times. False is
-always a safe answer.
+*widened*: it may execute all that lies ahead of it, any number of times, with any index but one
+that its own number alone decides. False is always a safe answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
@@ -24,13 +23,14 @@ from titan.sync import footprints
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
-from titan.sync.footprints import Signal, Touched, Values, held_by, named_key, signals_at_end
+from titan.sync.footprints import Fixed, Signal, Touched, Values, held_by, named_key, signals_at_end
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.open_numbers import UndecidedError
 from titan.sync.parts import barriers_of, effects_of, queue_of
 from titan.sync.pipe_order import pipe_pairs
+from titan.sync.roaming import Roaming
 from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
-from titan.sync.ways import WayPoint
+from titan.sync.ways import Way, WayPoint
 
 OPERATIONS_MAX = 200  # of one agent, until it is widened
 FORK = 12  # operations that two ways in the place of one count for
@@ -57,16 +57,6 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
     finally:
         if asked is not None:
             asked |= others.asked
-
-
-@dataclass(slots=True)
-class _Way:
-    """One of the ways of an agent in U: how far it comes, and what it did there."""
-
-    place: WayPoint
-    passed: Counter[Key] = field(default_factory=Counter)  # completed phases it has waited for
-    commits: Counter[str] = field(default_factory=Counter)
-    arrived: bool = False  # at the named barrier that it waits at
 
 
 class _Others:
@@ -100,11 +90,10 @@ class _Others:
         self.reaching: Touched = []  # by an engine or through another proxy
         self.touched: set[str] = set()
         self.ways = [
-            [_Way(place)]
-            for place in self.all.places(state.positions, before.sizes, before.origins)
+            [Way(place)] for place in self.all.places(state.positions, before.sizes, before.origins)
         ]
         self.executed: Counter[int] = Counter()
-        self.widened: set[int] = set()
+        self.widened: dict[int, Roaming] = {}
         self.asked: set[str] = set()
 
     # ------------------------------------------------------------------------------- U
@@ -129,7 +118,7 @@ class _Others:
             and self._ends_commute()
         )
 
-    def _touches(self, operation: ir.Operation, values: Values) -> Touched:
+    def _touches(self, operation: ir.Operation, values: Values | Fixed) -> Touched:
         found = footprints.touched_by(operation, values, self.system.buffers)
         if found is None:
             raise _Conflict
@@ -181,7 +170,7 @@ class _Others:
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
-        before = self.executed[number]
+        before = self.executed[number], self.arrivals.total()
         ready, self.ways[number] = self.ways[number], []
         while ready:
             way = ready.pop()
@@ -194,19 +183,27 @@ class _Others:
             ready += further
             if not further:
                 self.ways[number].append(way)
-        return self.executed[number] > before
+        if number in self.widened:
+            self._roam(number)
+        return before != (self.executed[number], self.arrivals.total())
 
-    def _widen(self, number: int, ways: list[_Way]) -> None:
-        """What lies ahead on all ways of the agent is in U, without numbers."""
-        self.widened.add(number)
-        for frames in {way.place.position.frames for way in (*ways, *self.ways[number])}:
-            for operation in self.control.lies_ahead(frames):
-                signals = footprints.any_signals_of(operation, self.barriers, self.named)
-                self._add(number, operation, self._touches(operation, None), signals)
-                self.waited |= {key for key, *_ in signals}
+    def _widen(self, number: int, ways: list[Way]) -> None:
+        """What lies ahead on all ways of the agent is in U, without numbers but its own."""
+        places = {way.place.position.frames for way in (*ways, *self.ways[number])}
+        agent, turning = self.machine.agents[number], dict(self.before.origins)
+        self.widened[number] = Roaming(self.control, agent, places, self.state, turning)
         self.ways[number] = []
 
-    def _goes_on(self, number: int, way: _Way) -> list[_Way]:
+    def _roam(self, number: int) -> None:
+        """The agent goes on from wherever it may be."""
+        roaming = self.widened[number]
+        for operation in roaming.further(self.arrivals):
+            touched = self._touches(operation, roaming.fixed)
+            signals = roaming.signals(operation, self.barriers)
+            self._add(number, operation, touched, signals)
+            self.waited |= {key for key, *_ in signals}
+
+    def _goes_on(self, number: int, way: Way) -> list[Way]:
         """The way, or two, with one more operation, if that is possible by what U counts so far."""
         place = way.place
         operation = self.control.operation_at(place.position)
@@ -228,8 +225,8 @@ class _Others:
         if self.executed[number] > OPERATIONS_MAX:
             raise UndecidedError(place.asked)
         if len(further) == 1:
-            return [_Way(further[0], way.passed, way.commits)]
-        return [_Way(to, way.passed.copy(), way.commits.copy()) for to in further]
+            return [Way(further[0], way.passed, way.commits)]
+        return [Way(to, way.passed.copy(), way.commits.copy()) for to in further]
 
     def _add(
         self, number: int, operation: ir.Operation, touched: Touched, signals: list[Signal]
@@ -248,7 +245,7 @@ class _Others:
             self._signal(signals)
         self.executed[number] += 1
 
-    def _passes(self, way: _Way, operation: ir.Operation, values: dict[str, int]) -> bool:
+    def _passes(self, way: Way, operation: ir.Operation, values: dict[str, int]) -> bool:
         """Whether the operation can pass: False only where it cannot by anything in U."""
         match operation:
             case ir.Wait(barrier=reference, parity=parity):
@@ -289,7 +286,7 @@ class _Others:
             bytes_left += self.expected[key]
         return arrived >= needed and bytes_left <= self.completed[key]
 
-    def _waits_for_step(self, way: _Way, name: str, pending: int, until: ir.Until) -> bool:
+    def _waits_for_step(self, way: Way, name: str, pending: int, until: ir.Until) -> bool:
         """Whether a wait on a queue cannot pass before the step, which is in that queue."""
         number = way.place.number
         if self.flight is None or (name, number) != (self.queue, self.flight.agent):
@@ -375,7 +372,7 @@ class _Others:
         if self.own >= 0 and not isinstance(self.operation, ir.BarrierSync):
             position = self.state.positions[self.own]
             frames[self.own] = {self.control.after(agents[self.own], position).frames}
-        goes_on = {a.number for a in agents if all(frames[a.number])} - self.widened
+        goes_on = {a.number for a in agents if all(frames[a.number])} - self.widened.keys()
         now = {a.role.cta for a in agents if self.state.positions[a.number].frames}
         ended = now - {agents[number].role.cta for number in goes_on}
         storages, names = {c[0] for c in self.cells}, {r.name for r in barriers_of(self.operation)}

@@ -19,6 +19,7 @@ from titan.sync.turns import TURNS, Origins, Turn
 NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
 LOCAL_STEPS_MAX = 1_000_000  # control steps of one agent without an operation
 Sizes = Mapping[str, int | tuple[int, ...]]
+Frames = tuple[tuple[int, int], ...]  # of a position, the outermost block first
 
 
 class LocalLoopError(Refusal):
@@ -66,6 +67,7 @@ class ControlFlow:
         self._site_of: dict[int, int] = {}
         self._blocks: list[ir.Block] = []
         self._inner: dict[tuple[int, int, int], int] = {}  # (block, index, arm) -> block
+        self._behind: dict[Frames, tuple[Frames, ...]] = {}
         self._entry = {role.name: self._number(role.body) for role in program.roles}
         self._variables = {role.name: _variables_of(role) for role in program.roles}
         self.turns: dict[str, Turn] = {}
@@ -124,6 +126,11 @@ class ControlFlow:
                 environment[name] = size
         return environment
 
+    def constants_of(self, agent: Agent) -> dict[str, int]:
+        """The names that mean the same to the agent wherever it stands, but for sizes."""
+        name = agent.role.agent_constant
+        return {} if name in self.sizes else {name: agent.member}
+
     def start(self, agent: Agent) -> Position:
         """The agent's first operation."""
         first = dict(agent.role.variables)
@@ -159,6 +166,43 @@ class ControlFlow:
                 if around.variable == outer:
                     return
                 yield from ir.walk(around.body)
+
+    def ways_behind(self, frames: Frames) -> tuple[Frames, ...]:
+        """Where an agent may stand after the operation there, whatever its numbers are."""
+        if frames not in self._behind:
+            *outer, (number, index) = frames
+            found: dict[Frames, bool] = {}  # whether an agent stands there
+            waiting: list[Frames] = [(*outer, (number, index + 1))]
+            while waiting:
+                place = waiting.pop()
+                if place not in found:
+                    further = self._ways_on(place)
+                    found[place] = further is None
+                    waiting += further or ()
+            self._behind[frames] = tuple(place for place, stands in found.items() if stands)
+        return self._behind[frames]
+
+    def _ways_on(self, frames: Frames) -> list[Frames] | None:
+        """Where control flow may go on; None where an agent stands, at an operation or its end."""
+        if not frames:
+            return None
+        *outer, (number, index) = frames
+        if index == len(self._blocks[number]):
+            if not outer:
+                return [()]
+            block, place = outer[-1]
+            again: list[Frames] = [(*outer, (self._inner[(block, place, 0)], 0))]
+            return [(*outer[:-1], (block, place + 1)), *again * self._is_loop(block, place)]
+        arms = [a for arm in (0, 1) if (a := self._inner.get((number, index, arm))) is not None]
+        inner: list[Frames] = [(*frames, (arm, 0)) for arm in arms]
+        local = isinstance(self._blocks[number][index], ir.Loop | ir.Assign)
+        if not inner and not local:
+            return None
+        past: list[Frames] = [(*outer, (number, index + 1))]
+        return [*inner, *past * local]
+
+    def _is_loop(self, block: int, index: int) -> bool:
+        return isinstance(self._blocks[block][index], ir.Loop)
 
     def advance(self, draft: Draft, agent: Agent) -> None:
         """The agent has executed its operation and stands at the next one."""

@@ -1,14 +1,16 @@
 """What one operation touches: cells of memory, and arrivals and bytes at barriers.
 
-For the values of an agent, or for any values: `None` is all indices, any number of times.
+For the values of an agent, or for any values (`Fixed`): then all indices, but those that only
+constants decide, any number of times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
 
 from titan.sync import program as ir
-from titan.sync.expression import evaluate
+from titan.sync.expression import Expression, evaluate, names_of
 from titan.sync.memory_rules import cells_of
 from titan.sync.parts import barriers_of, effects_of
 from titan.sync.pipe_order import PipePair, keeps, pipe_use
@@ -16,23 +18,42 @@ from titan.sync.state import Cell, Extent, Flight, Key, key_of
 from titan.sync.turns import place_of
 
 UNCOUNTED = 2**40
-Values = dict[str, int] | None  # None: whatever they may be
+Values = dict[str, int]  # all names in scope
 Touch = tuple[Cell, bool, ir.Proxy, Extent | None]  # cell, whether written, by which way
 Touched = list[Touch]
 Signal = tuple[Key, int, int, int]  # barrier, arrivals, bytes expected, bytes completed
 
 
+class Fixed(NamedTuple):
+    """What is known of an agent wherever it stands: its own number, and which arrays turn."""
+
+    constants: dict[str, int]
+    turning: Container[str]
+
+    def value(self, expression: Expression) -> int | None:
+        """The value, where it is one wherever the agent stands."""
+        known = names_of(expression) <= self.constants.keys()
+        return evaluate(expression, self.constants) if known else None
+
+    def place(self, name: str, index: Expression) -> int | None:
+        """The place of an array, where it is one wherever the agent stands."""
+        return None if name in self.turning else self.value(index)
+
+
 def touched_by(
-    operation: ir.Operation, values: Values, buffers: Mapping[str, ir.Buffer]
+    operation: ir.Operation, values: Values | Fixed, buffers: Mapping[str, ir.Buffer]
 ) -> Touched | None:
     """The cells of an operation; None where an index is out of range."""
     found: Touched = []
     for effect in effects_of(operation):
         buffer = buffers[effect.buffer]
         stages, part = range(buffer.stages), None
-        if values is not None:
+        if isinstance(values, Fixed):
+            stage = values.place(buffer.name, effect.stage)
+        else:
             stage = place_of(buffer.name, evaluate(effect.stage, values), values)
             part = None if effect.part is None else evaluate(effect.part, values)
+        if stage is not None:
             if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
                 return None
             stages = range(stage, stage + 1)
@@ -62,11 +83,17 @@ def signals_of(op: ir.Operation, values: dict[str, int], threads: int) -> list[S
     return []
 
 
-def any_signals_of(op: ir.Operation, barriers: Iterable[Key], named: Iterable[Key]) -> list[Signal]:
+def any_signals_of(
+    op: ir.Operation, fixed: Fixed, barriers: Iterable[Key], named: Iterable[Key]
+) -> list[Signal]:
     """What an operation does to barriers with any values, any number of times."""
-    names = {name for r in barriers_of(op) for name in (r.name, named_key((r.name, 0))[0])}
-    keys = (*barriers, *map(named_key, named))
-    return [(key, UNCOUNTED, UNCOUNTED, UNCOUNTED) for key in keys if key[0] in names]
+    meant = [(r.name, fixed.place(r.name, r.index)) for r in barriers_of(op)]
+
+    def is_meant(key: Key) -> bool:
+        return any(key[0] == name and place in (None, key[1]) for name, place in meant)
+
+    keys = (*filter(is_meant, barriers), *map(named_key, filter(is_meant, named)))
+    return [(key, UNCOUNTED, UNCOUNTED, UNCOUNTED) for key in keys]
 
 
 def signals_at_end(flight: Flight, operation: ir.Operation) -> list[Signal]:

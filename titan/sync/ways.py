@@ -7,13 +7,14 @@ at 0, and with it at more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from operator import is_
 
 from titan.sync.control import ControlFlow
 from titan.sync.footprints import Signal, Touched
 from titan.sync.open_numbers import Size, UndecidedError, parts_of, split
-from titan.sync.state import Position
+from titan.sync.state import Key, Position
 from titan.sync.turns import Origins
 
 
@@ -31,6 +32,16 @@ class WayPoint:
     signals: list[Signal] | None = None
     further: list[WayPoint] | None = None
     asked: str = ""  # the unknown that decides where it leads
+
+
+@dataclass(slots=True)
+class Way:
+    """One way of an agent: how far it has come, and what it has done there."""
+
+    place: WayPoint
+    passed: Counter[Key] = field(default_factory=Counter)  # completed phases it has waited for
+    commits: Counter[str] = field(default_factory=Counter)
+    arrived: bool = False  # at the named barrier that it waits at
 
 
 class Ways:
