@@ -43,12 +43,12 @@ from titan.proof.configuration import Configuration, FaultyError, System
 from titan.proof.write import write
 from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow, Frames
-from titan.sync.fault import Step
+from titan.sync.fault import Actor, Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
-from titan.sync.roaming import Roaming
 from titan.sync.state import Key, State
 from titan.sync.ways import Ways
+from titan.sync.widened import WidenedAgent
 
 GENERATORS = (
     free, ring, persistent_ring, ping_pong, store_pipeline, copy_pipeline, mma_chain, two_ctas,
@@ -206,6 +206,27 @@ def test_single_steps_of_many_random_programs_represent_all() -> None:
     assert seen["given"] > 5000 and seen["open"] > 5000, seen
 
 
+def test_of_an_open_group_nothing_behind_the_last_marker_finishes() -> None:
+    """A copy with a marker behind it: the end of the marker takes the end of the copy away."""
+    copy, other = (ir.Asynchronous((ir.Effect("tile", e(n), True),), "copies") for n in (0, 1))
+    marker = ir.QueueArrive("copies", at("full"), e(1))
+    made = make(
+        "marker",
+        [ir.Role("copier", (copy, marker, other, ir.QueueArrive("copies", at("full", 1), e(1))))],
+        barriers=(ir.Barrier("full", 1, 2),),
+        buffers=(ir.Buffer("tile", 2),),
+        queues=(ir.Queue("copies", True, False),),
+        policies=ir.Policies(exit_in_flight="allow", unobserved_phase="allow"),
+    )
+    system = System(made, {})
+    (found,) = system.starts()
+    issued = 0
+    while (step := system.steps(found)[0]).actor is Actor.AGENT:
+        found, issued = system.after(found, step), issued + 1
+    assert issued == 4
+    assert [s.text for s in system.steps(found) if alone(system, found, s)] == []
+
+
 @pytest.mark.parametrize("most", [0, 3])
 def test_agents_of_which_only_the_place_is_known(
     most: int, monkeypatch: pytest.MonkeyPatch
@@ -217,11 +238,11 @@ def test_agents_of_which_only_the_place_is_known(
     assert seen["given"] > 30, seen
 
 
-_HONEST = Roaming._stops
+_HONEST = WidenedAgent._stops
 
 
 def _unseen(
-    self: Roaming, place: Frames, operation: ir.BarrierSync, arrivals: Counter[Key]
+    self: WidenedAgent, place: Frames, operation: ir.BarrierSync, arrivals: Counter[Key]
 ) -> bool:
     """As it is, but that the agent's own arrival is not counted."""
     self._arrived.add(place)
@@ -233,15 +254,15 @@ def _first(_: ControlFlow, agent: Agent) -> dict[str, int]:
 
 
 PLANTED = {  # of agents that may be anywhere ahead
-    "they stop at every named barrier": (Roaming, "_stops", lambda *_: True),
-    "they do not arrive": (Roaming, "_stops", _unseen),
+    "they stop at every named barrier": (WidenedAgent, "_stops", lambda *_: True),
+    "they do not arrive": (WidenedAgent, "_stops", _unseen),
     "all are the first of their role": (ControlFlow, "constants_of", _first),
     "they pass nothing": (ControlFlow, "ways_behind", lambda *_: ()),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_fault_planted_in_roaming_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_planted_in_widening_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commuting, "OPERATIONS_MAX", 0)
     monkeypatch.setattr(*PLANTED[name])
     with pytest.raises(AssertionError):

@@ -23,14 +23,14 @@ from titan.sync import footprints
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
-from titan.sync.footprints import Fixed, Signal, Touched, Values, held_by, named_key, signals_at_end
+from titan.sync.footprints import Signal, Touched, Values, held_by, named_key, signals_at_end
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.open_numbers import UndecidedError
 from titan.sync.parts import barriers_of, effects_of, queue_of
 from titan.sync.pipe_order import pipe_pairs
-from titan.sync.roaming import Roaming
 from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
 from titan.sync.ways import Way, WayPoint
+from titan.sync.widened import WidenedAgent
 
 OPERATIONS_MAX = 200  # of one agent, until it is widened
 FORK = 12  # operations that two ways in the place of one count for
@@ -68,6 +68,7 @@ class _Others:
         self.state = state = before.state
         self.control = self.machine.control
         self.barriers, self.named = dict(state.barriers), dict(state.named)
+        self.queues = dict(state.queues)
         self.own = step.agent if step.actor is Actor.AGENT else -1
         self.flying = list(flying(state))
         self.flight: Flight | None = None
@@ -93,7 +94,7 @@ class _Others:
             [Way(place)] for place in self.all.places(state.positions, before.sizes, before.origins)
         ]
         self.executed: Counter[int] = Counter()
-        self.widened: dict[int, Roaming] = {}
+        self.widened: dict[int, WidenedAgent] = {}
         self.asked: set[str] = set()
 
     # ------------------------------------------------------------------------------- U
@@ -118,7 +119,7 @@ class _Others:
             and self._ends_commute()
         )
 
-    def _touches(self, operation: ir.Operation, values: Values | Fixed) -> Touched:
+    def _touches(self, operation: ir.Operation, values: Values | footprints.Lasting) -> Touched:
         found = footprints.touched_by(operation, values, self.system.buffers)
         if found is None:
             raise _Conflict
@@ -184,22 +185,22 @@ class _Others:
             if not further:
                 self.ways[number].append(way)
         if number in self.widened:
-            self._roam(number)
+            self._goes_anywhere(number)
         return before != (self.executed[number], self.arrivals.total())
 
     def _widen(self, number: int, ways: list[Way]) -> None:
         """What lies ahead on all ways of the agent is in U, without numbers but its own."""
         places = {way.place.position.frames for way in (*ways, *self.ways[number])}
         agent, turning = self.machine.agents[number], dict(self.before.origins)
-        self.widened[number] = Roaming(self.control, agent, places, self.state, turning)
+        self.widened[number] = WidenedAgent(self.control, agent, places, self.state, turning)
         self.ways[number] = []
 
-    def _roam(self, number: int) -> None:
+    def _goes_anywhere(self, number: int) -> None:
         """The agent goes on from wherever it may be."""
-        roaming = self.widened[number]
-        for operation in roaming.further(self.arrivals):
-            touched = self._touches(operation, roaming.fixed)
-            signals = roaming.signals(operation, self.barriers)
+        going = self.widened[number]
+        for operation in going.further(self.arrivals):
+            touched = self._touches(operation, going.fixed)
+            signals = going.signals(operation, self.barriers)
             self._add(number, operation, touched, signals)
             self.waited |= {key for key, *_ in signals}
 
@@ -293,7 +294,7 @@ class _Others:
             return False
         if until is ir.Until.READ and not self.flight.reading:
             return False
-        groups = dict(self.state.queues)[(number, name)].closed
+        groups = self.queues[(number, name)].closed
         own = [place for place, group in enumerate(groups) if self.flight in group]
         if not self.system.queues[name].ordered or not own:
             return bool(own) and pending < 1
@@ -310,9 +311,12 @@ class _Others:
 
     def _kind_commutes(self, values: dict[str, int]) -> bool:
         operation = self.operation
-        if self.flight is not None:  # without order, a commit counts what is unfinished
-            commits = self.commits[(self.flight.agent, self.queue or "")]
-            return not self.queue or self.system.queues[self.queue].ordered or not commits
+        if self.flight is not None:
+            # Without order a commit counts what is unfinished, and in a group that is open what is
+            # ahead of its last marker finishes, and nothing else.
+            owned = self.flight.agent, self.queue or ""
+            loose = self.queue and not self.system.queues[self.queue].ordered
+            return not (loose and (self.commits[owned] or self.flight in self.queues[owned].open))
         match operation:
             case ir.Commit(queue=name):
                 return self.system.queues[name].ordered

@@ -1,6 +1,6 @@
 """What one operation touches: cells of memory, and arrivals and bytes at barriers.
 
-For the values of an agent, or for any values (`Fixed`): then all indices, but those that only
+For the values of an agent, or for any values (`Lasting`): then all indices, but those that only
 constants decide, any number of times.
 """
 
@@ -24,7 +24,7 @@ Touched = list[Touch]
 Signal = tuple[Key, int, int, int]  # barrier, arrivals, bytes expected, bytes completed
 
 
-class Fixed(NamedTuple):
+class Lasting(NamedTuple):
     """What is known of an agent wherever it stands: its own number, and which arrays turn."""
 
     constants: dict[str, int]
@@ -41,14 +41,14 @@ class Fixed(NamedTuple):
 
 
 def touched_by(
-    operation: ir.Operation, values: Values | Fixed, buffers: Mapping[str, ir.Buffer]
+    operation: ir.Operation, values: Values | Lasting, buffers: Mapping[str, ir.Buffer]
 ) -> Touched | None:
     """The cells of an operation; None where an index is out of range."""
     found: Touched = []
     for effect in effects_of(operation):
         buffer = buffers[effect.buffer]
         stages, part = range(buffer.stages), None
-        if isinstance(values, Fixed):
+        if isinstance(values, Lasting):
             stage = values.place(buffer.name, effect.stage)
         else:
             stage = place_of(buffer.name, evaluate(effect.stage, values), values)
@@ -84,7 +84,7 @@ def signals_of(op: ir.Operation, values: dict[str, int], threads: int) -> list[S
 
 
 def any_signals_of(
-    op: ir.Operation, fixed: Fixed, barriers: Iterable[Key], named: Iterable[Key]
+    op: ir.Operation, fixed: Lasting, barriers: Iterable[Key], named: Iterable[Key]
 ) -> list[Signal]:
     """What an operation does to barriers with any values, any number of times."""
     meant = [(r.name, fixed.place(r.name, r.index)) for r in barriers_of(op)]

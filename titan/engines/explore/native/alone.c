@@ -216,6 +216,10 @@ static int engine_commutes(search_t *s, const word *w)
 {
     const struct closure *c = s->closure;
     const word *value = c->flight + F_VALUES + 2 * c->node->effects;
+    /* Of an open group only what is ahead of its last marker finishes, until it is closed. */
+    if (c->node->x < s->program->queues && c->flight[F_GROUP] == GROUP_OPEN
+        && !queue_info(s, c->node->x)->ordered)
+        return STAYS;
     for (int i = 0; i < c->node->completions; i++)
         if (c->renewed[value[2 * i]])
             return STAYS;

@@ -12,11 +12,11 @@ from collections.abc import Container, Iterable, Iterator
 
 from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow, Frames
-from titan.sync.footprints import Fixed, Signal, any_signals_of, named_key
+from titan.sync.footprints import Lasting, Signal, any_signals_of, named_key
 from titan.sync.state import Key, Position, State
 
 
-class Roaming:
+class WidenedAgent:
     """Where one agent has been, and the named barriers that it stands at.
 
     `arrivals` counts those of all agents, by `named_key`; the agent adds its own.
@@ -31,7 +31,7 @@ class Roaming:
         turning: Container[str],
     ) -> None:
         self._control, self._agent, self._named = control, agent, dict(now.named)
-        self.fixed = Fixed(control.constants_of(agent), turning)
+        self.fixed = Lasting(control.constants_of(agent), turning)
         self._passed: set[Frames] = set()
         self._arrived: set[Frames] = set()
         self._waiting = list(places)
