@@ -16,6 +16,7 @@ from typing import cast
 import pytest
 
 from tests.proof.kernels import certificate, programs
+from tests.sampling import part
 from titan.engines.explore.search import explore
 from titan.engines.result import Budget
 from titan.foundation.errors import Refusal
@@ -129,6 +130,34 @@ def test_all_edits_of_the_program_prove_nothing_false(name: str) -> None:
     assert seen["refused"] > 100, seen
 
 
+VALUES: tuple[object, ...] = (True, False, None, "x", "é", "", [], [""], {}, 1.5, "0", 7)
+
+
+def replaced(tree: Tree, random: Random) -> tuple[object, object, Tree]:
+    """A part of the program, a value of another kind, and the program with that instead."""
+    copy: Tree = json.loads(json.dumps(tree))
+    inner = copy
+    while True:
+        place = random.randrange(1, len(inner)) if len(inner) > 1 else 0
+        old = inner[place]
+        if not isinstance(old, list) or not old or random.random() < 0.1:
+            inner[place] = random.choice([v for v in VALUES if type(v) is not type(old)])
+            return old, inner[place], copy
+        inner = cast("Tree", old)
+
+
+@pytest.mark.parametrize("name", ["mi300_gemm", "bulk_copy"])
+def test_parts_of_another_kind_make_no_program(name: str) -> None:
+    """But where a part may be left out, or was: and then what is certified is not refuted."""
+    tree, random = json.loads(lines_of(name)[1].split(" ", 2)[2]), Random(5)
+    for _ in range(part(400)):
+        old, new, edited = replaced(tree, random)
+        text = json.dumps(edited, separators=(",", ":"), ensure_ascii=True)
+        if proves(with_program(name, text)) is not None:
+            assert old is None or new is None, (old, new)
+            assert explored(text) is not Verdict.REFUTED
+
+
 # ------------------------------------------------------------------- all but the program
 
 
@@ -152,12 +181,12 @@ def with_forged_classes(lines: list[str]) -> Iterator[list[str]]:
     place = next(n for n, line in enumerate(lines) if line.startswith("class "))
     claim = json.loads(lines[place].removeprefix("class "))
     forged = [lines[:place] + lines[place + 1 :], [*lines[:place], lines[place], *lines[place:]]]
-    for number, part in enumerate(claim[1:], 1):
+    for number, item in enumerate(claim[1:], 1):
         values: list[object] = [[""], ["", ["", "all", "t"]], ["", ["", "tiles", 1]]]
-        if isinstance(part, int):
-            values = [part + 1, part - 1, 2 * part, 0, -1, 10**40]
+        if isinstance(item, int):
+            values = [item + 1, item - 1, 2 * item, 0, -1, 10**40]
         for value in values:
-            if value != part:
+            if value != item:
                 other = [*claim[:number], value, *claim[number + 1 :]]
                 text = json.dumps(other, separators=(",", ":"))
                 forged.append([*lines[:place], f"class {text}", *lines[place + 1 :]])

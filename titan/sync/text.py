@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from titan.sync import expression, program
 
@@ -32,9 +32,10 @@ def value_of(kind: type, text: str) -> Any:
     """Raises ValueError for a text that `text_of` does not write of a value of this kind."""
     try:
         value = _built(json.loads(text), {**_TYPES, kind.__name__: kind})
-    except (TypeError, KeyError, IndexError, RecursionError) as error:
+        fitting = _fits(value, kind)
+    except (TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from None
-    if not isinstance(value, kind) or text_of(value) != text:
+    if not fitting or text_of(value) != text:
         raise ValueError(f"not the text of a {kind.__name__}")
     return value
 
@@ -48,6 +49,38 @@ def program_of(text: str) -> program.SyncProgram:
 def digest_of(text: str) -> str:
     """The SHA-256 of the text in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_HINTS: dict[type, dict[str, object]] = {}  # of the fields of each class met
+
+
+def _fits(value: object, kind: object) -> bool:
+    """Whether the value is what is declared, down to each field: no number is a truth value."""
+    arguments = get_args(kind)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, tuple):
+            return False
+        several = len(arguments) == 2 and arguments[1] is Ellipsis
+        kinds = arguments[:1] * len(value) if several else arguments
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in arguments
+    if arguments:  # one of several
+        return any(_fits(value, one) for one in arguments)
+    own: type = type(value)
+    if not is_dataclass(own):
+        return own is kind
+    if own not in _HINTS:
+        _HINTS[own] = get_type_hints(own)
+    return (
+        isinstance(kind, type)
+        and isinstance(value, kind)
+        and all(
+            _fits(getattr(value, field.name), _HINTS[own][field.name])
+            for field in fields(own)
+            if field.name not in _HIDDEN
+        )
+    )
 
 
 def _plain(value: object) -> object:
