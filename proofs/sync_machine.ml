@@ -5,7 +5,9 @@
    `F` its fault; `A` and the fault of a step where there is one, `U` where there is no meaning.
    2 program limit: search all states, and have the proved checker judge the set.
    3 program certificate: find which states stand at which line of the certificate, and have the proved checker
-   judge that; prints `accepted` or `refused`, the number of states, of lines met, and of these with one step. *)
+   judge that; prints `accepted` or `refused`, the number of states, of lines met, and of these with one step.
+   4 program steps: walk the steps, and of each state print `I` and which of the possible steps are
+   independent by the proved table, for each pair of them in order. *)
 
 module S = Sync_semantics
 
@@ -282,6 +284,21 @@ let walk program =
   | S.Done start -> go start steps
   | bad -> ignore (outcome 'S' show_state bad)
 
+let pairs program =
+  let rec go state steps =
+    (match S.steps program state with
+     | S.Done possible ->
+       let ask x y = show_bool (S.independent program state x y) in
+       let rec each = function [] -> () | x :: rest -> List.iter (ask x) rest; each rest in
+       line 'I' (fun () -> each possible)
+     | _ -> line 'U' ignore);
+    match steps with
+    | [] -> ()
+    | x :: rest -> match S.apply_step program state x with S.Done next -> go next rest | _ -> ()
+  in
+  let steps = read_list read_step in
+  match S.initial program with S.Done start -> go start steps | _ -> ()
+
 exception Found_fault
 
 let text state =
@@ -396,6 +413,7 @@ let () =
     | 1 -> walk (read_program ()); line 'E' ignore; questions ()
     | 2 -> close (read_program ()); questions ()
     | 3 -> judge (read_program ()); questions ()
+    | 4 -> pairs (read_program ()); line 'E' ignore; questions ()
     | _ -> ()
     | exception End_of_file -> ()
   in
