@@ -312,3 +312,100 @@ Proof.
     try (now apply footprint_frame); now apply disjoint_apart.
 Qed.
 End Table.
+
+Section Sums.
+Variable p : program.
+
+(** ** Arrivals at one barrier *)
+
+Definition counted (b : mbarrier) (n t : Z) : mbarrier :=
+  Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b - n) (mb_transaction b + t) (mb_phase b)
+    (mb_tokens b) (mb_observed b) (mb_armed b).
+
+Lemma counted_below s a k b n t : n < mb_pending b ->
+  count_down p s a k b n t =
+  bind (guard (negb ((0 <=? n) && (0 <=? mb_expected b))) OverArrival [a]) (fun _ =>
+  bind (guard (negb (n =? 0) && negb (mb_observed b) && negb (po_run_ahead (pr_policies p))) UnobservedPhase [a]) (fun _ =>
+  bind (guard (transaction_max <? Z.abs (mb_transaction b + t)) TransactionMismatch [a]) (fun _ =>
+  Done (put_barrier s k (counted b n t))))).
+Proof.
+  intros H. unfold count_down, store. replace (n <=? mb_pending b) with true by (symmetry; apply Z.leb_le; lia).
+  rewrite andb_true_r. cbn [mb_status mb_owner mb_expected mb_pending mb_transaction mb_phase mb_tokens mb_observed mb_armed].
+  replace (mb_pending b - n =? 0) with false by (symmetry; apply Z.eqb_neq; lia).
+  destruct (negb ((0 <=? n) && (0 <=? mb_expected b))); [easy|]. cbn [guard bind]. destruct (negb (n =? 0) && _ && _); [easy|]. cbn [guard bind].
+  destruct (transaction_max <? Z.abs (mb_transaction b + t)); easy.
+Qed.
+
+Lemma put_twice {V} k (v w : V) l : put same_key k v (put same_key k w l) = put same_key k v l.
+Proof.
+  induction l as [|[h x] l IH]; cbn; [now rewrite same_key_refl|]. destruct (same_key k h) eqn:E; cbn; [now rewrite same_key_refl|].
+  now rewrite E, IH.
+Qed.
+
+Definition arrives (s : state) (a : nat) (k : key) (n t : Z) : outcome state :=
+  let* b := usable p s a k false in count_down p s a k b n t.
+
+
+Lemma arrives_add s a b k n t m u x y held : find same_key k (st_barriers s) = Some held ->
+  n + m < mb_pending held -> Z.abs (mb_transaction held + t + u) <= transaction_max ->
+  arrives s a k n t = Done x -> arrives s b k m u = Done y ->
+  (exists h, find same_key k (st_barriers x) = Some h) /\ (exists h, find same_key k (st_barriers y) = Some h) /\
+  exists z, arrives x b k m u = Done z /\ arrives y a k n t = Done z.
+Proof.
+  intros F P T. unfold arrives.
+  assert (U : forall c s h, find same_key k (st_barriers s) = Some h -> usable p s c k false =
+    bind (guard (is_absent (mb_status h)) BarrierUninitialised [c]) (fun _ =>
+    bind (guard ((negb (barrier_cta p k =? cta_of p c) || false) && is_unpublished (mb_status h)) UnpublishedInit [c]) (fun _ =>
+    bind (if negb (barrier_cta p k =? cta_of p c) || false then check_alive p s c (barrier_cta p k) else Done tt) (fun _ => Done h)))).
+  { intros c r h E. unfold usable. now rewrite E. }
+  rewrite (U a s held F), (U b s held F).
+  destruct (is_absent (mb_status held)) eqn:A; [easy|]. cbn [guard bind].
+  destruct ((negb (barrier_cta p k =? cta_of p a) || false) && is_unpublished (mb_status held)) eqn:Ea; [easy|]. cbn [guard bind].
+  destruct ((negb (barrier_cta p k =? cta_of p b) || false) && is_unpublished (mb_status held)) eqn:Eb; [easy|]. cbn [guard bind].
+  destruct (if negb (barrier_cta p k =? cta_of p a) || false then check_alive p s a (barrier_cta p k) else Done tt) eqn:La; try easy.
+  destruct (if negb (barrier_cta p k =? cta_of p b) || false then check_alive p s b (barrier_cta p k) else Done tt) eqn:Lb; try easy.
+  cbn [bind]. intros X Y.
+  assert (N0 : 0 <= n /\ 0 <= m).
+  { unfold count_down in X, Y. destruct (0 <=? n) eqn:Hn; [|easy]. destruct (0 <=? m) eqn:Hm; [|easy]. apply Z.leb_le in Hn, Hm. lia. }
+  rewrite counted_below in X, Y by lia.
+  destruct (negb ((0 <=? n) && (0 <=? mb_expected held))) eqn:X1; [easy|]. destruct (negb ((0 <=? m) && (0 <=? mb_expected held))) eqn:Y1; [easy|].
+  cbn [guard bind] in X, Y.
+  destruct (negb (n =? 0) && negb (mb_observed held) && negb (po_run_ahead (pr_policies p))) eqn:X2; [easy|].
+  destruct (negb (m =? 0) && negb (mb_observed held) && negb (po_run_ahead (pr_policies p))) eqn:Y2; [easy|]. cbn [guard bind] in X, Y.
+  destruct (transaction_max <? Z.abs (mb_transaction held + t)); [easy|]. destruct (transaction_max <? Z.abs (mb_transaction held + u)); [easy|].
+  cbn [guard bind] in X, Y. injection X as <-. injection Y as <-.
+  split; [eexists; cbn; apply find_put_same|]. split; [eexists; cbn; apply find_put_same|].
+  rewrite (U b _ (counted held n t)) by (cbn; apply find_put_same). rewrite (U a _ (counted held m u)) by (cbn; apply find_put_same).
+  assert (D : forall c h, ended p (put_barrier s k h) c = ended p s c) by easy.
+  unfold check_alive in *. cbn [counted mb_status]. rewrite A, Ea, Eb, !D, La, Lb. cbn [guard bind].
+  rewrite !counted_below by (cbn; lia). cbn [counted mb_expected mb_observed mb_transaction mb_pending].
+  rewrite X1, Y1, X2, Y2. cbn [guard bind].
+  replace (transaction_max <? Z.abs (mb_transaction held + t + u)) with false by (symmetry; apply Z.ltb_ge; lia).
+  replace (transaction_max <? Z.abs (mb_transaction held + u + t)) with false by (symmetry; apply Z.ltb_ge; lia).
+  cbn [guard bind]. eexists. split; [reflexivity|]. f_equal. unfold put_barrier, with_barriers. cbn. rewrite !put_twice.
+  do 2 f_equal. unfold counted. cbn. f_equal; lia.
+Qed.
+
+Lemma arrive_arrives s a env r k count bytes n t : key_of env r = Done k -> find same_key k (st_barriers s) <> None ->
+  value env count = Done n -> value env bytes = Done t ->
+  arrive p s a env r count bytes false false = arrives s a k n t.
+Proof.
+  intros K F N T. unfold arrive, arrives, declared. rewrite K. cbn [bind]. destruct (find same_key k (st_barriers s)); [|easy]. cbn [bind].
+  destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [bind]. rewrite N, T. cbn [bind]. now destruct b.
+Qed.
+
+(** Arrivals of two agents that leave the phase open, and whose bytes stay within bounds, add up in either order. *)
+Theorem arrivals_add s a b env env' r r' k count bytes count' bytes' n t m u x y held :
+  key_of env r = Done k -> key_of env' r' = Done k -> find same_key k (st_barriers s) = Some held ->
+  value env count = Done n -> value env bytes = Done t -> value env' count' = Done m -> value env' bytes' = Done u ->
+  n + m < mb_pending held -> Z.abs (mb_transaction held + t + u) <= transaction_max ->
+  arrive p s a env r count bytes false false = Done x -> arrive p s b env' r' count' bytes' false false = Done y ->
+  exists z, arrive p x b env' r' count' bytes' false false = Done z /\ arrive p y a env r count bytes false false = Done z.
+Proof.
+  intros K K' F N T M U P Q X Y.
+  rewrite (arrive_arrives s a env r k count bytes n t) in X by (easy || congruence).
+  rewrite (arrive_arrives s b env' r' k count' bytes' m u) in Y by (easy || congruence).
+  destruct (arrives_add s a b k n t m u x y held F P Q X Y) as ((h & Hx) & (g & Hy) & z & A & B). exists z.
+  rewrite (arrive_arrives x b env' r' k count' bytes' m u), (arrive_arrives y a env r k count bytes n t); try easy; congruence.
+Qed.
+End Sums.
