@@ -1,6 +1,6 @@
 """Verdicts on AMD assembly, and what becomes of every wait and barrier in it.
 
-    python -m benchmarks.amd_code FOLDER [--any] [--mutants] [--wait-states] [--only TEXT]
+    python -m benchmarks.amd_code FOLDER [--any] [--mutants] [--wait-states] [--only TEXT] [--store]
 
 FOLDER holds assembly with its launch beside it (`gemm.s`, `gemm.launch.yaml`), HIP in the same
 way (`benchmarks/amd`), and packages of `titan build` for AMD GPUs with the launch of their
@@ -17,6 +17,8 @@ and all that conflict are in the same order (`titan/frontends/gcn/phase_order.py
 With `--any` what is verified is lifted and verified for any number of trips: a column says so, with
 the states of the search, or why only launches are covered.
 With `--wait-states` each `s_nop` is made one wait state shorter, and judged in the same way.
+With `--store` what was measured goes to `benchmarks/results/amd_code.json`, one kernel at a time;
+`python -m benchmarks.amd_rows` writes the tables of docs/reference/real_code.md from it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ from titan.verify.model import Finding, VerifyOptions
 
 SIZE, HEADS = 384, 2  # of packages
 HIP_TARGETS = ("gfx942", "gfx950")
+RESULTS = Path(__file__).parent / "results" / "amd_code.json"
 STATES_MAX = 2_000_000  # of one search for any number of trips
 
 
@@ -261,6 +264,13 @@ def orders(text: str, launch: LaunchDescription) -> list[RunOrder]:
     ]
 
 
+def store(what: str, name: str, measured: object) -> None:
+    """Put what was measured of a kernel into the stored results."""
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    kept.setdefault(what, {})[name] = measured
+    RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -269,7 +279,10 @@ def main() -> None:
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--wait-states", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
+    if given.store and given.wait_states:
+        parser.error("--store is for mutants of waits and barriers, and for any number of trips")
     print("| kernel | verdict | seconds | run | any number | mutants | remark |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, text, launch in kernels(given.folder, given.only):
@@ -280,6 +293,10 @@ def main() -> None:
             fates = mutants(text, launch, given.wait_states)
             killed = fates.figures()
             words = fates.remarks()
+            if given.store:
+                store("mutants", name, asdict(fates))
+        if given.any and given.store:
+            store("any", name, further)
         remark = "; ".join([item.headline for item in found.diagnostics[:1]] + words)
         run = found.engines[0].remark if found.engines else ""
         seconds = found.engines[0].seconds if found.engines else 0.0

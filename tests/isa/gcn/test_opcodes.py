@@ -11,6 +11,7 @@ import pytest
 from titan.foundation.source.span import Source
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.opcodes import COUNTED, OPCODES, base_name, expanded
+from titan.isa.gcn.targets import ABSENT
 from titan.target.completion import completion
 
 TARGETS = ("gfx90a", "gfx942", "gfx950")
@@ -66,3 +67,18 @@ def test_patterns_expand():
     assert expanded("a_{b,c}_{d,e}") == ["a_b_d", "a_b_e", "a_c_d", "a_c_e"]
     assert base_name("v_add_u32_e32") == "v_add_u32"
     assert base_name("v_mov_b32_dpp") == "v_mov_b32"
+
+
+@pytest.mark.skipif(shutil.which(ASSEMBLER) is None, reason=f"{ASSEMBLER} is not installed")
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_target_lacks_is_what_its_assembler_refuses(target):
+    names = sorted(OPCODES)
+    made = subprocess.run(
+        [ASSEMBLER, "-triple=amdgcn", f"-mcpu={target}"],
+        input="\n".join(names), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    refused = re.findall(
+        r"<stdin>:(\d+):\d+: error: (?:invalid instruction|.*not supported on this GPU)",
+        made.stderr,
+    )
+    assert {names[int(line) - 1] for line in refused} == ABSENT[target]

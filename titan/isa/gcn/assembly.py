@@ -25,6 +25,7 @@ from titan.isa.gcn.module import (
 )
 from titan.isa.gcn.opcodes import OPCODES, base_name
 from titan.isa.gcn.operands import BadOperand, modifier, operand, split, words
+from titan.isa.gcn.targets import lacking
 
 INVALID, UNKNOWN, UNDECLARED, TWICE = "TTN001", "TTN010", "TTN011", "TTN013"
 FINDINGS_MAX = 100
@@ -213,6 +214,10 @@ class _Reader:
                 )  # fmt: skip
             else:
                 self.instructions[number] = replace(self.instructions[number], target=target)
+        for item in self.instructions:
+            if missing := lacking(item, self.target):
+                headline = f"{self.target} has no {missing}"
+                self.fault(UNKNOWN, headline, item.line, item.column, len(item.opcode))
         kernels = []
         for made in self.facts.kernels():
             start = self.labels.get(made.name)

@@ -26,7 +26,6 @@ from titan.isa.simt.accesses import place, read_value
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.growth import (
-    ENDLESS,
     FIXED,
     Growth,
     centred,
@@ -40,7 +39,6 @@ from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 from titan.isa.simt.passages import (
     Lanes,
     Passage,
-    RoundCounter,
     RoundPlan,
     Steps,
     TripWord,
@@ -48,6 +46,7 @@ from titan.isa.simt.passages import (
 )
 from titan.isa.simt.rendezvous import TOKEN
 from titan.isa.simt.rounds import lanes_at, loops_of
+from titan.isa.simt.shown_rounds import ShownRounds
 from titan.isa.simt.state import POLL, Cta, Fragment, Warp
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of
 
@@ -91,7 +90,7 @@ class _Now:
     loaded: dict[tuple[int, int], Growth]
 
 
-class FurtherRounds(SimtExecution):
+class FurtherRounds(SimtExecution, ShownRounds):
     """One run that represents all with more trips; `reach` is how many periods more."""
 
     def __init__(
@@ -106,12 +105,7 @@ class FurtherRounds(SimtExecution):
         super().__init__(code, layout, launch, options)
         self.orders_lanes = False  # as judged in the launch itself
         self.word = word
-        self.plan = plan
-        self.counter = RoundCounter(loops_of(code))
-        self.reach = ENDLESS
-        self.disordered = False  # its passages are not those of the plan
-        self.why = ""
-        self.site = -1
+        self.plan_rounds(plan, loops_of(code))
         self.growths: dict[int, dict[int, Growths]] = {}
         self.windows: dict[int, list[_Window]] = {}
         self.window_of: dict[tuple[Lanes, int], _Window] = {}  # by passage
@@ -122,24 +116,9 @@ class FurtherRounds(SimtExecution):
 
     # ----------------------------------------------------------------------------- answers
 
-    def limit(self, reach: int, site: int, why: str) -> None:
-        """It is shown up to `reach` only."""
-        if reach < self.reach:
-            self.reach, self.site, self.why = reach, site, why
-
     def finish_rounds(self) -> None:
         """After the run: passages that had no room for a window, and bytes that moved."""
-        for key, found in self.counter.of.items():
-            added = self.plan.added.get(key, ())
-            for passage in found.all:
-                wanted = added[passage.number][1] if passage.number < len(added) else 0
-                window = self.window_of.get((key, passage.number))
-                if wanted and (window is None or not window.done):
-                    self.limit(0, passage.head, "a loop makes too few rounds to decide it")
-            if len(found.all) < len(added):
-                self.disordered = True
-        if self.disordered:
-            self.limit(0, -1, "loops are passed in another order with other trips")
+        self.check_passages(self.window_of)
         for owner, places in self.seen.items():
             for low, size in self.moved.get(owner, ()):
                 if any(at < low + size and low < at + count for at, count in places):

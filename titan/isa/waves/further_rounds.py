@@ -27,12 +27,12 @@ from titan.isa.simt.lane_growths import Growths, compact, distinct, fixed_as, ke
 from titan.isa.simt.passages import (
     Lanes,
     Passage,
-    RoundCounter,
     RoundPlan,
     Steps,
     TripWord,
     step_between,
 )
+from titan.isa.simt.shown_rounds import ShownRounds
 from titan.isa.simt.values import lanes_of
 from titan.isa.waves.decode import DecodedInstruction, register_name
 from titan.isa.waves.events import CounterFull, CounterWait, OperationIssued, WaveQueue
@@ -84,20 +84,16 @@ class _Window:
         return self.ended is not None
 
 
-class FurtherWaves:
+class FurtherWaves(ShownRounds):
     """Looks on while one run is made that represents all with more trips; `reach` is how many
     periods more."""
 
     def __init__(
         self, machine: WaveMachine, text: FollowedKernel, word: TripWord, plan: RoundPlan
     ) -> None:
-        self.machine, self.text, self.plan = machine, text, plan
+        self.plan_rounds(plan, text.loops)
+        self.machine, self.text = machine, text
         self.memory = GrownMemory(machine.group, word)
-        self.counter = RoundCounter(text.loops)
-        self.reach = ENDLESS
-        self.disordered = False  # its passages are not those of the plan
-        self.why = ""
-        self.site = -1
         self.growths: dict[int, dict[int, Growths]] = {w.number: {} for w in machine.waves}
         self.windows: dict[int, _Window | None] = dict.fromkeys(self.growths)
         self.window_of: dict[tuple[Lanes, int], _Window] = {}
@@ -114,24 +110,9 @@ class FurtherWaves:
 
     # ----------------------------------------------------------------------------- answers
 
-    def limit(self, reach: int, site: int, why: str) -> None:
-        """It is shown up to `reach` only."""
-        if reach < self.reach:
-            self.reach, self.site, self.why = reach, site, why
-
     def finish_rounds(self) -> None:
         """After the run: passages without room for a window, memory that moved, equal stores."""
-        for key, found in self.counter.of.items():
-            added = self.plan.added.get(key, ())
-            for passage in found.all:
-                wanted = added[passage.number][1] if passage.number < len(added) else 0
-                window = self.window_of.get((key, passage.number))
-                if wanted and (window is None or not window.done):
-                    self.limit(0, passage.head, "a loop makes too few rounds to decide it")
-            if len(found.all) < len(added):
-                self.disordered = True
-        if self.disordered:
-            self.limit(0, -1, "loops are passed in another order with other trips")
+        self.check_passages(self.window_of)
         if self.memory.seen & self.memory.moved:
             self.limit(0, -1, "memory that a round reads changes from round to round")
         self._check_equal_stores()

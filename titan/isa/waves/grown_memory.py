@@ -24,7 +24,13 @@ from titan.isa.waves.decode import (
 from titan.isa.waves.followed import PRIVATE, FollowedInstruction
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.grown import Made, Table
-from titan.isa.waves.memory_steps import lds_addresses, lds_offsets, private_address, size_of
+from titan.isa.waves.memory_steps import (
+    LDS_ADDRESS,
+    lds_addresses,
+    lds_offsets,
+    private_address,
+    size_of,
+)
 from titan.isa.waves.scalar_memory_steps import scalar_address
 from titan.isa.waves.sources import vector_source
 from titan.isa.waves.start import KERNARG
@@ -97,11 +103,11 @@ class GrownMemory:
         registers, offsets = written_in_order(code), lds_offsets(code.item, size_of(code.item))
         each, made = len(registers) // len(offsets), dict[int, Growths]()
         for at, register in enumerate(registers):
-            offset = offsets[at // each] + 4 * (at % each)
-            values, known = self.group.load(addresses, offset)
+            start, more = addresses + offsets[at // each] & LDS_ADDRESS, 4 * (at % each)
+            values, known = self.group.load(start, more)
             items = [FIXED] * LANES
             for lane in lanes_of(known & wave.exec):
-                place = int(addresses[lane]) + offset >> 2
+                place = int(start[lane]) + more >> 2
                 items[lane] = self.cells.get(place, FIXED)
                 if loaded is not None:
                     loaded.append((place, int(values[lane])))
@@ -122,7 +128,8 @@ class GrownMemory:
                     register = registers[at] if size >= 4 else -1
                     known = register >= 0 and wave.known[register] >> lane & 1
                     growth = of_lane(table.get(register), lane) if known else FIXED
-                    self._store(int(addresses[lane]) + offset + 4 * at, growth, code.number)
+                    start = int(addresses[lane]) + offset & LDS_ADDRESS
+                    self._store(start + 4 * at, growth, code.number)
 
     def _store(self, address: int, growth: Growth, site: int) -> None:
         place = address >> 2

@@ -128,6 +128,7 @@ class WaveMachine:
             number = wave.place
             self.at = (wave.number, number)
             if not start <= number < end:
+                self.at = (wave.number, end - 1)
                 raise Refused("execution leaves the kernel")
             code = known.get(number)
             if code is None:

@@ -43,7 +43,11 @@ _SIZES = {
 _DMA_LANE_BYTES = {1: 4, 2: 4, 4: 4, 12: 16, 16: 16}  # CDNA4, 9.1.9
 # Bits of the words of a resource that change what an offset means (CDNA3, 9.1.8).
 _SWIZZLED, _LANE_ADDED = 1 << 31, 1 << 23
+_STRIDE = 0x3FFF  # bits of word 1, above those of the address
 _LANES = np.arange(LANES, dtype=np.int64)
+LDS_ADDRESS = (
+    0xFFFF_FFFF  # of LDS: the sum of a register and an offset wraps (compilers rely on it)
+)
 
 
 def memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
@@ -117,19 +121,19 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
                 group.forget_all()
             _loaded(wave, registers, origin)
         else:
-            active = addresses[wave.active]
-            places = np.concatenate([active + offset for offset in offsets])
-            stored = [(addresses + to, row) for to, row in zip(offsets, data, strict=False)]
+            rows = [addresses + offset & LDS_ADDRESS for offset in offsets]
+            places = np.concatenate([row[wave.active] for row in rows])
+            stored = list(zip(rows, data, strict=False))
             value = written_value(wave, item, stored, size) if data else b""
             footprint = _inside(group, wave, number, places, size)
             uses = (WaveUse(footprint, not reads, atomic, value=value),)
             if reads:
-                _read_words(group, wave, addresses, offsets, registers, origin, moved or size < 4)
+                _read_words(group, wave, rows, registers, origin, moved or size < 4)
             else:
                 _loaded(wave, registers, origin)
                 if data:
                     note_lanes(group, wave, number, item, stored, size, LDS)
-                _write_words(group, wave, addresses, offsets, data, size)
+                _write_words(group, wave, rows, data, size)
         group.issue(wave, number, WaveQueue.LDS, registers, uses)
 
     return step
@@ -148,7 +152,7 @@ def _lds_contents(
     offsets = lds_offsets(item, size)
     each = max(1, size // 4)
     for at, offset in enumerate(offsets):
-        places = np.where(wave.active, addresses + offset, np.int64(-1))
+        places = np.where(wave.active, addresses + offset & LDS_ADDRESS, np.int64(-1))
         if registers:
             rows = contents.read_lds(places, size)
             set_registers(wave, registers[at * each : (at + 1) * each], rows, item)
@@ -186,8 +190,7 @@ def _inside(group: WaveGroup, wave: Wave, number: int, places: Addresses, size: 
 def _read_words(
     group: WaveGroup,
     wave: Wave,
-    addresses: Addresses,
-    offsets: list[int],
+    rows: list[Addresses],
     registers: tuple[int, ...],
     origin: OpaqueWord,
     opaque: bool,
@@ -195,33 +198,31 @@ def _read_words(
     if opaque or not group.any_known:
         _loaded(wave, registers, origin)
         return
-    each = len(registers) // len(offsets)
+    each = len(registers) // len(rows)
     for at, register in enumerate(registers):
-        offset = offsets[at // each] + 4 * (at % each)
-        values, known = group.load(addresses, offset)
+        values, known = group.load(rows[at // each], 4 * (at % each))
         wave.set_vector(register, values, known & wave.exec, origin)
 
 
 def _write_words(
     group: WaveGroup,
     wave: Wave,
-    addresses: Addresses,
-    offsets: list[int],
+    rows: list[Addresses],
     data: list[list[int]],
     size: int,
 ) -> None:
     active = wave.active
     whole = size >= 4 and bool(data)
-    for index, offset in enumerate(offsets):
+    for index, addresses in enumerate(rows):
         row = data[index] if whole and index < len(data) else []
         for at in range(max(1, size // 4)):
             register = row[at] if at < len(row) and row[at] < 512 else None
             if register is None:
-                group.store(addresses[active] + offset + 4 * at, None, np.zeros(1, np.bool_))
+                group.store(addresses[active] + 4 * at, None, np.zeros(1, np.bool_))
                 continue
             known = lanes_of(wave.known[register])[active]
             values = wave.vectors[register][active]
-            group.store(addresses[active] + offset + 4 * at, values, known)
+            group.store(addresses[active] + 4 * at, values, known)
 
 
 def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
@@ -305,34 +306,53 @@ def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
     words = [scalar_source(Registers("s", resource.first + at), 1, number) for at in range(4)]
     step_of = scalar_source(operands[place + 1], 1, number) if place + 1 < len(operands) else None
     inst = item.integer("offset")
-    offsets = "offen" in item.options
-    indexed = "idxen" in item.options
+    offsets, indexed = "offen" in item.options, "idxen" in item.options
     first: GcnOperand = operands[0]
-    if offsets and indexed and isinstance(first, Registers):
-        first = Registers(first.bank, first.first + 1)
-    vector = vector_source(first, number) if offsets else None
+    index_of = vector_source(_word_of(first, 0), number) if indexed else None
+    vector = vector_source(_word_of(first, int(indexed)), number) if offsets else None
 
     def address_of(wave: Wave) -> Addresses | None:
         low, high, records, form = (word(wave) for word in words)
         more = 0 if step_of is None else step_of(wave)
-        if indexed or any(isinstance(one, OpaqueWord) for one in (low, high, records, more)):
+        if any(isinstance(one, OpaqueWord) for one in (low, high, records, more)):
             return None
         assert isinstance(low, int) and isinstance(high, int)
         assert isinstance(records, int) and isinstance(more, int)
         if high & _SWIZZLED or (isinstance(form, int) and form & _LANE_ADDED):
             return None
-        within = np.full(LANES, inst, np.int64)
-        if vector is not None:
-            values, known, _ = vector(wave)
-            if known & wave.exec != wave.exec:
-                return None
-            within = within + np.broadcast_to(values, (LANES,)).astype(np.int64)
+        index = _numbers(wave, index_of)
+        offset = _numbers(wave, vector)
+        if index is None or offset is None:
+            return None
+        stride = high >> 16 & _STRIDE
+        within = offset + inst + stride * index
         addresses = within + (low | (high & 0xFFFF) << 32) + more
         # Raw buffers: what begins beyond the end is neither read nor written (CDNA3, 9.1.5).
         outside = within >= records
+        # Others end after so many records, or bytes: where that differs, nothing is known.
+        differ = outside != (index >= records)
+        if stride and bool(differ[wave.active].any()):
+            return None
         return np.where(outside, np.int64(-1), addresses)
 
     return _vector_access(code, group, address_of)
+
+
+def _word_of(operand: GcnOperand, at: int) -> GcnOperand:
+    """One of the registers of an address: the index, and behind it the offset."""
+    if isinstance(operand, Registers) and operand.count > at:
+        return Registers(operand.bank, operand.first + at)
+    raise Refused("an address of a buffer that is not understood")
+
+
+def _numbers(wave: Wave, source: VectorSource | None) -> Addresses | None:
+    """What a source has for each lane, zeros without one; None if an active lane is unknown."""
+    if source is None:
+        return np.zeros(LANES, np.int64)
+    values, known, _ = source(wave)
+    if known & wave.exec != wave.exec:
+        return None
+    return np.broadcast_to(values, (LANES,)).astype(np.int64)
 
 
 def _vector_access(

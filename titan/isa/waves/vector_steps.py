@@ -45,7 +45,7 @@ def vector_step(code: DecodedInstruction) -> Step:
     item, name = code.item, code.item.base
     special = _SPECIAL.get(name)
     if special is not None and not item.opcode.endswith(("_dpp", "_sdwa")):
-        return special(code)
+        return opaque_step(code) if "clamp" in item.options else special(code)
     if name.startswith(("v_cmp_", "v_cmpx_")):
         return _compare(code)
     function = _function(item)

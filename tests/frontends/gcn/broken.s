@@ -1,0 +1,906 @@
+; Kernels in assembly, broken and right. `; broken`, `; right` begin one: its name, and what differs from
+; one wave, one work-group and gfx950. All begin with the lines of `; begin`: s[4:5] is the array, v1 the
+; place of the lane in it and v3 that of a lane of the other wave, v9 zero, s7 the wave, s8 256 bytes a wave.
+; begin
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_xor_b32_e32 v3, 0x100, v1
+v_mov_b32_e32 v9, 0
+v_lshrrev_b32_e32 v4, 6, v0
+s_nop 1
+v_readfirstlane_b32 s7, v4
+s_lshl_b32 s8, s7, 8
+s_waitcnt lgkmcnt(0)
+; broken | vmcnt one too many
+global_load_dword v10, v1, s[4:5]
+global_load_dword v11, v1, s[4:5] offset:4
+s_waitcnt vmcnt(1)
+v_add_f32_e32 v12, v10, v11
+; right | vmcnt one too many
+global_load_dword v10, v1, s[4:5]
+global_load_dword v11, v1, s[4:5] offset:4
+s_waitcnt vmcnt(0)
+v_add_f32_e32 v12, v10, v11
+; broken | lgkm one too many
+ds_read_b32 v10, v1
+ds_read_b32 v11, v1 offset:4
+s_waitcnt lgkmcnt(1)
+v_mov_b32_e32 v12, v11
+; right | lgkm one too many
+ds_read_b32 v10, v1
+ds_read_b32 v11, v1 offset:4
+s_waitcnt lgkmcnt(1)
+v_mov_b32_e32 v12, v10
+; broken | smem lds mix a
+ds_read_b32 v10, v1
+s_load_dword s9, s[4:5], 0x0
+s_waitcnt lgkmcnt(1)
+v_mov_b32_e32 v12, v10
+; right | smem lds mix a
+ds_read_b32 v10, v1
+s_load_dword s9, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, v10
+; broken | smem lds mix b
+s_load_dword s9, s[4:5], 0x0
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(1)
+s_mov_b32 s10, s9
+; broken | smem ooo
+s_load_dword s9, s[4:5], 0x0
+s_load_dword s10, s[4:5], 0x4
+s_waitcnt lgkmcnt(1)
+s_mov_b32 s11, s9
+; broken | memtime early
+s_memtime s[10:11]
+s_mov_b32 s12, s10
+; right | memtime early
+s_memtime s[10:11]
+s_waitcnt lgkmcnt(0)
+s_mov_b32 s12, s10
+; broken | dma read no wait | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+; right | dma read no wait | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+; broken | dma other wave no barrier | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | dma other wave no barrier | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | dma wait after barrier | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_barrier
+s_waitcnt vmcnt(0)
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | dma counted past store | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+global_load_dword v20, v1, s[4:5]
+s_waitcnt vmcnt(2)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | dma counted past store | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+global_load_dword v20, v1, s[4:5]
+s_waitcnt vmcnt(1)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | dma waw ds_write | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+ds_write_b32 v1, v9
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | ds_read war dma | 2 waves
+ds_read_b32 v10, v1
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; right | ds_read war dma | 2 waves
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | ds_read war dma other wave | 2 waves
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; right | ds_read war dma other wave | 2 waves
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | ds_read not waited before barrier, dma | 2 waves
+ds_read_b32 v10, v3
+s_barrier
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | ds_read not waited before barrier, ds_write | 2 waves
+ds_read_b32 v10, v3
+s_barrier
+ds_write_b32 v1, v9
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | barrier skipped | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+s_barrier
+.Lskip:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | barrier skipped, matched later | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+s_barrier
+.Lskip:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Le
+s_barrier
+.Le:
+; broken | wait skipped by one wave | 2 waves
+ds_write_b32 v1, v0
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+s_waitcnt lgkmcnt(0)
+.Lskip:
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | wait skipped by one wave | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+s_nop 0
+.Lskip:
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | exec masked barrier | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lx
+s_barrier
+.Lx:
+s_or_b64 exec, exec, s[10:11]
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | exec masks that meet | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_and_saveexec_b64 s[10:11], vcc
+ds_write_b32 v2, v0
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+v_cmp_le_u32_e32 vcc, 64, v0
+s_and_saveexec_b64 s[10:11], vcc
+ds_write_b32 v2, v0
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+; right | exec masks that meet | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_and_saveexec_b64 s[10:11], vcc
+ds_write_b32 v2, v0
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_cmp_le_u32_e32 vcc, 64, v0
+s_and_saveexec_b64 s[10:11], vcc
+ds_write_b32 v2, v0
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+; broken | mfma read early | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+v_accvgpr_read_b32 v12, a0
+; right | mfma read early | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_nop 15
+s_nop 3
+v_accvgpr_read_b32 v12, a0
+; broken | mfma store early | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+global_store_dword v1, a0, s[4:5]
+; right | mfma store early | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_nop 15
+s_nop 3
+global_store_dword v1, a0, s[4:5]
+; broken | mfma chain other regs | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+v_mfma_f32_16x16x16_f16 a[2:5], v[20:21], v[22:23], a[2:5]
+; right | mfma chain other regs | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_nop 15
+s_nop 3
+v_mfma_f32_16x16x16_f16 a[2:5], v[20:21], v[22:23], a[2:5]
+; broken | mfma result as factor | gfx90a gfx942 gfx950
+v_mfma_f32_16x16x16_f16 v[24:27], v[20:21], v[22:23], v[24:27]
+v_mfma_f32_16x16x16_f16 a[0:3], v[24:25], v[22:23], a[0:3]
+; broken | valu result as factor | gfx90a gfx942 gfx950
+v_mov_b32_e32 v20, 0
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+; right | valu result as factor | gfx90a gfx942 gfx950
+v_mov_b32_e32 v20, 0
+s_nop 1
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+; broken | mfma reads pending
+ds_read_b64 v[20:21], v1
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_waitcnt lgkmcnt(0)
+; broken | mfma acc pending
+global_load_dword a2, v1, s[4:5]
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_waitcnt vmcnt(0)
+; broken | mfma early across a branch
+v_mfma_f32_16x16x16_f16 a[0:3], v[20:21], v[22:23], a[0:3]
+s_branch .Lj
+.Lj:
+v_accvgpr_read_b32 v12, a0
+; broken | agpr write pending
+global_load_dword a2, v1, s[4:5]
+v_accvgpr_write_b32 a2, v9
+s_waitcnt vmcnt(0)
+; broken | lds agpr read pending
+ds_read_b32 a2, v1
+v_accvgpr_read_b32 v12, a2
+s_waitcnt lgkmcnt(0)
+; broken | expcnt only | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt expcnt(0)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | vmcnt for lds | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt vmcnt(0)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | lgkm(15)
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(15)
+v_mov_b32_e32 v11, v10
+; broken | numeric vm only
+ds_read_b32 v10, v1
+s_waitcnt 0xf70
+v_mov_b32_e32 v11, v10
+; right | numeric vm only
+ds_read_b32 v10, v1
+s_waitcnt 0xc07f
+v_mov_b32_e32 v11, v10
+; broken | numeric vmcnt 16
+global_load_dword v10, v1, s[4:5]
+s_waitcnt 0x4f70
+v_mov_b32_e32 v11, v10
+; right | numeric vmcnt 16
+global_load_dword v10, v1, s[4:5]
+s_waitcnt 0x0f70
+v_mov_b32_e32 v11, v10
+; broken | write2 st64 | 2 waves
+ds_write2st64_b32 v1, v0, v0 offset0:0 offset1:1
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v10, v1 offset:512
+s_waitcnt lgkmcnt(0)
+; broken | b64 overlaps b32 | 2 waves
+v_lshlrev_b32_e32 v2, 3, v0
+ds_write_b64 v2, v[0:1]
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v10, v1 offset:252
+s_waitcnt lgkmcnt(0)
+; broken | atomic then plain | 2 waves
+ds_add_u32 v9, v0
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v10, v9
+s_waitcnt lgkmcnt(0)
+; right | atomic then plain | 2 waves
+ds_add_u32 v9, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v10, v9
+s_waitcnt lgkmcnt(0)
+; broken | atomic no wait barrier | 2 waves
+ds_add_u32 v9, v0
+s_barrier
+ds_read_b32 v10, v9
+s_waitcnt lgkmcnt(0)
+; broken | global atomic return early
+global_atomic_add v10, v1, v0, s[4:5] sc0
+v_mov_b32_e32 v11, v10
+; right | global atomic return early
+global_atomic_add v10, v1, v0, s[4:5] sc0
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v11, v10
+; broken | global atomic then plain other wave | 2 waves
+global_atomic_add v9, v0, s[4:5]
+s_waitcnt vmcnt(0)
+global_load_dword v10, v9, s[4:5]
+s_waitcnt vmcnt(0)
+; right | global atomic then plain other wave | 2 waves
+global_atomic_add v9, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+global_load_dword v10, v9, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | global store then load other wave | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_barrier
+global_load_dword v10, v3, s[4:5]
+s_waitcnt vmcnt(0)
+; right | global store then load other wave | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+global_load_dword v10, v3, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | two waves store different | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_store_dword v2, v0, s[4:5]
+; broken | scalar load of stored, other wave | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+s_load_dword s9, s[4:5], 0x100
+s_waitcnt lgkmcnt(0)
+; right | scalar load of stored, other wave | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+s_dcache_inv
+s_load_dword s9, s[4:5], 0x100
+s_waitcnt lgkmcnt(0)
+; broken | scalar load war store
+s_load_dword s9, s[4:5], 0x0
+global_store_dword v1, v0, s[4:5]
+s_waitcnt lgkmcnt(0)
+; broken | bpermute early
+ds_bpermute_b32 v10, v1, v0
+v_mov_b32_e32 v11, v10
+; right | bpermute early
+ds_bpermute_b32 v10, v1, v0
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, v10
+; broken | permute early
+ds_permute_b32 v10, v1, v0
+v_mov_b32_e32 v11, v10
+; broken | swizzle early
+ds_swizzle_b32 v10, v0 offset:swizzle(SWAP,1)
+v_mov_b32_e32 v11, v10
+; broken | bpermute is no lds wait | 2 waves
+ds_write_b32 v1, v0
+ds_bpermute_b32 v10, v1, v0
+s_waitcnt lgkmcnt(2)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | bpermute is no lds wait | 2 waves
+ds_write_b32 v1, v0
+ds_bpermute_b32 v10, v1, v0
+s_waitcnt lgkmcnt(1)
+s_barrier
+ds_read_b32 v11, v3
+s_waitcnt lgkmcnt(0)
+; broken | dpp of pending
+global_load_dword v10, v1, s[4:5]
+v_mov_b32_dpp v11, v10 row_shr:1 row_mask:0xf bank_mask:0xf
+s_waitcnt vmcnt(0)
+; broken | dpp after valu
+v_mov_b32_e32 v10, v0
+v_mov_b32_dpp v11, v10 row_shr:1 row_mask:0xf bank_mask:0xf
+; right | dpp after valu
+v_mov_b32_e32 v10, v0
+s_nop 1
+v_mov_b32_dpp v11, v10 row_shr:1 row_mask:0xf bank_mask:0xf
+; broken | readlane pending
+global_load_dword v10, v1, s[4:5]
+v_readlane_b32 s9, v10, 3
+s_waitcnt vmcnt(0)
+; broken | readlane select by valu
+v_readfirstlane_b32 s9, v0
+v_readlane_b32 s10, v1, s9
+; right | readlane select by valu
+v_readfirstlane_b32 s9, v0
+s_nop 3
+v_readlane_b32 s10, v1, s9
+; broken | endpgm early, race | 2 waves
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_endpgm
+.Lskip:
+ds_write_b32 v3, v0
+s_waitcnt lgkmcnt(0)
+; broken | endpgm early instead of barrier | 2 waves
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+ds_write_b32 v1, v0
+s_endpgm
+.Lskip:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | endpgm early instead of barrier | 2 waves
+s_cmp_eq_u32 s7, 1
+s_cbranch_scc1 .Lskip
+ds_write_b32 v1, v0
+s_endpgm
+.Lskip:
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | lds beyond
+ds_write_b32 v1, v0 offset:3844
+s_waitcnt lgkmcnt(0)
+; right | lds beyond
+ds_write_b32 v1, v0 offset:3840
+s_waitcnt lgkmcnt(0)
+; broken | dma lds beyond
+s_movk_i32 m0, 0xf10
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | m0 right before dma
+s_mov_b32 m0, s8
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | sgpr by valu right before global
+v_readfirstlane_b32 s12, v0
+v_readfirstlane_b32 s13, v0
+global_load_dword v10, v1, s[12:13]
+s_waitcnt vmcnt(0)
+; broken | smem waw
+s_load_dword s9, s[4:5], 0x0
+s_load_dword s9, s[4:5], 0x4
+s_waitcnt lgkmcnt(0)
+; broken | vcc pending
+s_load_dwordx2 vcc, s[4:5], 0x0
+v_div_fmas_f32 v10, v0, v1, v2
+s_waitcnt lgkmcnt(0)
+; broken | store of pending
+ds_read_b32 v10, v1
+global_store_dword v1, v10, s[4:5]
+; right | store of pending
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v10, s[4:5]
+; broken | b128 last word
+ds_read_b128 v[10:13], v9
+v_mov_b32_e32 v14, v13
+s_waitcnt lgkmcnt(0)
+; broken | write2 same place other values
+ds_write2_b32 v1, v0, v1 offset0:0 offset1:0
+s_waitcnt lgkmcnt(0)
+; broken | lanes different
+v_and_b32_e32 v2, 0x7c, v1
+ds_write_b32 v2, v0
+s_waitcnt lgkmcnt(0)
+; broken | sleep is no sync | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_sleep 10
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | store data overwritten x4
+global_store_dwordx4 v9, v[10:13], s[4:5]
+v_mov_b32_e32 v10, 0
+; right | store data overwritten x4
+global_store_dwordx4 v9, v[10:13], s[4:5]
+s_nop 1
+v_mov_b32_e32 v10, 0
+; broken | structured buffer offset | 2 waves
+s_and_b32 s5, s5, 0xffff
+s_or_b32 s5, s5, 0x100000
+s_mov_b32 s6, 0x40
+s_mov_b32 s7, 0x20000
+v_and_b32_e32 v2, 0xfc, v1
+buffer_store_dword v0, v2, s[4:7], 0 offen offset:64
+s_waitcnt vmcnt(0)
+; broken | soffset beyond | 2 waves
+s_mov_b32 s6, 0x40
+s_mov_b32 s7, 0x20000
+s_movk_i32 s9, 0x40
+v_and_b32_e32 v2, 0xfc, v1
+buffer_store_dword v0, v2, s[4:7], s9 offen
+s_waitcnt vmcnt(0)
+; broken | agent handover | 2 groups
+s_cmp_eq_u32 s2, 0
+s_cbranch_scc0 .Lc
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+global_atomic_add v9, v0, s[4:5] offset:2048
+s_endpgm
+.Lc:
+global_load_dword v10, v9, s[4:5] offset:2048 sc1
+s_waitcnt vmcnt(0)
+global_load_dword v11, v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | agent handover sc1 | 2 groups
+s_cmp_eq_u32 s2, 0
+s_cbranch_scc0 .Lc
+global_store_dword v1, v0, s[4:5] sc1
+global_store_dword v9, v0, s[4:5] offset:2048 sc1
+s_endpgm
+.Lc:
+global_load_dword v10, v9, s[4:5] offset:2048 sc1
+s_waitcnt vmcnt(0)
+global_load_dword v11, v1, s[4:5] sc1
+s_waitcnt vmcnt(0)
+; broken | agent handover sc0 only | 2 groups
+s_cmp_eq_u32 s2, 0
+s_cbranch_scc0 .Lc
+global_store_dword v1, v0, s[4:5] sc0
+global_store_dword v9, v0, s[4:5] offset:2048 sc0
+s_endpgm
+.Lc:
+global_load_dword v10, v9, s[4:5] offset:2048 sc0
+s_waitcnt vmcnt(0)
+global_load_dword v11, v1, s[4:5] sc0
+s_waitcnt vmcnt(0)
+; broken | groups store different | 2 groups
+global_store_dword v1, v0, s[4:5]
+s_add_u32 s9, s2, 1
+v_mov_b32_e32 v10, s9
+global_store_dword v1, v10, s[4:5]
+; broken | relaxed flag scalar poll
+.Lp:
+s_load_dword s9, s[4:5], 0x800 glc
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s9, 0
+s_cbranch_scc1 .Lp
+global_load_dword v11, v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | d16 keeps half pending
+ds_read_u16_d16 v10, v1
+v_mov_b32_e32 v11, v10
+s_waitcnt lgkmcnt(0)
+; broken | ds_write then atomic of other wave | 2 waves
+ds_write_b32 v9, v9
+s_waitcnt lgkmcnt(0)
+ds_add_u32 v9, v0
+s_waitcnt lgkmcnt(0)
+; broken | write then dma read of global by other queue
+global_store_dword v1, v0, s[4:5]
+s_load_dwordx4 s[12:15], s[4:5], 0x0
+s_waitcnt lgkmcnt(0) vmcnt(0)
+; broken | scalar buffer load of stored
+s_mov_b32 s6, 0x1000
+s_mov_b32 s7, 0x20000
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_buffer_load_dword s9, s[4:7], 0x0
+s_waitcnt lgkmcnt(0)
+; broken | dcache_inv before the store is over
+global_store_dword v1, v0, s[4:5]
+s_dcache_inv
+s_waitcnt vmcnt(0)
+s_load_dword s9, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+; broken | dcache_inv by the other wave only | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .La
+s_dcache_inv
+s_endpgm
+.La:
+s_load_dword s9, s[4:5], 0x100
+s_waitcnt lgkmcnt(0)
+; broken | scalar cached before, atomics | 2 waves
+s_load_dword s9, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+s_barrier
+global_atomic_add v9, v0, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+s_load_dword s9, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+; broken | exec zero barrier wrong arm | 2 waves
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_cbranch_vccz .Lz
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+.Lz:
+ds_read_b32 v10, v9
+s_waitcnt lgkmcnt(0)
+; broken | buffer dma beyond end, lds | 2 waves
+s_mov_b32 s6, 0
+s_mov_b32 s7, 0x20000
+s_mov_b32 m0, s8
+s_nop 0
+buffer_load_dword v1, s[4:7], 0 offen lds
+ds_read_b32 v10, v1
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | idxen store | 2 waves
+s_mov_b32 s6, 0x1000
+s_mov_b32 s7, 0x20000
+s_or_b32 s5, s5, 0x40000
+buffer_store_dword v0, v9, s[4:7], 0 idxen
+s_waitcnt vmcnt(0)
+; broken | two waves copy to one place | 2 waves
+s_mov_b32 m0, 0
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | m0 offset forgotten | 2 waves
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+; broken | sub-dword copy | 2 waves
+s_lshl_b32 s9, s7, 6
+s_mov_b32 m0, s9
+s_nop 0
+global_load_lds_ubyte v0, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | wait only in first trip | 2 waves
+s_mov_b32 s9, 0
+.Ll:
+ds_write_b32 v1, v0
+s_cmp_eq_u32 s9, 0
+s_cbranch_scc0 .Ln
+s_waitcnt lgkmcnt(0)
+.Ln:
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_add_u32 s9, s9, 1
+s_cmp_lt_u32 s9, 3
+s_cbranch_scc1 .Ll
+; broken | last trip skips barrier | 2 waves
+s_mov_b32 s9, 0
+.Ll:
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s9, 2
+s_cbranch_scc1 .Ln
+s_barrier
+.Ln:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_add_u32 s9, s9, 1
+s_cmp_lt_u32 s9, 3
+s_cbranch_scc1 .Ll
+; broken | far trip by the number of trips | 2 waves
+s_load_dword s10, s[0:1], 0x8
+s_waitcnt lgkmcnt(0)
+s_mov_b32 s9, 0
+.Ll:
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s9, 4
+s_cbranch_scc1 .Ln
+s_barrier
+.Ln:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_add_u32 s9, s9, 1
+s_cmp_lt_u32 s9, s10
+s_cbranch_scc1 .Ll
+; broken | global atomic other wave, plain store | 2 waves
+global_store_dword v9, v9, s[4:5]
+global_atomic_add v9, v0, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | atomic x2 over word | 2 waves
+v_mov_b32_e32 v10, 4
+global_atomic_add_x2 v9, v[20:21], s[4:5]
+global_load_dword v11, v10, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | cmpswap data pending
+global_load_dword v11, v1, s[4:5] offset:512
+global_atomic_cmpswap v9, v[10:11], s[4:5]
+s_waitcnt vmcnt(0)
+; broken | rtn atomic lds data
+ds_add_rtn_u32 v10, v9, v0
+v_add_u32_e32 v11, v10, v10
+s_waitcnt lgkmcnt(0)
+; broken | ds_append | 2 waves
+s_mov_b32 m0, 0
+s_nop 0
+ds_append v10
+ds_read_b32 v11, v9
+s_waitcnt lgkmcnt(0)
+; broken | addtid | 2 waves
+s_mov_b32 m0, 0
+s_nop 0
+ds_write_addtid_b32 v0
+s_waitcnt lgkmcnt(0)
+; broken | exec_lo half | 2 waves
+s_mov_b32 exec_lo, -1
+s_mov_b32 exec_hi, 0
+v_and_b32_e32 v2, 0x7c, v1
+ds_write_b32 v2, v0
+s_waitcnt lgkmcnt(0)
+; broken | read past barrier by prefetch | 2 waves
+ds_write_b32 v1, v0
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v11, v10
+; broken | waitcnt in only the other order | 2 waves
+s_waitcnt lgkmcnt(0)
+ds_write_b32 v1, v0
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | lds dma read of another's stored global | 2 waves
+global_store_dword v1, v0, s[4:5]
+s_barrier
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v3, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | groups scalar load of other's store | 2 groups
+s_lshl_b32 s9, s2, 8
+v_add_u32_e32 v2, s9, v1
+global_store_dword v2, v0, s[4:5]
+s_load_dword s10, s[4:5], 0x100
+s_waitcnt lgkmcnt(0)
+; broken | groups atomics and plain | 2 groups
+global_atomic_add v9, v0, s[4:5]
+s_cmp_eq_u32 s2, 0
+s_cbranch_scc1 .La
+global_load_dword v10, v9, s[4:5]
+s_waitcnt vmcnt(0)
+.La:
+; broken | groups: nt store is not coherent | 2 groups
+global_store_dword v1, v0, s[4:5] nt
+s_add_u32 s9, s2, 1
+v_mov_b32_e32 v10, s9
+global_store_dword v1, v10, s[4:5] nt
+; broken | groups wbl2 inv but no flag | 2 groups
+s_cmp_eq_u32 s2, 0
+s_cbranch_scc0 .Lc
+global_store_dword v1, v0, s[4:5]
+s_waitcnt vmcnt(0)
+buffer_wbl2 sc1
+s_waitcnt vmcnt(0)
+s_endpgm
+.Lc:
+buffer_inv sc1
+global_load_dword v11, v1, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | dpp exec by valu
+v_cmpx_gt_u32_e32 vcc, 70, v0
+v_mov_b32_dpp v11, v0 row_shr:1 row_mask:0xf bank_mask:0xf
+; right | dpp exec by valu
+v_cmpx_gt_u32_e32 vcc, 70, v0
+s_nop 4
+v_mov_b32_dpp v11, v0 row_shr:1 row_mask:0xf bank_mask:0xf
+; broken | trans forwarded
+v_exp_f32_e32 v10, v0
+v_add_f32_e32 v11, v10, v10
+; broken | permlane swap
+v_mov_b32_e32 v10, v0
+v_permlane32_swap_b32 v10, v11
+; broken | div_fmas vcc
+v_cmp_gt_u32_e32 vcc, 5, v0
+v_div_fmas_f32 v10, v0, v1, v2
+; broken | setreg getreg
+s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0
+s_getreg_b32 s9, hwreg(HW_REG_MODE)
+; broken | scratch overwritten data
+scratch_store_dwordx4 off, v[10:13], off
+v_mov_b32_e32 v10, 0
+; broken | swap of pending
+ds_read_b32 v10, v1
+v_swap_b32 v11, v10
+s_waitcnt lgkmcnt(0)
+; broken | writelane to pending
+ds_read_b32 v10, v1
+v_writelane_b32 v10, s9, 3
+s_waitcnt lgkmcnt(0)
+; broken | saveexec pending
+s_load_dwordx2 s[12:13], s[4:5], 0x0
+s_and_saveexec_b64 s[10:11], s[12:13]
+s_waitcnt lgkmcnt(0)
+; broken | m0 pending
+s_load_dword s9, s[4:5], 0x0
+s_mov_b32 m0, s9
+s_waitcnt lgkmcnt(0)
+; broken | vcc branch pending
+s_load_dwordx2 vcc, s[4:5], 0x0
+s_cbranch_vccz .La
+.La:
+s_waitcnt lgkmcnt(0)
+; broken | xnack? resource pending
+s_load_dwordx4 s[12:15], s[4:5], 0x0
+buffer_load_dword v10, off, s[12:15], 0
+s_waitcnt lgkmcnt(0) vmcnt(0)
+; broken | soffset pending
+s_mov_b32 s6, 0x1000
+s_mov_b32 s7, 0x20000
+s_load_dword s9, s[4:5], 0x0
+buffer_load_dword v10, off, s[4:7], s9
+s_waitcnt lgkmcnt(0) vmcnt(0)
+; broken | readfirstlane of pending agpr
+global_load_dword a0, v1, s[4:5]
+v_accvgpr_mov_b32 a1, a0
+s_waitcnt vmcnt(0)
+; broken | mfma scale pending
+global_load_dword v30, v1, s[4:5]
+v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[8:15], v[16:23], a[0:3], v30, v31
+s_waitcnt vmcnt(0)
+; broken | smfmac index pending
+global_load_dword v30, v1, s[4:5]
+v_smfmac_f32_16x16x32_f16 a[0:3], v[8:9], v[16:19], v30
+s_waitcnt vmcnt(0)
+; broken | sdwa pending
+global_load_dword v30, v1, s[4:5]
+v_add_u32_sdwa v31, v30, v1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_0 src1_sel:DWORD
+s_waitcnt vmcnt(0)
+; broken | sdwa preserve pending
+global_load_dword v31, v1, s[4:5]
+v_add_u16_sdwa v31, v30, v1 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0 src1_sel:DWORD
+s_waitcnt vmcnt(0)
+; right | lds negative base
+v_add_u32_e32 v2, -4, v1
+ds_write_b32 v2, v0 offset:4
+s_waitcnt lgkmcnt(0)
+; right | loop: double buffer no barrier | 2 waves
+s_mov_b32 s9, 4
+.Ll:
+s_and_b32 s10, s9, 1
+s_lshl_b32 s10, s10, 9
+v_add_u32_e32 v5, s10, v1
+v_add_u32_e32 v6, s10, v3
+ds_write_b32 v5, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v10, v6
+s_waitcnt lgkmcnt(0)
+s_sub_u32 s9, s9, 1
+s_cmp_lg_u32 s9, 0
+s_cbranch_scc1 .Ll
