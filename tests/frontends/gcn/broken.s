@@ -367,7 +367,7 @@ s_waitcnt vmcnt(0)
 s_barrier
 global_load_dword v10, v9, s[4:5]
 s_waitcnt vmcnt(0)
-; broken | global store then load other wave | 2 waves
+; right | global store then load other wave, in the order of issue | 2 waves
 global_store_dword v1, v0, s[4:5]
 s_barrier
 global_load_dword v10, v3, s[4:5]
@@ -775,7 +775,7 @@ ds_write_b32 v1, v0
 s_barrier
 ds_read_b32 v10, v3
 s_waitcnt lgkmcnt(0)
-; broken | lds dma read of another's stored global | 2 waves
+; right | lds dma read of another's stored global | 2 waves
 global_store_dword v1, v0, s[4:5]
 s_barrier
 s_mov_b32 m0, s8
@@ -904,3 +904,62 @@ s_waitcnt lgkmcnt(0)
 s_sub_u32 s9, s9, 1
 s_cmp_lg_u32 s9, 0
 s_cbranch_scc1 .Ll
+; broken | flat store to LDS read without a wait | 2 waves
+s_mov_b64 s[10:11], src_shared_base
+v_mov_b32_e32 v2, v1
+v_mov_b32_e32 v3, s11
+flat_store_dword v[2:3], v0
+s_barrier
+v_xor_b32_e32 v4, 0x100, v1
+ds_read_b32 v10, v4
+s_waitcnt lgkmcnt(0)
+; right | flat store to LDS read without a wait | 2 waves
+s_mov_b64 s[10:11], src_shared_base
+v_mov_b32_e32 v2, v1
+v_mov_b32_e32 v3, s11
+flat_store_dword v[2:3], v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_xor_b32_e32 v4, 0x100, v1
+ds_read_b32 v10, v4
+s_waitcnt lgkmcnt(0)
+; broken | flat load of a register, one counter
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+flat_load_dword v10, v[2:3]
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v11, v10
+; broken | flat load of a register, the other counter
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+flat_load_dword v10, v[2:3]
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, v10
+; broken | flat load of a register, counted
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+flat_load_dword v10, v[2:3]
+global_load_dword v12, v1, s[4:5]
+ds_read_b32 v13, v1
+s_waitcnt vmcnt(1) lgkmcnt(1)
+v_mov_b32_e32 v11, v10
+; right | flat load of a register, one counter after the other
+v_mov_b32_e32 v2, s4
+v_mov_b32_e32 v3, s5
+flat_load_dword v10, v[2:3]
+s_waitcnt vmcnt(0)
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, v10
+; broken | flat load beyond LDS
+s_mov_b64 s[10:11], src_shared_base
+v_mov_b32_e32 v2, 0x1000
+v_mov_b32_e32 v3, s11
+flat_load_dword v10, v[2:3]
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | flat atomics beside a plain store | 2 waves
+s_mov_b64 s[10:11], src_shared_base
+v_mov_b32_e32 v2, 0
+v_mov_b32_e32 v3, s11
+flat_atomic_add v[2:3], v0
+ds_write_b32 v9, v9
+s_waitcnt lgkmcnt(0) vmcnt(0)

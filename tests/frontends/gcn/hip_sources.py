@@ -53,6 +53,14 @@ RIGHT = {
     "own copy": 'copy(p + t, row + wave() * 64); BAR; WAIT("vmcnt(0)"); READ(t); '
     'WAIT("lgkmcnt(0)");',
     "through memory": 'p[t + 64] = 1; WAIT("vmcnt(0)"); BAR; p[t + 1024] = p[(t ^ 64) + 64];',
+    "through memory without a wait": "p[t + 64] = 1; BAR; p[t + 1024] = p[(t ^ 64) + 64];",
+    "through memory, as compilers wait": "p[t] = t; meet(); p[t + 1024] = p[t ^ 64];",
+    "read from memory, then overwritten": "float a = p[t ^ 64]; meet(); p[t] = a;",
+    "a pointer to LDS or memory": "float* q = (trips & 1) ? row : p; q[t] = t; meet(); "
+    "p[t + 1024] = q[t ^ 64];",
+    "a pointer to LDS or memory, in a loop": "float* q = (trips & 1) ? row : p; "
+    "for (int i = 0; i < trips; ++i) "
+    "{ q[t] += p[i * 128 + t + 2048]; meet(); p[t + 1024] = q[t ^ 64]; meet(); }",
     "tree": "row[t] = p[t]; for (int s = 64; s > 0; s >>= 1) "
     "{ meet(); if (t < s) row[t] += row[t + s]; } meet(); p[t] = row[0];",
     "other arms": "if (wave() == 0) { row[t] = 1; meet(); } else meet(); p[t] = row[t & 63];",
@@ -70,8 +78,14 @@ WRONG = {
     "copy without a wait": 'copy(p + t, row + wave() * 64); BAR; READ(t ^ 64); WAIT("lgkmcnt(0)");',
     "copy waited for too late": 'copy(p + t, row + wave() * 64); BAR; WAIT("vmcnt(0)"); '
     'READ(t ^ 64); WAIT("lgkmcnt(0)");',
-    "through memory without a wait": "p[t + 64] = 1; BAR; p[t + 1024] = p[(t ^ 64) + 64];",
     "through memory without a barrier": "p[t + 64] = t; p[t + 1024] = p[(t ^ 64) + 64];",
+    "a pointer to LDS or memory without a wait": "float* q = (trips & 1) ? row : p; q[t] = t; BAR; "
+    "p[t + 1024] = q[t ^ 64];",
+    "a pointer to LDS or memory without a barrier": "float* q = (trips & 1) ? row : p; q[t] = t; "
+    "release(); p[t + 1024] = q[t ^ 64];",
+    "a pointer to LDS or memory, one barrier a trip": "float* q = (trips & 1) ? row : p; "
+    "for (int i = 0; i < trips; ++i) "
+    "{ q[t] += p[i * 128 + t + 2048]; meet(); p[t + 1024] = q[t ^ 64]; }",
     "waves store to one row": "if ((t & 63) < 8) row[t & 63] = t; p[t] = row[t & 63];",
     "tree without barriers": "row[t] = p[t]; meet(); for (int s = 64; s > 0; s >>= 1) "
     "{ if (t < s) row[t] += row[t + s]; if (t >= 64) row[t - 64] = 0; } meet(); p[t] = row[0];",

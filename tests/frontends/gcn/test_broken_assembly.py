@@ -16,6 +16,7 @@ from tests.frontends.gcn.test_verify_assembly import judged
 from tests.frontends.gcn.texts import kernel
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.gcn.assembly import parse_assembly
 
 TEXT = (Path(__file__).parent / "broken.s").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ class Case:
     groups: int
     lines: str
 
-    def finding(self):
+    def finding(self, **options):
         text = kernel(f"{self.lines}\ns_endpgm", self.target, 64 * self.waves)
         text = re.sub(r"^\t(\.L\w+:)", r"\1", text, flags=re.M)
         for new, old in _OF_GFX90A.items() if self.target == "gfx90a" else ():
@@ -41,7 +42,7 @@ class Case:
             f"{{grid: {self.groups}, block: {64 * self.waves}, dynamic_shared: 0, "
             "parameters: [pointer, 5]}"
         )
-        return judged(text, launch)
+        return judged(text, launch, **options)
 
 
 def cases():
@@ -100,3 +101,18 @@ def test_a_kernel_that_does_not_end_is_undecided():
     finding = judged(text.replace("\ts_endpgm\n", "\ts_nop 0\n"))
     assert finding.verdict is Verdict.UNDECIDED
     assert any("execution leaves the kernel" in note for note in finding.notes)
+
+
+def test_global_memory_of_a_work_group_is_in_the_order_of_issue_or_waited_for():
+    """The policy decides about handing over without a wait, and about nothing else."""
+    waited = CodePolicies(group_memory="waited")
+    changed = set()
+    for case in ALL:
+        if case.target == "gfx950":
+            before, after = case.finding().verdict, case.finding(policies=waited).verdict
+            if (before is Verdict.VERIFIED) is not (after is Verdict.VERIFIED):
+                changed.add(case.name)
+    assert changed == {
+        "global store then load other wave, in the order of issue",
+        "lds dma read of another's stored global",
+    }

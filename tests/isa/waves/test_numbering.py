@@ -223,7 +223,7 @@ OWN = {
     "what an atomic returns": "global_atomic_add v4, v2, v5, s[8:9] sc0",
     "where an atomic was": ("global_atomic_add v2, v5, s[8:9]\nglobal_load_dword v4, v2, s[8:9]"),
     "what the device shares": "global_load_dword v4, v2, s[4:5] sc1",
-    "an operand without a register": "s_mov_b64 s[12:13], src_shared_base\nv_mov_b32_e32 v4, s13",
+    "an operand without a register": "s_mov_b64 s[12:13], src_shared_limit\nv_mov_b32_e32 v4, s13",
 }
 
 

@@ -7,19 +7,22 @@ every pair; no engine takes part, so the verdict of the happens-before engine on
 second opinion, and two runs can be compared: where they make the same accesses and order all that
 conflict in the same way, every load reads the same store in both, whatever the interleaving.
 
-Assumed: operations of one queue of a wave keep their order (`record.py` has the sources).
+Assumed: operations of one queue of a wave keep their order (`record.py` has the sources), and those
+on global memory by the vector cache take place where they are issued (`issue_order.py`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from titan.frontends.gcn.issue_order import IssueOrder
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import (
+    UNORDERED,
     CounterWait,
     OperationIssued,
     OutsideLds,
@@ -56,7 +59,7 @@ class TimedAccess:
         """Whether it is over before the other one begins, in every interleaving."""
         if self.name[0] != other.name[0]:
             return self.over < other.issued
-        if self.queue is other.queue and self.queue is not WaveQueue.SCALAR:
+        if self.queue is other.queue and self.queue not in UNORDERED:
             return self.number < other.number
         return self.until < other.since
 
@@ -96,12 +99,15 @@ def phase_order(run: Run) -> PhaseOrder | None:
         return None
     texts: dict[int, list[str]] = {}
     touched: dict[tuple[MemorySpace, int], list[_Touch]] = {}
+    order = IssueOrder(run)
     for access, event in accesses_of(run, texts):
+        performed = replace(access, over=access.issued, until=access.since)
         for use in event.uses:
             mark = ATOMIC if use.atomic else use.value
             memory = touched.setdefault((use.footprint.space, use.footprint.cta), [])
+            user = performed if order.holds(access.queue, use.footprint) else access
             for low, high in use.footprint.ranges():
-                memory.append(_Touch(low, high, (access, use.write, mark)))
+                memory.append(_Touch(low, high, (user, use.write, mark)))
     pairs = _conflicting(touched.values())
     if pairs is None:
         return None

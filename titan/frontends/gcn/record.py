@@ -6,6 +6,9 @@ their order among themselves (LDS: LLVM AMDGPU usage, memory model; vector memor
 that those of one wave do not conflict with each other; with the other queue of their wave, and
 with all other waves, they do. Operations between which no wait distinguishes are one operation.
 
+Accesses to global memory by the vector cache are synchronous, so that a barrier orders them, waited
+for or not (`issue_order.py`). With the policy `group_memory=waited` they are as all others.
+
 A counter says nothing about other waves; `s_barrier` orders what comes before it in every wave with
 what comes after it. A wave that has ended is not waited for: its end takes the place of the
 barriers that it leaves out. `s_endpgm` waits for all that the wave has in flight.
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from titan.frontends.gcn.issue_order import IssueOrder
 from titan.frontends.gcn.tokens import token_text
 from titan.frontends.ptx.agents import Locate, Member
 from titan.frontends.ptx.equal_writes import mark_assumed
@@ -26,6 +30,7 @@ from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
+    UNORDERED,
     CounterFull,
     CounterWait,
     LanesAlike,
@@ -85,7 +90,7 @@ def record_waves_together(
             named,
             tuple(memory.buffers.values()),
             tuple(
-                ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
+                ir.Queue(queue, grouped=False, pipelined=queue not in UNORDERED)
                 for queue in WaveQueue
             ),
             (),
@@ -121,7 +126,8 @@ def _uses(
 ) -> dict[int, list[MemoryUse]]:
     """The uses of each event by its sequence; writes that are equal, or assumed so, are marked."""
     found: dict[int, list[MemoryUse]] = {}
-    equal = _equal_writes(run)
+    equal, order = _equal_writes(run), IssueOrder(run)
+    issued = policies.group_memory == "issued"
     for event in run.events:
         if isinstance(event, OperationIssued) and event.uses:
             found[event.sequence] = [
@@ -129,7 +135,7 @@ def _uses(
                     use.footprint,
                     event.warp,
                     use.write,
-                    asynchronous=True,
+                    asynchronous=not (issued and order.holds(event.queue, use.footprint)),
                     strong=STRONG if use.atomic else equal.get((use.footprint, use.value), ""),
                 )
                 for use in event.uses
@@ -212,6 +218,7 @@ class _WaveAgent:
     # ------------------------------------------------------------------------- operations
 
     def _issue(self, event: OperationIssued) -> None:
+        self._perform(event)
         queue = self.queues[event.queue]
         if queue.issued in queue.cuts:
             self._close(event.queue)
@@ -221,10 +228,23 @@ class _WaveAgent:
         effects = tuple(
             effect
             for use in self.uses.get(event.sequence, ())
+            if use.asynchronous
             for effect in self.memory.effects(use)
         )
         if effects:
             queue.open.append((event, effects))
+
+    def _perform(self, event: OperationIssued) -> None:
+        """The accesses that take place where they are issued, behind all operations before."""
+        effects = united(
+            effect
+            for use in self.uses.get(event.sequence, ())
+            if not use.asynchronous
+            for effect in self.memory.effects(use)
+        )
+        if effects:
+            self._flush()
+            self._add(ir.Access(effects, span=self.locate(event.instruction)), [(event, effects)])
 
     def _close(self, name: WaveQueue) -> None:
         queue = self.queues[name]

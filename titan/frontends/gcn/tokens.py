@@ -18,6 +18,8 @@ COUNTERS = {
     WaveQueue.VECTOR: "vmcnt",
     WaveQueue.LDS: "lgkmcnt",
     WaveQueue.SCALAR: "lgkmcnt",
+    WaveQueue.FLAT_LDS: "lgkmcnt",
+    WaveQueue.FLAT_GLOBAL: "vmcnt",
 }
 
 

@@ -25,6 +25,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
+    "group_memory": ("issued", "waited"),
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
     "tensor_lanes": ("own", "refuse"),
@@ -60,7 +61,10 @@ class CodePolicies:
     `lanes`: accesses of the lanes of a warp need bar.warp.sync or another barrier between them and
     what other lanes do ("refuse"), or are ordered as the lanes run in step ("ordered").
     `counter_full`: AMD hardware issues no operation that vmcnt cannot count, so that of 64 vector
-    memory operations the oldest is done ("stalls"). `cta_release`: what a release of CTA scope at a
+    memory operations the oldest is done ("stalls"). `group_memory`: the waves of an AMD work-group
+    reach global memory by one cache in the order of issue, so that a barrier orders their accesses
+    ("issued"), or an access has to be waited for before the barrier ("waited").
+    `cta_release`: what a release of CTA scope at a
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
     overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
     that completes on a barrier publishes what it did ("own"), or also what its issuer knew when it
@@ -89,6 +93,7 @@ class CodePolicies:
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"
     counter_full: str = "stalls"
+    group_memory: str = "issued"
     cta_release: str = "reads"
     engine_release: str = "own"
     tensor_lanes: str = "own"

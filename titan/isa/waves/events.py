@@ -7,6 +7,9 @@ the 64 lanes that took part. An operation joins a queue of its wave when it is i
 `vector`: vector memory, loads, stores and copies to LDS; in order (CDNA3, 4.4).
 `lds`: LDS instructions; in order among themselves.
 `scalar`: scalar memory; in no order, and known to be done only when nothing of lgkmcnt is left.
+`flat`: accesses at flat addresses. vmcnt and lgkmcnt both count them, in no order with others; what
+they do in LDS is done when nothing of lgkmcnt is left, in global memory of vmcnt. They are two
+operations, one for each counter.
 """
 
 from __future__ import annotations
@@ -24,6 +27,13 @@ class WaveQueue(StrEnum):
     VECTOR = "vmcnt"
     LDS = "lgkmcnt (LDS)"
     SCALAR = "lgkmcnt (scalar)"
+    FLAT_LDS = "lgkmcnt (flat)"
+    FLAT_GLOBAL = "vmcnt (flat)"
+
+
+UNORDERED = frozenset((WaveQueue.SCALAR, WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL))
+# Queues of which accesses to global memory go through the cache of the work-group's unit.
+BY_VECTOR_CACHE = frozenset((WaveQueue.VECTOR, WaveQueue.FLAT_GLOBAL))
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,8 @@ def _critical(code: DecodedInstruction, reads: frozenset[int]) -> set[int]:
             found |= reads
         case OpcodeKind.LDS:
             found |= set(register_numbers(operands[0])) if operands else set()
+        case OpcodeKind.FLAT:
+            found |= set(register_numbers(operands[0])) if operands else set()
         case OpcodeKind.SCRATCH:
             found |= {at for one in operands for at in register_numbers(one)}
             if "_store_" in item.base and len(operands) > 1:

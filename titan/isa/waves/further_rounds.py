@@ -52,7 +52,7 @@ from titan.isa.waves.rounds import ONE, FollowedKernel, Snapshot, is_uniform, la
 from titan.isa.waves.state import FULL, LANES, OpaqueWord, Wave
 
 _OF_ALL_LANES = ("v_readlane", "v_readfirstlane", "v_writelane", "v_permlane")
-InFlight = dict[int, tuple[int, WaveQueue, int]]
+InFlight = dict[int, tuple[int, WaveQueue, int, int]]
 History = dict[WaveQueue, tuple[int, ...]]
 COUNTED = 64  # no wait looks back on more operations
 
@@ -197,7 +197,12 @@ class FurtherWaves(ShownRounds):
             self._made = results(wave, one, table)
         if self._made and kind is OpcodeKind.SCALAR:
             self._fixed = upper_halves(wave, one, table, self.upper[wave.number])
-        if table and kind in (OpcodeKind.LDS, OpcodeKind.GLOBAL, OpcodeKind.BUFFER):
+        if table and kind in (
+            OpcodeKind.LDS,
+            OpcodeKind.GLOBAL,
+            OpcodeKind.BUFFER,
+            OpcodeKind.FLAT,
+        ):
             self._note_stored(wave, one, table)
 
     def after(self, wave: Wave, code: DecodedInstruction) -> None:
@@ -430,7 +435,8 @@ def _behind(item: Growth) -> Growth:
 
 
 def _in_flight(wave: Wave) -> InFlight:
-    """The registers that loads in flight will write, with how many operations are newer."""
+    """The registers that loads in flight will write, with how many operations are newer, and how
+    many counters have to be waited for."""
     found: InFlight = {}
     places = {
         id(entry): len(entries) - at
@@ -438,7 +444,8 @@ def _in_flight(wave: Wave) -> InFlight:
         for at, entry in enumerate(entries)
     }
     for register, entry in wave.pending.items():
-        found[register] = entry.instruction, entry.queue, places.get(id(entry), 0)
+        newer = places.get(id(entry), 0)
+        found[register] = entry.instruction, entry.queue, newer, entry.counters
     return found
 
 

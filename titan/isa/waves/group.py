@@ -90,6 +90,27 @@ class WaveGroup:
         header = self.header(wave, instruction)
         self.events.append(OperationIssued(*header, queue, number, uses))
 
+    def issue_flat(
+        self,
+        wave: Wave,
+        instruction: int,
+        registers: tuple[int, ...],
+        in_lds: tuple[WaveUse, ...],
+        in_global: tuple[WaveUse, ...],
+    ) -> None:
+        """An access at flat addresses, which two counters count."""
+        entry = PendingOperation(
+            instruction, WaveQueue.FLAT_GLOBAL, registers, bool(registers), counters=2
+        )
+        for register in registers:
+            wave.pending[register] = entry
+        for queue, uses in ((WaveQueue.FLAT_LDS, in_lds), (WaveQueue.FLAT_GLOBAL, in_global)):
+            number = wave.issued[queue]
+            wave.issued[queue] = number + 1
+            wave.in_flight[queue].append(entry)
+            header = self.header(wave, instruction)
+            self.events.append(OperationIssued(*header, queue, number, uses))
+
     def _make_room(self, wave: Wave, instruction: int, queue: WaveQueue) -> None:
         """The oldest operation is done where its counter can count no more.
 

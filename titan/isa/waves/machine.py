@@ -19,6 +19,7 @@ from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
 from titan.isa.waves.events import (
+    UNORDERED,
     CounterWait,
     PendingRegister,
     WaitStatesMissing,
@@ -26,6 +27,7 @@ from titan.isa.waves.events import (
     WaveEnd,
     WaveQueue,
 )
+from titan.isa.waves.flat_steps import flat_step
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
@@ -41,11 +43,16 @@ _NO_WAIT = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
 _MEMORY = frozenset(
     (
         OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.CROSS_LANE, OpcodeKind.GLOBAL,
-        OpcodeKind.FLAT, OpcodeKind.SCRATCH, OpcodeKind.BUFFER, OpcodeKind.CACHE,
+        OpcodeKind.SCRATCH, OpcodeKind.BUFFER, OpcodeKind.CACHE,
     )
 )  # fmt: skip
-_QUEUES = {"vmcnt": (WaveQueue.VECTOR,), "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR)}
+_QUEUES = {
+    "vmcnt": (WaveQueue.VECTOR, WaveQueue.FLAT_GLOBAL),
+    "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR, WaveQueue.FLAT_LDS),
+}
+_FLAT = (WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL)
 COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in queues}
+COUNTER_OF[WaveQueue.FLAT_GLOBAL] = "vmcnt and lgkmcnt"
 
 
 class Follower(Protocol):
@@ -155,6 +162,8 @@ class WaveMachine:
 
     def _step(self, code: DecodedInstruction):  # type: ignore[no-untyped-def]
         try:
+            if code.opcode.kind is OpcodeKind.FLAT:
+                return flat_step(code, self.group)
             if code.opcode.kind in _MEMORY:
                 return memory_step(code, self.group)
             if code.opcode.kind is OpcodeKind.SCALAR:
@@ -200,8 +209,10 @@ class WaveMachine:
         for counter, limit in waits_of(code.item.operands[0] if code.item.operands else None):
             for queue in _QUEUES.get(counter, ()):
                 entries = wave.in_flight[queue]
-                if queue is WaveQueue.SCALAR and limit:
+                if queue in UNORDERED and limit:
                     continue  # returned in any order
+                if not entries and queue in _FLAT:
+                    continue
                 header = self.group.header(wave, code.number)
                 self.group.events.append(CounterWait(*header, queue, limit))
                 while len(entries) > limit:

@@ -51,7 +51,7 @@ LDS_ADDRESS = (
 
 
 def memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
-    """The step of an instruction of a memory unit."""
+    """The step of an instruction of a memory unit, but for accesses at flat addresses."""
     return _STEPS[code.opcode.kind](code, group)
 
 
@@ -65,6 +65,11 @@ def size_of(item: AssemblyInstruction) -> int:
     if "format" in words:
         return 4 * len(words[-1]) if "d16" not in words else 2 * len(words[-1])
     return next((_SIZES[word] for word in reversed(words) if word in _SIZES), 4)
+
+
+def coherent_for_device(item: AssemblyInstruction) -> bool:
+    """Whether all work-groups of the device see an access as one of a coherent memory."""
+    return "_atomic_" in item.base or "sc1" in item.options or "glc" in item.options
 
 
 def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
@@ -125,7 +130,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             places = np.concatenate([row[wave.active] for row in rows])
             stored = list(zip(rows, data, strict=False))
             value = written_value(wave, item, stored, size) if data else b""
-            footprint = _inside(group, wave, number, places, size)
+            footprint = inside_lds(group, wave, number, places, size)
             uses = (WaveUse(footprint, not reads, atomic, value=value),)
             if reads:
                 _read_words(group, wave, rows, registers, origin, moved or size < 4)
@@ -176,7 +181,9 @@ def lds_addresses(
     return np.broadcast_to(values, (LANES,)).astype(np.int64)
 
 
-def _inside(group: WaveGroup, wave: Wave, number: int, places: Addresses, size: int) -> Footprint:
+def inside_lds(
+    group: WaveGroup, wave: Wave, number: int, places: Addresses, size: int
+) -> Footprint:
     """The footprint in LDS; bytes beyond its end are recorded and left out."""
     outside = (places < 0) | (places + size > group.lds_bytes)
     if outside.any():
@@ -364,7 +371,7 @@ def _vector_access(
     atomic = "_atomic_" in item.base
     write = atomic or "_store_" in item.base
     to_lds = "lds" in item.options or "_load_lds_" in item.base
-    coherent = atomic or "sc1" in item.options or "glc" in item.options
+    coherent = coherent_for_device(item)
     origin = OpaqueWord(f"memory that {item.opcode} reads", number)
     data = _stored(code) if write and not atomic else ()
     if "format" in item.base:
@@ -380,7 +387,7 @@ def _vector_access(
             addresses = address_of(wave)
             if addresses is None:
                 if write:
-                    raise Refused(f"the address of {item.opcode}", _why(wave, code))
+                    raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
                 group.events.append(UnknownAddress(*group.header(wave, number)))
             else:
                 active = addresses[wave.active]
@@ -413,7 +420,7 @@ def _contents_access(
     item, size = code.item, size_of(code.item)
     if addresses is None or "_atomic_" in item.base:
         if addresses is None:
-            raise Refused(f"the address of {item.opcode}", _why(wave, code))
+            raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
         raise Refused(f"{item.opcode} is not computed")
     places = np.where(wave.active, addresses, np.int64(-1))
     if "_store_" in item.base:
@@ -443,10 +450,11 @@ def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int
     start = (base & 0x3FFFF) + code.item.integer("offset")
     places = start + each * _LANES[wave.active]
     group.store(places, None, np.zeros(1, np.bool_))
-    return _inside(group, wave, code.number, places, max(4, size))
+    return inside_lds(group, wave, code.number, places, max(4, size))
 
 
-def _why(wave: Wave, code: DecodedInstruction) -> OpaqueWord:
+def opaque_source(wave: Wave, code: DecodedInstruction) -> OpaqueWord:
+    """The first register of an instruction that is not known."""
     for register in sorted(code.reads):
         if register >= 512:
             value = wave.scalar(register - 512)
@@ -455,10 +463,6 @@ def _why(wave: Wave, code: DecodedInstruction) -> OpaqueWord:
         elif wave.known[register] & wave.exec != wave.exec:
             return wave.origins[register]
     return OpaqueWord("a value that is not known", code.number)
-
-
-def _flat(code: DecodedInstruction, group: WaveGroup) -> Step:
-    raise Refused(f"{code.item.opcode} may access LDS or global memory, which is not followed")
 
 
 # --------------------------------------------------------------------------------- scratch
@@ -530,6 +534,5 @@ _STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
     OpcodeKind.CROSS_LANE: _cross_lane,
     OpcodeKind.GLOBAL: _global,
     OpcodeKind.BUFFER: _buffer,
-    OpcodeKind.FLAT: _flat,
     OpcodeKind.SCRATCH: _scratch,
 }

@@ -41,7 +41,7 @@ _NARROW = ("16", "8", "d16", "fp4", "fp6", "bf6", "i4", "u4")
 _MEMORY = frozenset(
     (
         OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.GLOBAL, OpcodeKind.BUFFER,
-        OpcodeKind.SCRATCH, OpcodeKind.CACHE,
+        OpcodeKind.SCRATCH, OpcodeKind.CACHE, OpcodeKind.FLAT,
     )
 )  # fmt: skip
 
@@ -168,9 +168,12 @@ class Numbering:
         moment = self._own(b"moment", begun)
         if not isinstance(event, OperationIssued) or item.base.startswith(_OF_THE_MOMENT):
             return moment
-        if any(use.atomic or (use.returns and use.shared_by_device) for use in event.uses):
-            for use in event.uses:
-                self._write(use.footprint, moment)
+        shared = any(use.atomic or (use.returns and use.shared_by_device) for use in event.uses)
+        if shared or kind is OpcodeKind.FLAT:  # which may reach private memory, too
+            made = (one for one in self.group.events[begun:] if isinstance(one, OperationIssued))
+            for use in (use for one in made for use in one.uses):
+                if use.write or shared:
+                    self._write(use.footprint, moment)
             return moment
         unknown = any(isinstance(one, UnknownAddress) for one in self.group.events[begun:])
         reads = [use.footprint for use in event.uses if not use.write]

@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from titan.isa.gcn.module import GcnOperand, Literal, Registers
+from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand
 from titan.isa.waves.arithmetic import Wide
 from titan.isa.waves.state import BANK, FULL, NOT_WRITTEN, WORD, OpaqueWord, Scalar, Wave, Words
 
 ScalarSource = Callable[[Wave], Scalar]
 VectorSource = Callable[[Wave], tuple[Words, int, OpaqueWord]]
 WideSource = Callable[[Wave], tuple[Wide, int, OpaqueWord]]
+# Where flat addresses reach LDS and private memory: beyond all of global memory. What a program
+# may know of them is their upper word.
+LDS_APERTURE, PRIVATE_APERTURE = 0x0100_0000 << 32, 0x0200_0000 << 32
+APERTURES = {"src_shared_base": LDS_APERTURE, "src_private_base": PRIVATE_APERTURE}
 _SIGN = np.uint32(1 << 31)
 
 
@@ -35,6 +39,9 @@ def scalar_source(operand: GcnOperand, count: int, number: int) -> ScalarSource:
     if isinstance(operand, Registers) and operand.bank == "s":
         first = operand.first
         return lambda wave: wave.scalar(first, count)
+    if count == 2 and isinstance(operand, SymbolOperand) and operand.name in APERTURES:
+        base = APERTURES[operand.name]
+        return lambda wave: base
     unknown = OpaqueWord(f"`{getattr(operand, 'name', 'an operand')}`", number)
     return lambda wave: unknown
 

@@ -54,12 +54,16 @@ class Refused(TitanError):
 
 @dataclass(slots=True, eq=False)
 class PendingOperation:
-    """An operation that has not been waited for, and the registers that it will write."""
+    """An operation that has not been waited for, and the registers that it will write.
+
+    `counters`: how many of those that count it have to be waited for.
+    """
 
     instruction: int
     queue: WaveQueue
     registers: tuple[int, ...]
     loads: bool
+    counters: int = 1
 
 
 class Wave:
@@ -89,7 +93,10 @@ class Wave:
         self.recent: deque[tuple[int, int]] = deque(maxlen=STATES_MAX)
 
     def landed(self, operation: PendingOperation) -> None:
-        """An operation is done: its registers hold what it loaded."""
+        """An operation is done for a counter; for the last, its registers hold what it loaded."""
+        operation.counters -= 1
+        if operation.counters:
+            return
         for register in operation.registers:
             if self.pending.get(register) is operation:
                 del self.pending[register]
