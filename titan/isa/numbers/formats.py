@@ -1,7 +1,7 @@
 """Floating-point formats by their bits: exact decoding, correctly rounded encoding.
 
 Sources: IEEE 754; OCP 8-bit Floating Point Specification (e4m3 has no infinities, its largest
-pattern is NaN); PTX, "Fundamental Types" and `cvt`.
+pattern is NaN); PTX, "Fundamental Types" and `cvt`; for fnuz, arXiv:2206.02915 and CDNA3, 7.1.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """`exponent_bits` and `fraction_bits`; `finite`: no infinities, one NaN pattern (e4m3)."""
+    """`exponent_bits` and `fraction_bits`; `finite`: no infinities, one NaN pattern (e4m3).
+
+    `one_zero`: no infinities either, and the pattern of negative zero is NaN (fnuz).
+    """
 
     name: str
     exponent_bits: int
     fraction_bits: int
     finite: bool = False
+    one_zero: bool = False
 
     @property
     def bits(self) -> int:
@@ -28,16 +32,19 @@ class FloatFormat:
     @property
     def bias(self) -> int:
         """The exponent that is stored for 1.0."""
-        return (1 << (self.exponent_bits - 1)) - 1
+        return (1 << (self.exponent_bits - 1)) - 1 + self.one_zero
 
     @property
     def nan(self) -> int:
         """The canonical NaN of an arithmetic result (PTX: all ones but the sign)."""
-        return (1 << (self.bits - 1)) - 1
+        sign = 1 << (self.bits - 1)
+        return sign if self.one_zero else sign - 1
 
     @property
     def largest(self) -> int:
         """The bits of the largest finite number."""
+        if self.one_zero:
+            return (1 << (self.bits - 1)) - 1
         top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
         return top | ((1 << self.fraction_bits) - 2) if self.finite else top - 1
 
@@ -63,6 +70,8 @@ F32 = FloatFormat("f32", 8, 23)
 F64 = FloatFormat("f64", 11, 52)
 E4M3 = FloatFormat("e4m3", 4, 3, finite=True)
 E5M2 = FloatFormat("e5m2", 5, 2)
+E4M3_FNUZ = FloatFormat("e4m3fnuz", 4, 3, one_zero=True)
+E5M2_FNUZ = FloatFormat("e5m2fnuz", 5, 2, one_zero=True)
 TF32 = FloatFormat("tf32", 8, 10)  # stored in 32 bits, the low 13 of them zero
 FORMATS = {item.name: item for item in (F16, BF16, F32, F64, E4M3, E5M2)}
 
@@ -72,7 +81,9 @@ def decode(bits: int, form: FloatFormat) -> float:
     sign = -1.0 if bits >> (form.bits - 1) & 1 else 1.0
     exponent = bits >> form.fraction_bits & ((1 << form.exponent_bits) - 1)
     fraction = bits & ((1 << form.fraction_bits) - 1)
-    if exponent == (1 << form.exponent_bits) - 1:
+    if form.one_zero and bits == form.nan:
+        return math.nan
+    if exponent == (1 << form.exponent_bits) - 1 and not form.one_zero:
         if not form.finite:
             return sign * math.inf if fraction == 0 else math.nan
         if fraction == (1 << form.fraction_bits) - 1:
@@ -97,7 +108,7 @@ def encode(
         if math.isinf(value):
             return _overflow(form, negative, sat, infinite=True)
         if value == 0:
-            return negative << (form.bits - 1)
+            return (negative and not form.one_zero) << (form.bits - 1)
         value = Fraction(value)
     negative = value < 0
     sign = negative << (form.bits - 1)
@@ -122,14 +133,14 @@ def encode(
     if stored > form.largest:
         to_zero = mode == "rz" or (mode == "rm" and not negative) or (mode == "rp" and negative)
         return sign | form.largest if to_zero else _overflow(form, negative, sat, infinite=False)
-    return sign | stored
+    return stored and sign | stored if form.one_zero else sign | stored
 
 
 def _overflow(form: FloatFormat, negative: bool, sat: bool, *, infinite: bool) -> int:
     sign = negative << (form.bits - 1)
     if sat:
         return sign | form.largest
-    if form.finite:
+    if form.finite or form.one_zero:
         return sign | form.nan
     return sign | ((1 << form.exponent_bits) - 1) << form.fraction_bits
 

@@ -1,8 +1,8 @@
-"""Conversions from and to 8-bit numbers in the formats of OCP, for runs that compute (gfx950).
+"""Conversions from and to 8-bit numbers, for runs that compute: OCP on gfx950, fnuz on gfx942.
 
 A conversion to two bytes keeps the other half of its register. Of one that was never written that
 half is a pattern, so that numbers which rest on it are wrong. Beyond the largest number there is
-NaN (CDNA4, V_CVT_PK_FP8_F32 without FP16_OVFL).
+NaN (CDNA3 and CDNA4, V_CVT_PK_FP8_F32 without FP16_OVFL).
 """
 
 from __future__ import annotations
@@ -10,25 +10,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from titan.isa.numbers.formats import E4M3, E5M2, FloatFormat, decode
+from titan.isa.numbers.formats import (
+    E4M3,
+    E4M3_FNUZ,
+    E5M2,
+    E5M2_FNUZ,
+    FloatFormat,
+    decode,
+)
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.sources import selected, vector_source
 from titan.isa.waves.state import NOT_WRITTEN, OpaqueWord, Wave, Words
 
 NEVER_WRITTEN = np.uint32(0xDEAD_0000)
-_FORMATS = {"fp8": E4M3, "bf8": E5M2}
+BYTE_FORMATS: dict[str, dict[str, FloatFormat]] = {
+    "gfx942": {"fp8": E4M3_FNUZ, "bf8": E5M2_FNUZ},
+    "gfx950": {"fp8": E4M3, "bf8": E5M2},
+}
 _NONE = OpaqueWord("nothing", -1)
 
 
-def byte_step(code: DecodedInstruction) -> Step | None:
+def byte_step(code: DecodedInstruction, target: str) -> Step | None:
     """The step of a conversion; None for the forms that are not computed."""
-    item = code.item
+    item, formats = code.item, BYTE_FORMATS.get(target, {})
     words = item.base.split("_")
-    if words[:3] == ["v", "cvt", "f32"] and words[3] in _FORMATS and len(words) == 4:
-        return _widened(code, _FORMATS[words[3]])
+    if words[:3] == ["v", "cvt", "f32"] and words[3] in formats and len(words) == 4:
+        return _widened(code, formats[words[3]])
     plain = not any(word in item.options for word in ("clamp", "op_sel"))
-    if words[:3] == ["v", "cvt", "pk"] and words[3] in _FORMATS and words[4:] == ["f32"] and plain:
-        return _narrowed(code, _FORMATS[words[3]])
+    if words[:3] == ["v", "cvt", "pk"] and words[3] in formats and words[4:] == ["f32"] and plain:
+        return _narrowed(code, formats[words[3]])
     return None
 
 
@@ -82,9 +92,15 @@ def narrowed(words: Words, form: FloatFormat) -> NDArray[np.uint32]:
     even = codes[right] % 2 == 0
     nearest = np.where((above < below) | ((above == below) & even), right, right - 1)
     last = numbers[-1] - numbers[-2]
-    made = np.where(size > numbers[-1] + last / 2, form.nan, codes[nearest])
-    if not form.finite:
+    beyond = size > numbers[-1] + last / 2
+    if form.one_zero:  # whose largest number is odd
+        beyond = size >= numbers[-1] + last / 2
+    made = np.where(beyond, form.nan, codes[nearest])
+    if not form.finite and not form.one_zero:
         infinite = ((1 << form.exponent_bits) - 1) << form.fraction_bits
         made = np.where(size >= numbers[-1] + last / 2, infinite, made)
     made = np.where(np.isnan(values), form.nan, made)
-    return (made | np.signbit(values).astype(np.int64) << 7).astype(np.uint32)
+    sign = np.signbit(values).astype(np.int64) << 7
+    if form.one_zero:
+        sign = np.where(made == 0, 0, sign)
+    return (made | sign).astype(np.uint32)

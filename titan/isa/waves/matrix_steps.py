@@ -7,8 +7,8 @@ the next group of four (CDNA3 and CDNA4 instruction set architecture, 7.1.4).
 Sums: 8 products along K are aligned to the largest of them, cut to 24 fraction bits rounding down,
 added, and that is added to the running sum, to nearest even; then the next 8 (CDNA3, after
 arXiv:2511.10909). For gfx90a and gfx950, whose sums are not documented, this is an assumption; so
-is it that 16 products of 8-bit numbers are summed together. These have the formats of OCP on gfx950
-(CDNA4, 7.1); those of gfx942 have no negative zero and are not computed.
+is it on gfx950 that 16 products of 8-bit numbers are summed together. These have the formats of OCP
+there (CDNA4, 7.1); those of gfx942 have one zero (CDNA3, 7.1).
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titan.isa.gcn.module import Registers
-from titan.isa.numbers.formats import BF16, E4M3, E5M2, F16, FloatFormat, decode
+from titan.isa.numbers.formats import BF16, F16, FloatFormat, decode
 from titan.isa.numbers.sums import split
+from titan.isa.waves.byte_steps import BYTE_FORMATS
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words
 
 TOGETHER, TOGETHER_OF_BYTES = 8, 16
-OCP_TARGETS = ("gfx950",)
 KEPT_BITS = 24
 _FORM = re.compile(r"v_mfma_f32_(16|32)x\1x(\d+)_?(f16|bf16)(_1k)?$")
 _FORM_OF_BYTES = re.compile(r"v_mfma_f32_(16|32)x\1x(\d+)_(fp8|bf8)_(fp8|bf8)$")
-_FORMATS = {"f16": F16, "bf16": BF16, "fp8": E4M3, "bf8": E5M2}
+_FORMATS = {"f16": F16, "bf16": BF16}
 _KNOWN = OpaqueWord("nothing", -1)
 
 
 def product_step(code: DecodedInstruction, target: str) -> Step | None:
     """The step of a product of one block; None for the forms that are not computed."""
     found = _FORM.match(code.item.base)
-    of_bytes = _FORM_OF_BYTES.match(code.item.base) if target in OCP_TARGETS else None
+    formats = _FORMATS | BYTE_FORMATS.get(target, {})
+    of_bytes = _FORM_OF_BYTES.match(code.item.base) if target in BYTE_FORMATS else None
     named = found or of_bytes
     if named is None or any(one in code.item.options for one in ("cbsz", "abid", "blgp")):
         return None
     rows, depth = int(named[1]), int(named[2])
-    forms = _FORMATS[named[3]], _FORMATS[named[3 if of_bytes is None else 4]]
+    forms = formats[named[3]], formats[named[3 if of_bytes is None else 4]]
     sums_to, first, second, added = code.item.operands[:4]
     results = register_numbers(sums_to)
     groups = LANES // rows

@@ -17,7 +17,7 @@ from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.waves.byte_steps import byte_step
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.division_steps import division_step, mended
-from titan.isa.waves.matrix_steps import OCP_TARGETS, product_step
+from titan.isa.waves.matrix_steps import product_step
 from titan.isa.waves.sources import scalar_source, selected, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
@@ -92,7 +92,7 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     if code.opcode.kind is OpcodeKind.MATRIX:
         return product_step(code, processor)
     if name.startswith("v_cvt_") and ("_fp8" in name or "_bf8" in name):
-        return byte_step(code) if processor in OCP_TARGETS else None
+        return byte_step(code, processor)
     if name in PACKED:
         return _packed(code)
     if name.startswith("v_cmp_") and name.endswith("_f32"):
