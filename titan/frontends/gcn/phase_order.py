@@ -22,7 +22,6 @@ from titan.frontends.gcn.issue_order import IssueOrder
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import (
-    UNORDERED,
     CounterWait,
     OperationIssued,
     OutsideLds,
@@ -59,7 +58,7 @@ class TimedAccess:
         """Whether it is over before the other one begins, in every interleaving."""
         if self.name[0] != other.name[0]:
             return self.over < other.issued
-        if self.queue is other.queue and self.queue not in UNORDERED:
+        if self.queue is other.queue and self.queue is not WaveQueue.SCALAR:
             return self.number < other.number
         return self.until < other.since
 

@@ -30,7 +30,6 @@ from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
-    UNORDERED,
     CounterFull,
     CounterWait,
     LanesAlike,
@@ -90,7 +89,7 @@ def record_waves_together(
             named,
             tuple(memory.buffers.values()),
             tuple(
-                ir.Queue(queue, grouped=False, pipelined=queue not in UNORDERED)
+                ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
                 for queue in WaveQueue
             ),
             (),

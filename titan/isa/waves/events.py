@@ -7,9 +7,9 @@ the 64 lanes that took part. An operation joins a queue of its wave when it is i
 `vector`: vector memory, loads, stores and copies to LDS; in order (CDNA3, 4.4).
 `lds`: LDS instructions; in order among themselves.
 `scalar`: scalar memory; in no order, and known to be done only when nothing of lgkmcnt is left.
-`flat`: accesses at flat addresses. vmcnt and lgkmcnt both count them, in no order with others; what
-they do in LDS is done when nothing of lgkmcnt is left, in global memory of vmcnt. They are two
-operations, one for each counter.
+`flat`: accesses at flat addresses. vmcnt and lgkmcnt both count them, and they return in no order;
+what they do in LDS is done when nothing of lgkmcnt is left, in global memory of vmcnt. They are two
+operations, one for each counter. Those of one wave keep their order where they meet.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class WaveQueue(StrEnum):
     FLAT_GLOBAL = "vmcnt (flat)"
 
 
+# They return in no order: a wait that leaves any of their counter ends none of them.
 UNORDERED = frozenset((WaveQueue.SCALAR, WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL))
 # Queues of which accesses to global memory go through the cache of the work-group's unit.
 BY_VECTOR_CACHE = frozenset((WaveQueue.VECTOR, WaveQueue.FLAT_GLOBAL))
