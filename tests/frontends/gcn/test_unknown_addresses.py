@@ -19,6 +19,7 @@ KNOWN = {"write": "ds_write_b32 v2, v0", "copy": COPY}
 UNKNOWN = {
     "read": "ds_read_b32 v8, v9", "wide read": "ds_read_b128 v[12:15], v9",
     "two reads": "ds_read2_b32 v[12:13], v9 offset1:3", "bytes": "ds_read_u8 v8, v9",
+    "flat read": "flat_load_dword v12, v[8:9]",
     "atomic": "ds_add_u32 v9, v0", "atomic that returns": "ds_add_rtn_u32 v8, v9, v0",
 }  # fmt: skip
 ORDERED = "s_waitcnt vmcnt(0) lgkmcnt(0)\ns_barrier"

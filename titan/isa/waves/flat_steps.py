@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.outcome import Policy
 from titan.isa.waves.decode import (
     DecodedInstruction,
     Step,
@@ -56,6 +58,7 @@ def flat_step(code: DecodedInstruction, group: WaveGroup) -> Step:
             if write:
                 raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
             group.events.append(UnknownAddress(*group.header(wave, number)))
+            group.events.append(Assumption(*group.header(wave, number), Policy.OPAQUE_ADDRESS))
             uses[MemorySpace.SHARED] = WaveUse(group.all_lds, False)
         else:
             uses = _parts(group, wave, code, addresses, data, (size, write, atomic))
