@@ -33,9 +33,9 @@ v_add_u32_e32 v3, s21, v1
 v_add_u32_e32 v14, 1, v0
 v_mov_b32_e32 v4, v2
 v_mov_b32_e32 v6, v3
-s_mov_b64 s[10:11], src_shared_base
-v_mov_b32_e32 v5, s11
-v_mov_b32_e32 v7, s11
+s_mov_b64 s[24:25], src_shared_base
+v_mov_b32_e32 v5, s25
+v_mov_b32_e32 v7, s25
 v_mov_b32_e32 v10, v2
 v_mov_b32_e32 v12, v3
 v_mov_b32_e32 v11, 0
