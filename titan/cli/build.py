@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 @click.option(
     "--certificate-states",
     type=click.IntRange(0, 1_000_000),
-    default=3000,
+    default=5000,
     show_default=True,
     help="Maximum number of configurations of the certificate; 0 for no certificate.",
 )

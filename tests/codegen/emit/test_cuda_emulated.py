@@ -6,12 +6,12 @@ import pytest
 
 from tests.codegen.emit.cuda_kernels import emitted, overlapped, parts
 from tests.codegen.pipeline.written import hopper as construct
-from tests.device.compared import compare
+from tests.device.compared import SCHEDULES, compare, needs_toolchain, shown
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
 from titan.codegen.pipeline.model import Shape
-from titan.codegen.tile.load import parse_tile
+from titan.codegen.tile.load import load_tile, parse_tile
 from titan.foundation.resources import root
 
 POLICIES = ("shuffled", "starved", "ahead")
@@ -148,3 +148,30 @@ def test_a_store_that_may_begin_before_its_tensor_is_refused():
     kernel, program = decoded(construct(tile, Shape("test", 2, overlapped=False), {}, 1))
     with pytest.raises(EmissionRefused, match="before its tensor"):
         emit(tile, kernel, program)
+
+
+SLICE_FAULTS = {
+    "a wait one group short": ("bulk_wait_read<1>", "bulk_wait_read<2>"),
+    "no wait": ("titan::bulk_wait_read<1>();", ""),
+    "the next slice's columns": ("w_n * 128 + 32,", "w_n * 128 + 64,"),
+    "the other buffer": ("s_c + 1 * 8192", "s_c + 0 * 8192"),
+    "copies before the fence": ("titan::fence_proxy_async();", ""),
+}
+
+
+@pytest.mark.parametrize("fault", ["", *SLICE_FAULTS])
+def test_stores_in_slices_on_the_emulated_device(fault):
+    """Right under every schedule and decided in all interleavings; each fault is seen."""
+    needs_toolchain("sm_90a")
+    tile = load_tile(root("protocols") / "tiles" / "gemm_low_k.yaml", "sm_90a")
+    shape = Shape("test", 2, overlapped=False, persistent=True, sliced=True)
+    made = emit(tile, *decoded(construct(tile, shape, {}, 1)))
+    files, sizes = dict(made.files), {"M": 140, "N": 264, "K": 72}
+    if fault:
+        wrong = files["kernel.cu"].replace(*SLICE_FAULTS[fault])
+        assert wrong != files["kernel.cu"]
+        files["kernel.cu"] = wrong
+    found = ""
+    for seed, policy in enumerate((*SCHEDULES, "checked")):
+        found = found or shown(tile, files, made.manifest, sizes, seed=seed, policy=policy)
+    assert bool(found) == bool(fault), found

@@ -109,6 +109,7 @@ CASES = [
     ("gemm_f16", {"M": 64, "N": 96, "K": 520}),
     ("gemm_bias_gelu", {"M": 100, "N": 128, "K": 64}),
     ("gemm_persistent", {"M": 300, "N": 136, "K": 72}),
+    ("gemm_large", {"M": 300, "N": 264, "K": 136}),
     ("gemm_ping_pong", {"M": 300, "N": 200, "K": 136}),
     ("layer_norm", {"M": 20}),
     ("gemm_grouped_sm_100a", {"experts": 3, "M": 400, "N": 136, "K": 72}),

@@ -44,6 +44,7 @@ from titan.codegen.emit.trace import has_whole_tiles
 from titan.codegen.tile.model import TileOperation, View
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.codegen.tile.operations import VECTORS
+from titan.codegen.tile.staging import COLUMNS_TOGETHER
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 
@@ -317,11 +318,17 @@ class RoleArithmetic:
         tile = self.layout.tiles[operation.name]
         if len(access.effects) != 1 or source.form not in ("float", "pair"):
             raise EmissionRefused(f"{operation.name} does not stage one fragment")
-        if tile.part_rows != source.rows or tile.columns != source.columns:
+        slices = self.tiles.slices.get(operation.name, 1)
+        if tile.part_rows != source.rows or tile.columns * slices != source.columns:
             raise EmissionRefused(f"{operation.name} has a buffer of another shape")
+        if slices > 1 and tile.columns % COLUMNS_TOGETHER:
+            raise EmissionRefused(f"{operation.name} has slices of {tile.columns} columns")
         if tile.dtype != source.type:
             raise EmissionRefused(f"{operation.name} has a buffer of another element type")
         place = self.stage(tile, access.effects[0], scope)
+        if slices > 1:
+            begin = site.slice * tile.columns
+            source = replace(source, begin=begin, end=begin + tile.columns)
         return [SpelledStage(source, place, _tile_layout(tile), self.row_step)]
 
     def _direct_product(self, operation: TileOperation, inner: SpellingScope) -> SpelledStatement:

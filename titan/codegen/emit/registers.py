@@ -11,9 +11,8 @@ what is put there and fetched is the value that is meant, of the same work item,
 iteration. Of an accumulator that is scaled between two products the sync program keeps the order:
 the scaling one reads the number of the product before and leaves it.
 
-Also checked, because one agent of the sync program is a warpgroup of four warps: between what all
-its threads write to shared memory and the bulk copy that one of them issues there is a fence and
-then a barrier of the agent; and a barrier between the end of that copy and the next writes.
+Also checked: the order of what threads write to staging buffers and bulk copies out of them
+(`staged_stores.py`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,13 @@ from dataclasses import dataclass, field
 from titan.codegen.emit.cluster import RANK, Multicast, TogetherProduct
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
+from titan.codegen.emit.staged_stores import Place, StagedStores
 from titan.codegen.emit.trace import SiteEvent, value_of
 from titan.codegen.tile.model import TileOperation, Value, ValuePlace
 from titan.sync import program as ir
 
-Tag = tuple[str, int, int]  # value, work item or its sub-tile, iteration (-1 outside of the loop)
+# Value, work item or its sub-tile, iteration (below 0 outside of the loop, less by the slice).
+Tag = tuple[str, int, int]
 Key = tuple[int, str, int, int]  # CTA, buffer, number of the tile, part (-1: whole) or sub-tile
 Filled = dict[Key, Tag]  # what the shared tiles of each CTA hold
 NO_ITERATION = -1
@@ -252,7 +253,7 @@ class AgentCheck:
         self.committed: list[list[_Flight]] = []
         self.holds: dict[int, set[str]] = {}
         self.initial: dict[int, bool] = {}
-        self.buffers: dict[tuple[str, int], str] = {}  # state of what the agent writes itself
+        self.staging = StagedStores(role.name)
         self.reading: SiteEvent | None = None
 
     def run(self, events: list[SiteEvent]) -> None:
@@ -485,14 +486,9 @@ class AgentCheck:
         return self.role.threads > 32
 
     def _staged(self, event: SiteEvent) -> None:
-        for effect in self._effects(event):
-            key = (effect.buffer, _part(effect, event))
-            if self._several() and self.buffers.get(key, "free") != "free":
-                raise EmissionRefused(
-                    f"{self.role.name} writes {effect.buffer} without a barrier of its threads "
-                    "behind the copy before"
-                )
-            self.buffers[key] = "written"
+        if self._several():
+            for effect in self._effects(event):
+                self.staging.write(_staging_place(effect, event))
 
     def _send(self, event: SiteEvent) -> None:
         operation = self.tiles.operations[event.site.name]
@@ -502,33 +498,26 @@ class AgentCheck:
                 continue
             if self.filled.get(key_of(effect, event, self.tiles)) != _stored(event, self.tiles):
                 raise EmissionRefused(f"{event.site.name} sends another tile than it means")
-            key = (effect.buffer, _part(effect, event))
-            if self._several() and self.buffers.get(key) != "met":
-                raise EmissionRefused(
-                    f"{self.role.name} sends {effect.buffer} without a fence and then a barrier of "
-                    "its threads behind their writes"
-                )
-            self.buffers[key] = "sent"
+            if self._several():
+                self.staging.send(_staging_place(effect, event))
 
     def _plain(self, event: SiteEvent) -> None:
-        following = {}
         match event.site.operation:
             case ir.Fence():
-                following = {"written": "fenced"}
+                self.staging.fence()
             case ir.BarrierSync():
-                following = {"fenced": "met", "read": "free"}
+                self.staging.meet()
             case ir.QueueWait() as wait if not self.queues[wait.queue].pipelined:
-                if value_of(wait.pending, event.environment) == 0:
-                    following = {"sent": "read"}
+                self.staging.wait(value_of(wait.pending, event.environment))
             case ir.QueueWait() as wait:
                 self._retire(wait, event)
             case ir.Commit() as commit if self.queues[commit.queue].pipelined:
                 self.committed.append(self.open)
                 self.open = []
+            case ir.Commit():
+                self.staging.commit()
         if not isinstance(event.site.operation, ir.QueueWait | ir.Commit):
             self.reading = None if isinstance(event.site.operation, ir.Arrive) else self.reading
-        for key, state in self.buffers.items():
-            self.buffers[key] = following.get(state, state)
 
     def _retire(self, wait: ir.QueueWait, event: SiteEvent) -> None:
         pending = value_of(wait.pending, event.environment)
@@ -541,6 +530,10 @@ class AgentCheck:
 
 def _part(effect: ir.Effect, event: SiteEvent) -> int:
     return value_of(effect.part, event.environment) if effect.part is not None else -1
+
+
+def _staging_place(effect: ir.Effect, event: SiteEvent) -> Place:
+    return effect.buffer, value_of(effect.stage, event.environment), _part(effect, event)
 
 
 def key_of(effect: ir.Effect, event: SiteEvent, tiles: Tiles, cta: int | None = None) -> Key:
@@ -564,7 +557,8 @@ def _unit(value: str, event: SiteEvent, tiles: Tiles) -> int:
 def _stored(event: SiteEvent, tiles: Tiles) -> Tag:
     name = event.site.name
     inside = tiles.section[name] in ("body", "carried")
-    return name, _unit(name, event, tiles), event.count if inside else NO_ITERATION
+    outside = NO_ITERATION - event.site.slice
+    return name, _unit(name, event, tiles), event.count if inside else outside
 
 
 _FILLING = (SiteKind.LOAD, SiteKind.FILL, SiteKind.STAGE, SiteKind.PUT, SiteKind.SCALES)

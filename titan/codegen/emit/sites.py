@@ -17,8 +17,9 @@ from titan.codegen.emit.names import mangled
 from titan.codegen.tile.block_scales import FIRST_SCALE, in_tensor_memory, scales_of
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS
+from titan.codegen.tile.staging import slices_in
 from titan.sync import program as ir
-from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary
+from titan.sync.expression import ONE, ZERO, Constant, Expression, Name, binary, linear_form
 
 _ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
 SITES_MAX = 4000
@@ -65,6 +66,7 @@ class EmissionSite:
     loops: tuple[str, ...] = ()  # variables of the loops around, outermost first
     sub: Expression | None = None  # which of the sub-tiles; None: all, or there is one
     index: Expression | None = None  # the iteration, where the operation itself says it
+    slice: int = 0  # which slice of the columns of a store
 
 
 class Tiles:
@@ -73,7 +75,7 @@ class Tiles:
     `tensor`: buffers in tensor memory; `filled`, `copied`: loads that threads do, or an engine, at
     least in part. `direct`: products that threads compute from global memory where their stages are
     poisoned. `rows`: shared buffers that are named like a number a row, where there is tensor
-    memory: roles hand it on there.
+    memory: roles hand it on there. `slices`: in how many slices stores are staged, by their names.
     """
 
     def __init__(
@@ -123,6 +125,22 @@ class Tiles:
         self.rows = frozenset(
             buffer.name for buffer in program.buffers if self.tensor and self._is_row(buffer.name)
         )
+
+        self.slices = {
+            buffer.name: slices
+            for buffer in program.buffers
+            if (slices := self._slices(buffer)) > 1
+        }
+
+    def _slices(self, buffer: ir.Buffer) -> int:
+        operation = self.operations.get(buffer.name)
+        if operation is None or operation.kind != "store":
+            return 1
+        value = self.value(operation.operands[0])
+        slices = slices_in(self.tile, value, buffer.bytes_per_stage)
+        if slices > 1 and self.section[buffer.name] != "after":
+            raise EmissionRefused(f"{buffer.name} is staged in slices, but not behind the loop")
+        return slices
 
     def _is_product(self, name: str) -> bool:
         return name in self.operations and self.operations[name].kind == "mma"
@@ -276,11 +294,15 @@ class _Numbering:
                 return EmissionSite(number, operation, kind, what, (), (), loops, sub, index)
             case ir.Asynchronous():
                 kind, name = self._asynchronous(operation)
-                return EmissionSite(number, operation, kind, name, (), (), loops, sub)
+                slice_ = self._slice(operation, name)
+                return EmissionSite(number, operation, kind, name, (), (), loops, sub, slice=slice_)
             case ir.Access():
                 kind, name = self._access(operation)
                 index = self._put_index(operation) if kind is SiteKind.PUT else None
-                return EmissionSite(number, operation, kind, name, (), (), loops, sub, index)
+                slice_ = self._slice(operation, name)
+                return EmissionSite(
+                    number, operation, kind, name, (), (), loops, sub, index, slice_
+                )
         return EmissionSite(number, operation, SiteKind.PLAIN, loops=loops)
 
     def _fetched(self, name: str, before: ir.Operation | None) -> bool:
@@ -373,6 +395,19 @@ class _Numbering:
         if read and not written:
             return SiteKind.READ, ""
         raise EmissionRefused("an access is neither the staging of a store nor a read")
+
+    def _slice(self, operation: ir.Asynchronous | ir.Access, name: str) -> int:
+        """The slice of a store that is written or sent: its number in the ring, of which each work
+        item has as many as there are slices. Raises EmissionRefused."""
+        slices = self.tiles.slices.get(name, 1)
+        if slices == 1:
+            return 0
+        numbers = {effect.tile for effect in operation.effects if effect.buffer == name}
+        number = numbers.pop() if len(numbers) == 1 else None
+        form = linear_form(number) if number is not None else None
+        if form is None or any(factor % slices for factor in form[0].values()):
+            raise EmissionRefused(f"which of {slices} slices of {name} is meant is not stated")
+        return form[1] % slices
 
     def _put_index(self, operation: ir.Access) -> Expression:
         """The iteration of what is put: the number of the tile; what continues from the product of

@@ -385,6 +385,8 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused(f"{site.name} may begin before its tensor does")
         rows = self._sent_rows(site, tile, effect, scope)
         first, others = self._coordinates(store.view, inner, rows)
+        if site.slice:
+            first = f"{first} + {site.slice * tile.columns}"
         copy = PanelCopy(
             self.stage(tile, effect, scope), mangled("map", site.name, "a store"), first, others,
             tile.panels, tile.panel_stride, tile.panel_columns, identifier(site.name, "a store"),

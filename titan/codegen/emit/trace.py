@@ -33,8 +33,8 @@ def value_of(expression: Expression, environment: Mapping[str, int]) -> int:
 @dataclass(frozen=True, slots=True)
 class SiteEvent:
     """One execution of a site. `count`: its iteration where the operation says it, otherwise the
-    executions of its name in this work item and sub-tile before it. `unit`: numbers the sub-tiles
-    of all work items."""
+    executions of its name (and slice) in this work item and sub-tile before it. `unit`: numbers the
+    sub-tiles of all work items."""
 
     site: EmissionSite
     environment: dict[str, int]
@@ -118,7 +118,7 @@ class _Execution:
         if self.work is not None:
             self.environment[WORK] = len(run.trips)
         self.item = 0
-        self.counts: dict[tuple[SiteKind, str, int], int] = {}
+        self.counts: dict[tuple[SiteKind, str, int, int], int] = {}
         self.made = 0
 
     def value(self, expression: Expression) -> int:
@@ -156,7 +156,7 @@ class _Execution:
 
     def _event(self, site: EmissionSite) -> SiteEvent:
         sub = self.value(site.sub) if site.sub is not None else 0
-        key = (site.kind.counted, site.name, sub)
+        key = (site.kind.counted, site.name, site.slice, sub)
         count = self.counts.get(key, 0) if site.name else 0
         self.counts[key] = count + 1
         if site.index is not None:

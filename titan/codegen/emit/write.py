@@ -23,6 +23,7 @@ from titan.codegen.emit.lookups import lookups_of_item, spelled_lookup
 from titan.codegen.emit.manifest import arguments, manifest, work_counts
 from titan.codegen.emit.model import EmissionRefused, Emitted
 from titan.codegen.emit.names import identifier, integer, mangled
+from titan.codegen.emit.once import OnceEach, products_without_stage
 from titan.codegen.emit.registers import (
     AgentCheck,
     Filled,
@@ -41,7 +42,6 @@ from titan.codegen.emit.trace import (
     TRIPS,
     WORK,
     SiteEvent,
-    TripCounts,
     by_item,
     execute,
     iteration_of,
@@ -156,12 +156,17 @@ class _Emission:
     def _nothing_left_out(self) -> None:
         """Every store is done, and what an accumulator is scaled to is put back to it."""
         sites = [site for role in self.roles for site in walk_sites(role.sites)]
-        stored = {site.name for site in sites if site.kind in (SiteKind.SEND, SiteKind.COMPUTE)}
+        stored = {
+            (site.name, site.slice)
+            for site in sites
+            if site.kind in (SiteKind.SEND, SiteKind.COMPUTE)
+        }
         put = {site.name for site in sites if site.kind is SiteKind.PUT}
         for operation in self.tiles.operations.values():
             name = operation.name
-            if operation.kind == "store" and name not in stored:
-                raise EmissionRefused(f"nobody does {name}")
+            slices = range(self.tiles.slices.get(name, 1))
+            if operation.kind == "store" and any((name, one) not in stored for one in slices):
+                raise EmissionRefused(f"nobody does {name}{' whole' * (len(slices) > 1)}")
             accumulator = self.tiles.accumulates(name)
             scaled = self.tiles.rescaled(accumulator) if accumulator in self.tensor else ""
             if scaled and scaled not in put:
@@ -190,11 +195,11 @@ class _Emission:
                 (self.roles[number].place.role.name, len(self.runs[turn].trips), made)
                 for (turn, number, _), made in events.items()
             )
-        direct = _direct(events)
+        once = OnceEach(self.tiles, self.runs, products_without_stage(events))
         for number, role in enumerate(self.roles):
             mine = {key: made for key, made in events.items() if key[1] == number}
             self._all_reached(role, {e.site.number for made in mine.values() for e in made})
-            self._once_each(role, by_item(role.place.role, self.tile, mine), direct)
+            once.check(role.place.role, by_item(role.place.role, self.tile, mine))
             self._iterations(role, [event for made in mine.values() for event in made])
             idle = idle_waits(role.sites)
             counted = {
@@ -215,62 +220,6 @@ class _Emission:
                     f"{role.place.role.name} does {what} under a condition that none of the runs "
                     "meets by which registers are checked"
                 )
-
-    def _once_each(
-        self,
-        role: _Role,
-        events: dict[tuple[int, int, int], list[SiteEvent]],
-        direct: dict[tuple[int, str, int], list[int]],
-    ) -> None:
-        """Every operation of the body happens once an iteration, any other once a work item, of
-        each sub-tile. What is fetched or computed between tensor memory and tensor memory may be
-        left out where nobody needs it; the check of the registers decides. `direct`: the iterations
-        of products that take no stage, perhaps in another role than the others."""
-        groups = self.tile.groups if self.tensor else 1
-        for (turn, _, _), made in events.items():
-            run: TripCounts = self.runs[turn]
-            found: dict[tuple[str, SiteKind, int], list[int]] = {}
-            subs: dict[tuple[str, SiteKind], set[int]] = {}
-            for event in made:
-                if not event.site.name or event.site.kind in (SiteKind.CARRY, SiteKind.DIRECT):
-                    continue
-                key = (event.site.name, event.site.kind.counted, event.unit)
-                found.setdefault(key, []).append(event.count)
-                whole = event.site.sub is not None and role.place.role.agents < groups
-                subs.setdefault(key[:2], set()).update(range(groups) if whole else {event.sub})
-            for item, trips in enumerate(run.trips):
-                for (name, kind), of in subs.items():
-                    for sub in of:
-                        unit = item * groups + sub
-                        done = found.get((name, kind, unit), [])
-                        if kind is SiteKind.MMA:
-                            done = [*done, *direct.get((turn, name, unit), [])]
-                        self._due(role.place.role.name, name, kind, done, trips)
-
-    def _due(self, role: str, name: str, kind: SiteKind, done: list[int], trips: int) -> None:
-        """`done`: iterations in which the operation was done."""
-        body = self.tiles.section[name] == "body"
-        loose = self.tensor and kind in (SiteKind.COMPUTE, SiteKind.FETCH) and body
-        loose = (
-            loose or kind is SiteKind.FETCH or (kind is SiteKind.PUT and name in self.tiles.rows)
-        )
-        # A stage that is poisoned is not filled; who reads it all the same is found out there.
-        loose = loose or (kind is SiteKind.LOAD and name in self._without_stage())
-        due = trips if body else 1
-        if kind is SiteKind.PUT and any(self.tiles.rescaled(c) == name for c in self.tiles.carried):
-            due = trips - 1  # the first product replaces
-        if (len(done) != due and not loose) or len(set(done)) != len(done):
-            raise EmissionRefused(f"{role} does {name} {len(done)} times where {due} are due")
-
-    def _without_stage(self) -> set[str]:
-        """The loads of the body whose readers can all do without them: products by threads."""
-        operations = self.tiles.operations.values()
-        return {
-            load.name
-            for load in self.tile.body
-            if load.kind == "load"
-            and {op.name for op in operations if load.name in op.operands} <= self.tiles.direct
-        }
 
     def _iterations(self, role: _Role, events: list[SiteEvent]) -> None:
         seen: dict[int, list[SiteEvent]] = {}
@@ -534,20 +483,6 @@ class _Emission:
             "groups": groups,
             "context": {"coordinates": self._coordinates()},
         }  # fmt: skip
-
-
-def _direct(
-    events: dict[tuple[int, int, int], list[SiteEvent]],
-) -> dict[tuple[int, str, int], list[int]]:
-    """The iterations of each product that takes no stage, by run, name and sub-tile; agents that
-    share its rows do it alike."""
-    found: dict[tuple[int, str, int], list[int]] = {}
-    for (turn, _, _), made in events.items():
-        for event in made:
-            counts = found.setdefault((turn, event.site.name, event.unit), [])
-            if event.site.kind is SiteKind.DIRECT and event.count not in counts:
-                counts.append(event.count)
-    return found
 
 
 def tile_scope(tile: TileProgram) -> SpellingScope:

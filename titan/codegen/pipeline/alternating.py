@@ -19,11 +19,12 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import THREADS, sent_from
+from titan.codegen.pipeline.hopper import THREADS
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.on_barriers import TENSOR_CORE, OnBarriers
 from titan.codegen.tile.alternation import WARPGROUPS
 from titan.codegen.tile.model import TileOperation, TileProgram
+from titan.codegen.tile.staging import STAGES
 
 TURN = "turn"
 
@@ -44,7 +45,9 @@ class Alternating(OnBarriers):
     def _buffers(self) -> list[doc.BufferDeclaration]:
         own = {store.name for store in self.stores}
         return [
-            replace(buffer, stages=str(WARPGROUPS), parts=0) if buffer.name in own else buffer
+            replace(buffer, stages=str(WARPGROUPS * int(buffer.stages or 1)), parts=0)
+            if buffer.name in own
+            else buffer
             for buffer in super()._buffers()
         ]
 
@@ -67,6 +70,6 @@ class Alternating(OnBarriers):
     def _last_items(self) -> doc.Block:
         return (doc.ArriveStatement(slot(TURN, "1 - self")), *super()._last_items())
 
-    def _store(self, operation: TileOperation, index: str, again: bool) -> doc.Block:
-        staged = slot(operation.name, "self", content=index)
-        return sent_from(staged, doc.SyncStatement(slot("together", "self")), again)
+    def _staging(self, operation: TileOperation, stage: str, content: str) -> doc.Slot:
+        mine = "self" if self._slices(operation) == 1 else f"self * {STAGES} + {stage}"
+        return slot(operation.name, mine, content=content)

@@ -10,7 +10,8 @@ only the last multiplication one iteration behind, which needs fewer registers; 
 time. Then depth 2, the baseline of the seed, with a last iteration that threads copy; then the same
 depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
 tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
-orders by threads. Where poison is asked for, all shapes have it.
+orders by threads. Where poison is asked for, all shapes have it. Where stores may be staged in
+slices, each depth begins with that, which leaves the ring of the loop more room.
 Source: seed formulation, architecture overview.
 """
 
@@ -25,6 +26,7 @@ from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.staging import may_slice
 from titan.target.description import target_of
 
 DEPTH_MIN = 2
@@ -64,6 +66,9 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     for stages in depths:
         name = f"depth {stages}, poison" if poison else f"depth {stages}"
         named = replace(plain, name=name, depth=stages, poison=poison)
+        if may_slice(tile) and not poison:
+            ring = replace(named, name=f"{name}, stores in slices", sliced=True)
+            yield from _variants(tile, ring, multiplications)
         yield from _variants(tile, named, multiplications)
     if poison:
         return

@@ -34,6 +34,7 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import on_safe_path
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
+from titan.codegen.tile.staging import STAGES, slices_of
 
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
@@ -160,9 +161,19 @@ class Hopper:
         for store in self.stores:
             source = self._value(store.operands[0])
             if source is not None:
+                slices = self._slices(store)
+                buffer = staged_buffer(replace(source, columns=source.columns // slices))
+                stages = str(STAGES) if slices > 1 else ""
                 groups = self.tile.groups
-                found.append(replace(staged_buffer(source), name=store.name, parts=groups))
+                found.append(replace(buffer, name=store.name, stages=stages, parts=groups))
         return found
+
+    def _slices(self, store: TileOperation) -> int:
+        """In how many slices of its columns a store is staged."""
+        source = self._value(store.operands[0])
+        if source is None or not self.shape.sliced or store not in self.tile.after:
+            return 1
+        return slices_of(source)
 
     def _rings(self) -> list[doc.RingDeclaration]:
         return [
@@ -467,13 +478,30 @@ class Hopper:
         return (doc.ComputeStatement(name, iteration),)
 
     def _store(self, operation: TileOperation, index: str, again: bool) -> doc.Block:
-        staged = slot(operation.name, "0", "self", content=index)
-        return sent_from(staged, doc.SyncStatement(slot("together", "self")), again)
+        together = doc.SyncStatement(slot("together", "self"))
+        slices = self._slices(operation)
+        if slices == 1:
+            return sent_from(self._staging(operation, "0", index), together, again)
+        made: list[doc.DocumentStatement] = []
+        for number in range(slices):
+            content = f"{index} * {slices} + {number}"
+            staged = self._staging(operation, str(number % STAGES), content)
+            made += sent_from(staged, together, again, str(STAGES - 1))
+        return tuple(made)
+
+    def _staging(self, operation: TileOperation, stage: str, content: str) -> doc.Slot:
+        """The staging buffer of this warpgroup."""
+        return slot(operation.name, stage, "self", content=content)
 
 
-def sent_from(staged: doc.Slot, together: doc.DocumentStatement, again: bool) -> doc.Block:
-    """From registers to shared memory, and from there by a bulk store of one thread."""
-    before: doc.Block = (doc.DrainStatement(OUTPUT, until_read=True), together)
+def sent_from(
+    staged: doc.Slot, together: doc.DocumentStatement, again: bool, leaving: str = ""
+) -> doc.Block:
+    """From registers to shared memory, and from there by a bulk store of one thread.
+
+    `again`: stores before may still read there, all but the last `leaving` of them.
+    """
+    before: doc.Block = (doc.DrainStatement(OUTPUT, leaving, until_read=True), together)
     return (
         *(before if again else ()),
         doc.StoreStatement(staged),

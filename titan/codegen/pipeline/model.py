@@ -28,7 +28,8 @@ class Shape:
     copy the tiles of tensors that no tensor map describes, `tail` whether they copy the last
     iteration, `unified` whether all roles run one loop over fill and steady state, with guards,
     `poison` whether the last iteration is handed over as poison and computed on a safe path,
-    `alternating` whether each of two warpgroups computes whole tiles, in turn.
+    `alternating` whether each of two warpgroups computes whole tiles, in turn, `sliced` whether
+    stores behind the loop are staged in slices of their columns, through a ring.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Shape:
     unified: bool = False
     poison: bool = False
     alternating: bool = False
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

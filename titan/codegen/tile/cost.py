@@ -24,6 +24,7 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.products import NotInTensorMemory, TensorProducts, tensor_products
 from titan.codegen.tile.rates import Rates, rates
+from titan.codegen.tile.staging import STAGES, may_slice, slices_of
 from titan.foundation.errors import Refusal
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.target.model import Machine, WarpGroup
@@ -82,7 +83,8 @@ def products_of(tile: TileProgram, rates_: Rates) -> TensorProducts | None:
 
 def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
     """Shared memory from which fragments are stored; all groups have theirs, unless one warpgroup
-    stores for all of them (`titan/codegen/tile/attention.py`)."""
+    stores for all of them (`titan/codegen/tile/attention.py`). Of what may be staged in slices, so
+    many slices as the ring has."""
     if not rates_.transfer.engine:
         return 0
     values = _values(tile)
@@ -91,7 +93,9 @@ def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
     for operation in tile.operations:
         if operation.kind == "store" and values[operation.operands[0]].place is ValuePlace.FRAGMENT:
             value = values[operation.operands[0]]
-            total += value.rows // at_a_time * value.columns * bytes_of(value.dtype)
+            amount = value.rows // at_a_time * value.columns * bytes_of(value.dtype)
+            slices = slices_of(value) if may_slice(tile) else 1
+            total += amount if slices == 1 else amount // slices * STAGES
     return total * (WARPGROUPS if may_alternate(tile) else 1)
 
 

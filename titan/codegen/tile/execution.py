@@ -15,6 +15,7 @@ from titan.codegen.tile.block_scales import SUFFIX, scales_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import VECTORS
+from titan.codegen.tile.staging import slices_in
 from titan.sync import program as ir
 from titan.sync.control import Agent
 from titan.sync.expression import ZERO, evaluate
@@ -250,7 +251,7 @@ class CtaExecution:
         key = (access.buffer.name, access.stage)
         if key not in self.stages:
             rows, columns = self._shape(access.load)
-            rows //= self._shares(access)
+            rows, columns = rows // self._shares(access), columns // self._slices(access)
             self.stages[key] = np.full((rows, columns), np.nan, np.float32)
         return self.stages[key]
 
@@ -261,6 +262,14 @@ class CtaExecution:
         rows, columns = self._shape(access.load)
         size = bytes_of(self._value(access.load).dtype)
         return max(1, rows * columns * size // max(1, access.buffer.bytes_per_stage))
+
+    def _slices(self, access: EvaluatedAccess) -> int:
+        """In how many slices of its columns a store is staged."""
+        operation = self.operations.get(access.load)
+        if operation is None or operation.kind != "store":
+            return 1
+        value = self._value(operation.operands[0])
+        return slices_in(self.tile, value, access.buffer.bytes_per_stage)
 
     def _shape(self, name: str) -> tuple[int, int]:
         if name in self.carried:
@@ -289,11 +298,15 @@ class CtaExecution:
 
     def _synchronous(self, agent: Agent, access: EvaluatedAccess) -> None:
         """A group writes its rows for a store, copies a tile, or reads what it computes on."""
+        import numpy as np
+
         registers = self.registers[agent.number]
         if access.write and access.load in self.operations:
             operation = self.operations[access.load]
             if operation.kind == "store":
                 value = registers.values.get(self.home[operation.operands[0]])
+                if value is not None and (slices := self._slices(access)) > 1:
+                    value = np.split(value, slices, axis=1)[access.tile % slices]
                 self._part(access)[...] = float("nan") if value is None else value.reshape(-1)
             elif operation.kind == "load":
                 self._fetch(access, agent.role.cta)
@@ -350,19 +363,30 @@ class CtaExecution:
             name = operation.name
             stores = [item for item in self.tile.operations if item.kind == "store"]
             operation = next(item for item in stores if name in item.operands)
-        environment = self._place(operation.name, access.tile, flight.agent.role.cta)
+        slices = self._slices(access)
+        number, slice_ = divmod(access.tile, slices)
+        environment = self._place(operation.name, number, flight.agent.role.cta)
         if environment is None:
             return
         rows, columns = self._shape(operation.name)
         parts = access.buffer.parts if access.part is not None else 1
-        value = self._part(access).reshape(rows // parts, columns).copy()
-        self._put(operation, value, environment, rows // parts * (access.part or 0))
+        value = self._part(access).reshape(rows // parts, columns // slices).copy()
+        first = rows // parts * (access.part or 0), columns // slices * slice_
+        self._put(operation, value, environment, *first)
 
     def _put(
-        self, operation: TileOperation, value: Array, environment: dict[str, int], first_row: int
+        self,
+        operation: TileOperation,
+        value: Array,
+        environment: dict[str, int],
+        first_row: int,
+        first_column: int = 0,
     ) -> None:
         name = operation.tensor_view.tensor
-        semantics.put(operation, value, self.memory[name], environment, first_row, self.marks[name])
+        marks = self.marks[name]
+        semantics.put(
+            operation, value, self.memory[name], environment, first_row, marks, first_column
+        )
 
     # --------------------------------------------------------------------------- computation
 

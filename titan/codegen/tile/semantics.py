@@ -262,16 +262,18 @@ def put(
     environment: Environment,
     first_row: int = 0,
     written: NDArray[np.bool_] | None = None,
+    first_column: int = 0,
 ) -> None:
     """Write a value where a `store` says; what lies outside is not written.
 
-    `first_row`: where the value begins in the tile of the CTA. `written`, of the tensor's shape,
-    notes what was stored; storing twice raises Conflict.
+    `first_row`, `first_column`: where the value begins in the tile of the CTA. `written`, of the
+    tensor's shape, notes what was stored; storing twice raises Conflict.
     """
     rows, columns = value.shape
     offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     shape = Value("", rows, columns, "f32", ValuePlace.ROW if columns == 1 else ValuePlace.FRAGMENT)
     offsets[-1 if shape.place is ValuePlace.ROW else -2] += first_row
+    offsets[-1] += first_column
     extents = list(tensor.shape)
     if operation.below is not None:
         limit = evaluate(operation.below, environment)
