@@ -8,8 +8,11 @@ import pytest
 
 from tests.codegen.pipeline.test_hopper import any_number, verdict
 from tests.codegen.pipeline.written import blackwell as construct
+from titan.codegen.pipeline.build import decoded
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.functional import OutputDifference, check, interleavings
 from titan.codegen.tile.load import load_tile
+from titan.codegen.tile.outputs import sample_inputs
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 
@@ -136,3 +139,25 @@ def test_clusters_have_no_form():
 def test_scales_of_too_many_stages_do_not_fit_beside_the_accumulators():
     with pytest.raises(FormRefused, match="columns of tensor memory"):
         construct(scaled(), Shape("", 60), STARTS, 1)
+
+
+def deviations(text: str, kind: str) -> list[OutputDifference]:
+    """What goes wrong in numbers, one adversarial interleaving at a time."""
+    tile = scaled(kind)
+    sizes = dict(zip([item.name for item in tile.parameters], (130, 40, 300), strict=True))
+    _, program = decoded(text)
+    assert program is not None
+    return check(tile, program, sample_inputs(tile, sizes, 1), sizes, interleavings(6))
+
+
+@pytest.mark.parametrize("kind", ["mxf8", pytest.param("nvf4", marks=pytest.mark.heavy)])
+def test_scales_reach_their_products_in_every_interleaving(kind):
+    assert deviations(written(kind=kind), kind) == []
+
+
+def test_numbers_show_scales_of_another_stage():
+    text = written()
+    start, end = text.split("        - mma:")
+    other = f"{start}        - mma:{end.replace('memory[t %', 'memory[(t + 1) %', 1)}"
+    assert other != text
+    assert deviations(other, "mxf8")
