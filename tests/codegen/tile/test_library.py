@@ -287,8 +287,9 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),
-    **{f"attention_forward{size}": attention(False) for size in ("", "_64", "_256")},
-    **{f"attention_forward_causal{size}": attention(True) for size in ("", "_64", "_256")},
+    **{f"attention_forward{more}": attention(False) for more in ("", "_64", "_256", "_persistent")},
+    **{f"attention_forward_causal{more}": attention(True)
+       for more in ("", "_64", "_256", "_persistent")},
     "attention_forward_grouped": grouped_attention(False),
     "attention_forward_causal_grouped": grouped_attention(True),
     "attention_forward_training": attention_with_statistics(False),
@@ -387,8 +388,10 @@ def test_the_library_is_complete() -> None:
     for path in LIBRARY:
         targets.setdefault(stem(path), set()).update(targets_of(path))
     without = {name for name, found in targets.items() if "sm_90a" not in found}
-    # clusterlaunchcontrol and block scales begin with sm_100
-    assert without == {"gemm_launch_control", "gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
+    # clusterlaunchcontrol and block scales begin with sm_100, as does attention over several items
+    several = {"attention_forward_persistent", "attention_forward_causal_persistent"}
+    scaled = {"gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
+    assert without == several | scaled | {"gemm_launch_control"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}
     dtypes = {t.dtype for path in LIBRARY for t in load_tile(path).tensors}

@@ -281,3 +281,32 @@ def test_a_file_without_a_target_says_what_it_lacks(text: str, tmp_path: Path) -
     with pytest.raises(TargetRefused) as refused:
         targets_of(path)
     assert refused.value.diagnostics
+
+
+CAUSAL = (
+    root("protocols") / "tiles" / "attention_forward_causal_persistent_sm_100a.yaml"
+).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("descending: [i]", "descending: [j]", "no work coordinate"),
+        ("descending: [i]", "descending: [i, i]", "named twice"),
+        ("descending: [i]", "descending: i", "list"),
+        ("descending: [i]", "descending: []", "at least"),
+        ("descending: [i]", "descending: [h]\ncluster: 2", "in ascending order"),
+    ],
+)
+def test_coordinates_that_cannot_descend_are_refused(old: str, new: str, told: str) -> None:
+    assert CAUSAL.count(old) == 1
+    with pytest.raises(TargetRefused) as refused:
+        parse_tile(CAUSAL.replace(old, new))
+    assert any(told in item.headline for item in refused.value.diagnostics)
+
+
+def test_work_items_of_amd_ascend() -> None:
+    text = (root("protocols") / "tiles" / "gemm_gfx942.yaml").read_text(encoding="utf-8")
+    with pytest.raises(TargetRefused) as refused:
+        parse_tile(f"{text}descending: [m]\n")
+    assert [item.code for item in refused.value.diagnostics] == ["TTN009"]

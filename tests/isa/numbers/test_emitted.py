@@ -123,6 +123,7 @@ CASES = [
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
+    ("attention_forward_persistent_sm_100a", {"heads": 6, "queries": 140, "keys": 200}),
     ("attention_backward_dq_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
 ]
@@ -163,6 +164,19 @@ def test_work_items_that_the_hardware_grants_are_done(cancelled):
     made = emission("gemm_launch_control_sm_100a", "sm_100a")
     text = ptx_of(made.files, "sm_100a")
     sizes = {"M": 300, "N": 136, "K": 72}  # six tiles
+    for seed, (schedule, engines) in enumerate(ADVERSARIAL):
+        found = furthest(made, text, sizes, seed, schedule, engines, cancelled)
+        assert all(far <= TOLERANCE[dtype] for dtype, far in found.items()), (schedule, engines)
+
+
+@pytest.mark.parametrize(
+    "cancelled", [pytest.param(number, marks=pytest.mark.heavy) for number in (0, 1, 3)]
+)
+def test_attention_of_items_that_the_hardware_grants(cancelled):
+    """Four items of two lengths, the longest first."""
+    made = emission("attention_forward_causal_persistent_sm_100a", "sm_100a")
+    text = ptx_of(made.files, "sm_100a")
+    sizes = {"heads": 2, "queries": 300, "keys": 300}
     for seed, (schedule, engines) in enumerate(ADVERSARIAL):
         found = furthest(made, text, sizes, seed, schedule, engines, cancelled)
         assert all(far <= TOLERANCE[dtype] for dtype, far in found.items()), (schedule, engines)

@@ -8,11 +8,16 @@ import pytest
 
 from tests.sampling import sampled
 from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from titan.codegen.tile import semantics
+from titan.codegen.tile.load import load_tile
+from titan.foundation.resources import root
 from titan.validate.compare.compile import compile_package, nvcc
+from titan.validate.compare.launches import trip_count
 from titan.validate.compare.translation import translation
 
 pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 NAME = "gemm_launch_control_sm_100a"
+TILES = root("protocols") / "tiles"
 
 
 def test_what_is_emitted_does_what_its_program_says():
@@ -55,3 +60,20 @@ def test_a_planted_fault_is_told(name):
     text, count = re.subn(pattern, replacement, made.files[file])
     assert count >= 1, "the fault changes the text"
     assert made.faults({**made.files, file: text}) != []
+
+
+def test_items_that_descend_have_their_trips():
+    tile = load_tile(TILES / "attention_forward_causal_persistent_sm_100a.yaml")
+    sizes = {"heads": 2, "queries": 700, "keys": 700}
+    counts = [trip_count(tile, sizes, item) for item in range(6)]
+    assert counts == semantics.trips_of_items(tile, {**dict(tile.sizes), **sizes})
+    assert counts == [6, 6, 4, 4, 2, 2]
+
+
+@pytest.mark.heavy
+def test_coordinates_that_ascend_where_they_should_not_are_seen():
+    made = emission("attention_forward_causal_persistent_sm_100a", "sm_100a")
+    assert made.faults(made.files) == []
+    text, count = re.subn(r"(w_i = )\(.*\) - 1 - titan_item", r"\1titan_item", made.files[SOURCE])
+    assert count >= 4
+    assert made.faults({**made.files, SOURCE: text}) != []

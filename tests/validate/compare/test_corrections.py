@@ -31,6 +31,24 @@ def test_what_is_loaded_computed_and_stored_to_the_same_columns():
     assert judged(*GOOD, *GOOD)
 
 
+ADDRESS = "add.s32 %r20, %r9, 16;", "mov.b32 %r21, %r20;", "add.s32 %r9, %r9, -16;"
+BY_PARTS = (
+    LOAD, WAITS[0], ADDRESS[0], ADDRESS[1], MULTIPLY, STORE.replace("%r9+16", "%r21"), WAITS[1],
+)  # fmt: skip
+
+
+def test_addresses_are_sums_of_what_a_register_held_before_and_a_number():
+    assert judged(*BY_PARTS)
+    assert judged(LOAD, WAITS[0], ADDRESS[2], STORE.replace("+16", "+32"), WAITS[1])
+    moved = [line.replace("%r20, %r9, 16", "%r20, %r9, 32") for line in BY_PARTS]
+    assert not judged(*moved)
+    for wrong in ("add.s32 %r20, %r9, %r8;", "add.s32 %r20, %r8, 16;", "shl.b32 %r20, %r9, 1;",
+                  "add.s16 %r20, %r9, 16;", "sub.s32 %r20, %r9, 16;"):  # fmt: skip
+        assert not judged(*[wrong if line == ADDRESS[0] else line for line in BY_PARTS]), wrong
+    overwritten = LOAD.replace("%r4", "%r21"), STORE.replace("%r9+16", "%r21")
+    assert not judged(ADDRESS[0], ADDRESS[1], overwritten[0], WAITS[0], overwritten[1], WAITS[1])
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -43,6 +61,7 @@ def test_what_is_loaded_computed_and_stored_to_the_same_columns():
         (*GOOD[:3], STORE.replace("%r9", "%r10"), WAITS[1]),
         (*GOOD[:3], STORE.replace("16x256b.x1", "32x32b.x4"), WAITS[1]),
         (LOAD, WAITS[0], "add.s32 %r9, %r9, 1;", STORE, WAITS[1]),
+        (LOAD, WAITS[0], "mul.lo.s32 %r9, %r9, 1;", STORE, WAITS[1]),
         (*GOOD, "st.shared.b32 [%r5], %r1;"),
         (*GOOD, "ld.shared.b32 %r1, [%r5];"),
         (*GOOD, "bar.warp.sync -1;"),

@@ -147,6 +147,38 @@ def test_a_planted_fault_is_told(name):
     assert any(part in fault for fault in found for part in wanted), found
 
 
+ITEMS = "attention_forward_persistent_sm_100a"
+OF_ITEMS = {
+    "the first product of an item adds": (r"\(x_t - 1\) > 0 \|\| k > 0", "x_n - 1 > 0 || k > 0",
+                                          "whether the product is added"),
+    "the last product of an item replaces": (r"\(x_tiles - 1\) > 0 \|\| k > 0", "k > 0",
+                                             "whether the product is added"),
+    "the accumulator is free before it is fetched": (
+        r"(?s)(// wait for o_full.*?)(titan::tensor_memory_fetch)",
+        r"\1if (titan::elect_one()) titan::barrier_arrive(b_p16_full + x_g); \2",
+        "is expected|arrive",
+    ),
+    "the queries are given back twice": (
+        r"(titan::tensor_commit\(b_q_empty[^;]*;)", r"\1 \1", "executed by|tensor_commit"),
+    "the sums are not given back": (
+        r"titan::barrier_arrive\(b_total_empty[^;]*;", "", "Arrive of total_empty"),
+    "phases of one item alone": (r"(barrier_wait\(b_s_full \+ x_group, )x_n", r"\1x_t",
+                                 "Wait of s_full"),
+}  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", OF_ITEMS)
+def test_a_planted_fault_between_work_items_is_told(name):
+    pattern, replacement, told = OF_ITEMS[name]
+    made = emission(ITEMS, "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[SOURCE])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, SOURCE: text})
+    assert found and any(part in fault for fault in found for part in told.split("|")), found
+
+
 def events(*kinds):
     return [ThreadEvent(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
 

@@ -25,6 +25,7 @@ _ISSUED = re.compile(r"issue ([A-Za-z_][A-Za-z0-9_]{0,63})")
 SITES_MAX = 4000
 ANSWER_BYTES = 16
 TRIPS = "tiles"  # the parameter of the sync program: iterations of a work item
+WORK = "work"  # work items of a CTA
 
 
 class SiteKind(Enum):
@@ -67,6 +68,7 @@ class EmissionSite:
     sub: Expression | None = None  # which of the sub-tiles; None: all, or there is one
     index: Expression | None = None  # the iteration, where the operation itself says it
     slice: int = 0  # which slice of the columns of a store
+    ahead: int = 0  # how many iterations later it belongs than counted
 
 
 class Tiles:
@@ -122,6 +124,7 @@ class Tiles:
         self.answers = frozenset(
             buffer.name for buffer in program.buffers if tile.launch_control and is_answer(buffer)
         )
+        self.several = any(parameter.name == WORK for parameter in program.parameters)
         self.rows = frozenset(
             buffer.name for buffer in program.buffers if self.tensor and self._is_row(buffer.name)
         )
@@ -300,8 +303,9 @@ class _Numbering:
                 kind, name = self._access(operation)
                 index = self._put_index(operation) if kind is SiteKind.PUT else None
                 slice_ = self._slice(operation, name)
+                ahead = int(kind is SiteKind.PUT and index is None and self._continues(operation))
                 return EmissionSite(
-                    number, operation, kind, name, (), (), loops, sub, index, slice_
+                    number, operation, kind, name, (), (), loops, sub, index, slice_, ahead
                 )
         return EmissionSite(number, operation, SiteKind.PLAIN, loops=loops)
 
@@ -409,16 +413,22 @@ class _Numbering:
             raise EmissionRefused(f"which of {slices} slices of {name} is meant is not stated")
         return form[1] % slices
 
-    def _put_index(self, operation: ir.Access) -> Expression:
+    def _put_index(self, operation: ir.Access) -> Expression | None:
         """The iteration of what is put: the number of the tile; what continues from the product of
-        one iteration belongs to the next, and a carried value is that behind the last one."""
+        one iteration belongs to the next, and a carried value is that behind the last one. None
+        where tiles are numbered over several work items: those put in one of them are counted."""
         (effect,) = operation.effects
         if effect.buffer in self.tiles.rows and effect.buffer in self.tiles.carried:
             return Name(TRIPS)
         if effect.tile is None:
             raise EmissionRefused(f"what is put into {effect.buffer} is not declared")
-        again = self.tiles.rescaled(effect.buffer)
-        return binary("+", effect.tile, ONE) if again else effect.tile
+        if self.tiles.several:
+            return None
+        return binary("+", effect.tile, ONE) if self._continues(operation) else effect.tile
+
+    def _continues(self, operation: ir.Access) -> bool:
+        """Whether what is put continues from the product of the iteration before."""
+        return bool(self.tiles.rescaled(operation.effects[0].buffer))
 
 
 def _reads(operation: ir.Operation | None, name: str) -> bool:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from titan.codegen.emit.cluster import RANK
 from titan.codegen.emit.model import EmissionRefused
-from titan.codegen.emit.sites import TRIPS, EmissionSite, SiteKind
+from titan.codegen.emit.sites import TRIPS, WORK, EmissionSite, SiteKind
 from titan.codegen.tile.model import TileProgram
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression, Name, binary, evaluate, names_of
 
-WORK = "work"
 EVENTS_MAX = 20_000
 
 
@@ -161,6 +160,7 @@ class _Execution:
         self.counts[key] = count + 1
         if site.index is not None:
             count = self.value(site.index)
+        count += site.ahead
         trips = self.run.trips[min(self.item, len(self.run.trips) - 1)]
         unit = self.item * self.groups + sub
         return SiteEvent(site, dict(self.environment), self.item, count, trips, sub, unit)

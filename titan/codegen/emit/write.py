@@ -49,6 +49,7 @@ from titan.codegen.emit.trace import (
     work_variable,
 )
 from titan.codegen.emit.validate import validate
+from titan.codegen.emit.work_items import coordinate_lines
 from titan.codegen.tile.manifest import LAUNCH_HEADER
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import template
@@ -388,16 +389,7 @@ class _Emission:
     def _coordinates(self) -> list[str]:
         """Work coordinates of an item, the last one varying fastest, and its trip count."""
         constant = "[[maybe_unused]] const"
-        lines = ["[[maybe_unused]] int titan_item = @item@;"]
-        counts = work_counts(self.tile, self.ctas)
-        for number, dimension in enumerate(reversed(self.tile.work)):
-            name = mangled("w", dimension.name, "a work coordinate")
-            count = self.outer.text(counts[-1 - number])
-            if number == len(self.tile.work) - 1:
-                lines.append(f"{constant} int {name} = titan_item;")
-            else:
-                lines.append(f"{constant} int {name} = titan_item % ({count});")
-                lines.append(f"titan_item /= {count if count.isidentifier() else f'({count})'};")
+        lines = coordinate_lines(self.tile, self.outer, self.ctas)
         for lookup in lookups_of_item(self.tile):
             name = mangled("u", lookup.name, "a lookup")
             lines.append(

@@ -23,10 +23,59 @@ from titan.codegen.pipeline.filling import BULK_COPIES, Filling
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
 
-SLOTS = 2
+SLOTS = 2  # of a pipeline with one product
 ANSWER_BYTES = 16
 ANSWER = "answer"  # the slots, and the barriers that are named after them
-READERS = ("issuer", "consumer")  # who reads beside the role that asks
+ITEMS = "w"  # the variable of the loop over work items
+
+
+class Asking:
+    """What roles say to each other about work items. `readers`: the roles that read beside the one
+    that asks, each with its agents. Raises FormRefused."""
+
+    def __init__(self, tile: TileProgram, readers: dict[str, int], slots: int) -> None:
+        self.readers, self.slots = readers, slots
+        self.stage, self.round = ("0", "w") if slots == 1 else (f"w % {slots}", f"w // {slots}")
+        if any(operation.name.startswith(ANSWER) for operation in tile.operations):
+            raise FormRefused(f"a tile is called {ANSWER}")
+
+    def buffer(self) -> doc.BufferDeclaration:
+        """The slots."""
+        return doc.BufferDeclaration(
+            ANSWER, 0, 0, "", stages=str(self.slots), bytes_each=ANSWER_BYTES
+        )
+
+    def barriers(self) -> list[doc.BarrierDeclaration]:
+        """An answer is there; each role has read it."""
+        counts = {f"{ANSWER}_there": 1}
+        counts |= {f"{ANSWER}_read_{role}": agents for role, agents in self.readers.items()}
+        slots = str(self.slots)
+        return [doc.BarrierDeclaration(name, count, slots) for name, count in counts.items()]
+
+    def asked(self) -> doc.Block:
+        """The question, once all have read what lay in its slot."""
+        there = slot(f"{ANSWER}_there", self.stage)
+        place = slot(ANSWER, self.stage, content="w")
+        before = f"{self.round} - 1"
+        return (
+            *(doc.WaitStatement(self._read_by(role), before) for role in self.readers),
+            doc.ArriveStatement(there, ANSWER_BYTES),
+            doc.AskStatement(place, there, ANSWER_BYTES),
+        )
+
+    def answered(self, role: str = "") -> doc.Block:
+        """Whether there is another item, and which; the slot may then be written again."""
+        made: list[doc.DocumentStatement] = [
+            doc.WaitStatement(slot(f"{ANSWER}_there", self.stage), self.round),
+            doc.LoadStatement(slot(ANSWER, self.stage, content="w")),
+            doc.FenceStatement(),
+        ]
+        if role:
+            made.append(doc.ArriveStatement(self._read_by(role)))
+        return tuple(made)
+
+    def _read_by(self, role: str) -> doc.Slot:
+        return slot(f"{ANSWER}_read_{role}", self.stage)
 
 
 class BlackwellAsking(Blackwell):
@@ -45,8 +94,7 @@ class BlackwellAsking(Blackwell):
             raise FormRefused("without several work items a CTA has nothing to ask for")
         if filling.has_loading_threads(self.rings):
             raise FormRefused("one thread asks for work items, and no threads copy")
-        if any(operation.name.startswith(ANSWER) for operation in tile.operations):
-            raise FormRefused(f"a tile is called {ANSWER}")
+        self.asking = Asking(tile, {"issuer": 1, "consumer": 1}, SLOTS)
 
     def document(self) -> doc.PipelineDocument:
         """The kernel file. Raises FormRefused."""
@@ -54,46 +102,25 @@ class BlackwellAsking(Blackwell):
         return replace(made, sizes=replace(made.sizes, work_min=1))
 
     def _buffers(self) -> list[doc.BufferDeclaration]:
-        answer = doc.BufferDeclaration(ANSWER, 0, 0, "", stages=str(SLOTS), bytes_each=ANSWER_BYTES)
-        return [*super()._buffers(), answer]
+        return [*super()._buffers(), self.asking.buffer()]
 
     def _barriers(self) -> list[doc.BarrierDeclaration]:
-        names = (f"{ANSWER}_there", *(f"{ANSWER}_read_{role}" for role in READERS))
-        found = [doc.BarrierDeclaration(name, 1, str(SLOTS)) for name in names]
-        return [*super()._barriers(), *found]
+        return [*super()._barriers(), *self.asking.barriers()]
 
     def _producer(self) -> doc.Block:
-        there = slot(f"{ANSWER}_there", f"w % {SLOTS}")
-        asked: list[doc.DocumentStatement] = [
-            doc.WaitStatement(slot(f"{ANSWER}_read_{role}", f"w % {SLOTS}"), f"w // {SLOTS} - 1")
-            for role in READERS
-        ]
-        asked.append(doc.ArriveStatement(there, ANSWER_BYTES))
-        place = slot(ANSWER, f"w % {SLOTS}", content="w")
-        asked.append(doc.AskStatement(place, there, ANSWER_BYTES))
-        return _each_item(super()._producer(), tuple(asked), self._answered())
+        return each_item(super()._producer(), self.asking.asked(), self.asking.answered())
 
     def _issuer(self) -> doc.Block:
-        return _each_item(super()._issuer(), self._answered("issuer"), ())
+        return each_item(super()._issuer(), self.asking.answered("issuer"), ())
 
     def _consumer(self) -> doc.Block:
-        return _each_item(super()._consumer(), (), self._answered("consumer"))
-
-    def _answered(self, role: str = "") -> doc.Block:
-        """Whether there is another item, and which; the slot may then be written again."""
-        made: list[doc.DocumentStatement] = [
-            doc.WaitStatement(slot(f"{ANSWER}_there", f"w % {SLOTS}"), f"w // {SLOTS}"),
-            doc.LoadStatement(slot(ANSWER, f"w % {SLOTS}", content="w")),
-            doc.FenceStatement(),
-        ]
-        if role:
-            made.append(doc.ArriveStatement(slot(f"{ANSWER}_read_{role}", f"w % {SLOTS}")))
-        return tuple(made)
+        return each_item(super()._consumer(), (), self.asking.answered("consumer"))
 
 
-def _each_item(block: doc.Block, before: doc.Block, after: doc.Block) -> doc.Block:
-    """The role with more at the beginning and the end of each work item."""
-    loop, *rest = block
-    if not isinstance(loop, doc.ForStatement):
-        raise FormRefused("a role does not begin with the loop over work items")
-    return (replace(loop, body=(*before, *loop.body, *after)), *rest)
+def each_item(block: doc.Block, before: doc.Block, after: doc.Block) -> doc.Block:
+    """The role with more at the beginning and the end of each work item. Raises FormRefused."""
+    loops = [one for one in block if isinstance(one, doc.ForStatement) and one.variable == ITEMS]
+    if len(loops) != 1:
+        raise FormRefused("a role has not one loop over work items")
+    whole = replace(loops[0], body=(*before, *loops[0].body, *after))
+    return tuple(whole if one is loops[0] else one for one in block)

@@ -56,13 +56,13 @@ class BlackwellAttention(TensorPipeline):
             raise FormRefused("products of two iterations meet in the issuer's loop body")
         if tile.cluster != 1:
             raise FormRefused("clusters have no form together with tensor memory")
-        if tile.persistent or shape.persistent:
-            raise FormRefused("a persistent kernel of two products has no form in tensor memory")
         try:
             self.parts = attention_of(tile, starts if shape.overlapped else {})
         except NotAttention as error:
             raise FormRefused(str(error)) from None
         super().__init__(tile, shape)
+        if tile.persistent:
+            self.item, self.position = "w", "n"
         self.scores = result_of(self.parts.first)
         if tile.groups not in REGISTERS:
             raise FormRefused(f"{tile.groups} softmax warpgroups; there are 1 or 2")
@@ -127,7 +127,7 @@ class BlackwellAttention(TensorPipeline):
         return doc.PipelineDocument(
             tile.name,
             tile.target,
-            doc.DocumentSizes(self.shape.depth),
+            doc.DocumentSizes(self.shape.depth, over_work=bool(self.position)),
             buffers=tuple(self._buffers()),
             barriers=tuple(self._barriers()),
             named_barriers=(together,) if self.stores else (),
@@ -142,12 +142,13 @@ class BlackwellAttention(TensorPipeline):
     def _roles(self) -> tuple[doc.RoleDeclaration, ...]:
         wide = self.parts.accumulator.columns > LANES
         few, many, some = (WIDE if wide else REGISTERS)[self.groups]
+        counters = ("n",) if self.position else ()
         loading, issuing, computing, correcting = self.roles
         return (
-            doc.RoleDeclaration(loading, warps=1, registers=few),
-            doc.RoleDeclaration(issuing, warps=1, registers=few),
-            doc.RoleDeclaration(computing, warpgroups=self.groups, registers=many),
-            doc.RoleDeclaration(correcting, warpgroups=1, registers=some),
+            doc.RoleDeclaration(loading, 1, registers=few, counters=counters),
+            doc.RoleDeclaration(issuing, 1, registers=few, counters=counters),
+            doc.RoleDeclaration(computing, 0, self.groups, many, counters),
+            doc.RoleDeclaration(correcting, 0, 1, some, counters),
         )
 
     def _buffers(self) -> list[doc.BufferDeclaration]:
@@ -181,6 +182,7 @@ class BlackwellAttention(TensorPipeline):
             (self.empty[parts.factor.name], 1),
             (self.full[parts.accumulator.name], 1),
             *((self.full[value.name], 1) for value in parts.handed),
+            *((self.empty[value.name], 1) for value in parts.handed if self.position),
         ):
             found.append(doc.BarrierDeclaration(name, count, groups))
         return found
@@ -201,31 +203,79 @@ class BlackwellAttention(TensorPipeline):
     # -------------------------------------------------------------------------------- producer
 
     def _producer(self) -> doc.Block:
-        once = [statement for ring in self.once for statement in self._fill(ring, "0")]
-        rings = (*self.early, *self.late)
-        fill = [statement for ring in rings for statement in self._fill(ring, "t")]
-        return (*once, doc.ForStatement("t", "0", "tiles", tuple(fill)))
+        """Of a work item that follows another, what the loop loads first comes before what is
+        loaded once, whose place the products of the item before have longer."""
+        once, early, late = (
+            tuple(one for ring in rings for one in self._fill(ring, place))
+            for rings, place in (
+                (self.once, self.item), (self.early, self.now), (self.late, self.now),
+            )
+        )  # fmt: skip
+        if not self.position:
+            return (*once, doc.ForStatement("t", "0", "tiles", (*early, *late)))
+        loop = doc.ForStatement("t", "1", "tiles", (*early, *late, *self._counted()))
+        work = (*early, *once, *late, *self._counted(), loop)
+        # Nothing else waits for the commits behind the last products of the last item.
+        last = (doc.WaitStatement(self._empty_slot(ring, self.last),
+                                  self._round(ring, self.last)) for ring in self.late)  # fmt: skip
+        return (*self._over_items(work), *last)
+
+    # ------------------------------------------------------------------------ several work items
+
+    @property
+    def now(self) -> str:
+        """The iteration of a loop body, counted over all work items where there are several."""
+        return self.position or "t"
+
+    @property
+    def before(self) -> str:
+        """The iteration before."""
+        return f"{self.now} - 1"
+
+    @property
+    def first(self) -> str:
+        """The first iteration of a work item, in front of its loop."""
+        return self.position or "0"
+
+    @property
+    def last(self) -> str:
+        """The last iteration of a work item, behind its loop."""
+        return f"{self.position or 'tiles'} - 1"
+
+    def _counted(self) -> doc.Block:
+        return (doc.CountStatement(self.position),) if self.position else ()
+
+    def _over_items(self, work: doc.Block) -> doc.Block:
+        return (doc.ForStatement("w", "0", "work", work),) if self.position else work
 
     # ---------------------------------------------------------------------------------- issuer
 
     def _issuer(self) -> doc.Block:
         scores_done = self._commit(slot(self.full[self.scores.name], self.g))
         all_done = self._commit(slot(self.full[self.parts.accumulator.name], self.g))
+        now, before, first, last = self.now, self.before, self.first, self.last
         body = (
-            *(self._filled(ring, "t - 1") for ring in self.late),
-            *(self._filled(ring, "t") for ring in self.early),
-            *self._each(*self._second("t - 1"), self._first("t"), scores_done),
-            *(self._freed(ring, "t - 1") for ring in self.late),
-            *(self._freed(ring, "t") for ring in self.early),
+            *(self._filled(ring, before) for ring in self.late),
+            *(self._filled(ring, now) for ring in self.early),
+            *self._each(*self._second(before), self._first(now), scores_done),
+            *(self._freed(ring, before) for ring in self.late),
+            *(self._freed(ring, now) for ring in self.early),
+            *self._counted(),
         )
-        return (
-            *(self._filled(ring, "0") for ring in (*self.once, *self.early)),
-            *self._each(self._first("0"), scores_done),
-            *(self._freed(ring, "0") for ring in self.early),
+        again = bool(self.position)
+        work = (
+            *(self._filled(ring, self.item) for ring in self.once),
+            *(self._filled(ring, first) for ring in self.early),
+            *self._each(self._first(first), scores_done),
+            *(self._freed(ring, first) for ring in self.early),
+            *self._counted(),
             doc.ForStatement("t", "1", "tiles", body),
-            *(self._filled(ring, "tiles - 1") for ring in self.late),
-            *self._each(*self._second("tiles - 1"), all_done),
+            *(self._freed(ring, self.item) for ring in self.once if again),
+            *(self._filled(ring, last) for ring in self.late),
+            *self._each(*self._second(last), all_done),
+            *(self._freed(ring, last) for ring in self.late if again),
         )
+        return self._over_items(work)
 
     def _first(self, place: str) -> doc.DocumentStatement:
         operands = tuple(self._operand(name, place) for name in self.parts.first.operands)
@@ -246,44 +296,49 @@ class BlackwellAttention(TensorPipeline):
     # --------------------------------------------------------------------------------- softmax
 
     def _softmax(self) -> doc.Block:
-        parts, me = self.parts, "self"
+        parts, me, now = self.parts, "self", self.now
         scores, factor, left = self.scores.name, parts.factor.name, parts.left.name
         computed = [doc.ComputeStatement(operation.name, "t") for operation in parts.softmax]
         body = (
-            doc.WaitStatement(slot(self.full[scores], me), "t"),
-            doc.LoadStatement(slot(scores, me, content="t")),
+            doc.WaitStatement(slot(self.full[scores], me), now),
+            doc.LoadStatement(slot(scores, me, content=now)),
             doc.ComputeStatement(scores, "t"),
             *computed[: parts.until_factor],
-            doc.WaitStatement(slot(self.empty[factor], me), "t - 1"),
-            doc.StoreStatement(slot(factor, me, content="t")),
+            doc.WaitStatement(slot(self.empty[factor], me), self.before),
+            doc.StoreStatement(slot(factor, me, content=now)),
             doc.ArriveStatement(slot(self.full[factor], me)),
             *computed[parts.until_factor : parts.until_left],
-            doc.StoreStatement(slot(left, me, content="t")),
+            doc.StoreStatement(slot(left, me, content=now)),
             doc.ArriveStatement(slot(self.full[left], me)),
             *computed[parts.until_left :],
             *(doc.ComputeStatement(item.value.name, "t + 1") for item in parts.rows),
+            *self._counted(),
         )
         work: list[doc.DocumentStatement] = [
             doc.ComputeStatement(item.value.name) for item in parts.rows
         ]
         work.append(doc.ForStatement("t", "0", "tiles", body))
         for value in parts.handed:
-            work.append(doc.StoreStatement(slot(value.name, me, content="0")))
+            if self.position:
+                work.append(doc.WaitStatement(slot(self.empty[value.name], me), "w - 1"))
+            work.append(doc.StoreStatement(slot(value.name, me, content=self.item)))
             work.append(doc.ArriveStatement(slot(self.full[value.name], me)))
-        return tuple(work)
+        return self._over_items(tuple(work))
 
     # ------------------------------------------------------------------------------ correction
 
     def _correction(self) -> doc.Block:
-        parts, g = self.parts, self.g
+        """An accumulator is declared free behind the fetch of its sums, for the next work
+        item; for the first item, at the start."""
+        parts, g, now = self.parts, self.g, self.now
         accumulator, factor = parts.accumulator.name, parts.factor.name
-        sums = slot(accumulator, g, content="t - 1")
+        sums = slot(accumulator, g, content=self.before)
         factor_written = slot(self.full[factor], g)
         free = doc.ArriveStatement(slot(self.empty[factor], g))
-        corrected = doc.ArriveStatement(slot(self.full[parts.left.name], g))
+        corrected = self._corrected()
         body = self._each(
-            doc.WaitStatement(factor_written, "t"),
-            doc.LoadStatement(slot(factor, g, content="t")),
+            doc.WaitStatement(factor_written, now),
+            doc.LoadStatement(slot(factor, g, content=now)),
             doc.ComputeStatement(factor, "t"),
             free,
             doc.LoadStatement(sums),
@@ -292,33 +347,51 @@ class BlackwellAttention(TensorPipeline):
             doc.StoreStatement(sums),
             corrected,
         )
-        return (
-            *self._each(doc.WaitStatement(factor_written, "0"), free, corrected),
-            doc.ForStatement("t", "1", "tiles", body),
+        first = (doc.WaitStatement(factor_written, self.first), free)
+        work = (
+            *self._each(*first, *(() if self.position else (corrected,))),
+            *self._counted(),
+            doc.ForStatement("t", "1", "tiles", (*body, *self._counted())),
             *self._each(*self._finish()),
+        )
+        return (
+            *(self._each(corrected) if self.position else ()),
+            *self._over_items(work),
             *((doc.DrainStatement(OUTPUT),) if self.stores else ()),
         )
+
+    def _corrected(self) -> doc.DocumentStatement:
+        return doc.ArriveStatement(slot(self.full[self.parts.left.name], self.g))
 
     def _finish(self) -> doc.Block:
         """What follows the loop, for one sub-tile."""
         g, accumulator = self.g, self.parts.accumulator.name
         made: list[doc.DocumentStatement] = []
         for value in self.parts.handed:
-            made.append(doc.WaitStatement(slot(self.full[value.name], g), "0"))
-            made.append(doc.LoadStatement(slot(value.name, g, content="0")))
+            made.append(doc.WaitStatement(slot(self.full[value.name], g), self.item))
+            made.append(doc.LoadStatement(slot(value.name, g, content=self.item)))
             made.append(doc.ComputeStatement(value.name, "tiles"))
-        made.append(doc.WaitStatement(slot(self.full[accumulator], g), "0"))
-        made.append(doc.LoadStatement(slot(accumulator, g, content="tiles - 1")))
+            if self.position:
+                made.append(doc.ArriveStatement(slot(self.empty[value.name], g)))
+        made.append(doc.WaitStatement(slot(self.full[accumulator], g), self.item))
+        made.append(doc.LoadStatement(slot(accumulator, g, content=self.last)))
         made.append(doc.ComputeStatement(accumulator, "tiles"))
+        fetched = not self.position
         for operation in self.tile.after:
+            if operation.kind == "store" and not fetched:
+                made.append(self._corrected())
+                fetched = True
             if self._staged(operation):
                 made += self._store(operation)
             else:
                 made.append(doc.ComputeStatement(operation.name))
+        if not fetched:
+            made.append(self._corrected())
         return tuple(made)
 
     def _store(self, operation: TileOperation) -> doc.Block:
         """From registers to shared memory, and from there by a bulk store of one thread."""
         together = doc.SyncStatement(slot("together", "0"))
-        staged = slot(operation.name, "0", content=self.g)
-        return sent_from(staged, together, again=self.groups > 1)
+        content = f"w * {self.groups} + {self.g}" if self.position else self.g
+        staged = slot(operation.name, "0", content=content)
+        return sent_from(staged, together, again=self.groups > 1 or bool(self.position))

@@ -12,6 +12,7 @@ from titan.codegen.pipeline.alternating import Alternating
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_asking import BlackwellAsking
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
+from titan.codegen.pipeline.blackwell_attention_asking import BlackwellAttentionAsking
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
 from titan.codegen.pipeline.blackwell_scaled import BlackwellScaled
@@ -65,8 +66,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     Raises FormRefused.
     """
     products = sum(operation.kind == "mma" for operation in tile.operations)
-    if tile.launch_control and (products != 1 or tile.cluster != 1 or not shape.specialised):
-        raise FormRefused("work items come from the hardware for one product of single CTAs alone")
+    if tile.launch_control and (not products or tile.cluster != 1 or not shape.specialised):
+        raise FormRefused("work items come from the hardware for products of single CTAs alone")
     if not products:
         return hopper(tile, shape, starts, ii)
     if any(scales_of(operation) for operation in tile.operations):
@@ -92,8 +93,11 @@ def _several_products(
     try:
         attention_of(tile)
     except NotAttention:
+        if tile.launch_control:
+            raise FormRefused("these products are of one work item a CTA") from None
         return BlackwellProducts(tile, shape, starts)
-    return BlackwellAttention(tile, shape, starts)
+    form = BlackwellAttentionAsking if tile.launch_control else BlackwellAttention
+    return form(tile, shape, starts)
 
 
 def _filling(tile: TileProgram, shape: Shape) -> Filling:

@@ -30,6 +30,8 @@ class TensorPipeline:
     def __init__(self, tile: TileProgram, shape: Shape) -> None:
         self.tile, self.shape, self.groups = tile, shape, tile.groups
         self.rings = rings_of(tile)
+        # The work item, and the counter of iterations over all items where there are several.
+        self.item, self.position = "0", ""
         self.once = [ring for ring in self.rings if ring.once]
         self.taken = {operation.name for operation in tile.operations}
         self.taken |= {item.value.name for item in tile.carried}
@@ -83,7 +85,7 @@ class TensorPipeline:
         """All loads of a stage, once nobody reads it any more."""
         full = slot(self.full[ring.loads[0].name], self._stage(ring, place))
         made: list[doc.DocumentStatement] = []
-        if not ring.once:
+        if self._again(ring):
             phase = f"{self._round(ring, place)} - 1"
             made.append(doc.WaitStatement(self._empty_slot(ring, place), phase))
         made.append(doc.ArriveStatement(full, sum(tile_bytes(value) for value in ring.values)))
@@ -92,11 +94,16 @@ class TensorPipeline:
             made.append(doc.BulkLoadStatement(slot(value.name, stage, content=place), full))
         return tuple(made)
 
+    def _again(self, ring: PipelineRing) -> bool:
+        """Whether a stage of the ring is filled more than once."""
+        return not ring.once or bool(self.position)
+
     def _operand(self, load: str, place: str) -> doc.Slot:
         """The stage of a loaded tile that a product of iteration `place` reads."""
         for ring in self.rings:
             if load in {item.name for item in ring.loads}:
-                return slot(load, self._stage(ring, place), content="0" if ring.once else place)
+                content = self.item if ring.once else place
+                return slot(load, self._stage(ring, place), content=content)
         raise FormRefused(f"{load} is multiplied, but not loaded")
 
     def _ring_buffers(self) -> list[doc.BufferDeclaration]:
@@ -112,7 +119,7 @@ class TensorPipeline:
         for ring in self.rings:
             name, stages = ring.loads[0].name, "" if ring.once else "depth"
             found.append(doc.BarrierDeclaration(self.full[name], 1, stages))
-            if not ring.once:
+            if self._again(ring):
                 found.append(doc.BarrierDeclaration(self.empty[name], frees, stages))
         return found
 

@@ -187,6 +187,8 @@ class CtaExecution:
         made = []
         for effect in effects:
             buffer = self.buffers[effect.buffer]
+            if self.tile.launch_control and not self._of_tile(_tile_name(buffer)):
+                continue  # answers of the hardware: the run has its items from the beginning
             part = None if effect.part is None else evaluate(effect.part, environment)
             tile = 0 if effect.tile is None else evaluate(effect.tile, environment)
             stage = evaluate(effect.stage, environment)
@@ -194,6 +196,9 @@ class CtaExecution:
                 EvaluatedAccess(buffer, _tile_name(buffer), stage, part, tile, effect.write)
             )
         return tuple(made)
+
+    def _of_tile(self, name: str) -> bool:
+        return name in self.operations or name in self.carried
 
     def _engine(self, step: Step) -> None:
         flight = self.flights.get((step.agent, step.ordinal))

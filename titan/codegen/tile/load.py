@@ -51,7 +51,7 @@ from titan.target.load import TargetRefused
 REQUIRED = ("titan", "tile", "target", "sizes", "tensors", "work", "loop", "body")
 OPTIONAL = (
     "note", "before", "after", "carried", "groups", "persistent", "cluster", "depth", "tail",
-    "scalars", "lookups", "dependent_launch", "launch_control",
+    "scalars", "lookups", "dependent_launch", "launch_control", "descending",
 )  # fmt: skip
 TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
@@ -174,6 +174,7 @@ class _Decoder:
         persistent = top.has("persistent") and reader.boolean(top["persistent"], "`persistent`")
         dependent = self.read_dependent(top)
         asking = self.read_asking(top, bool(persistent))
+        descending = self.read_descending(top, work, cluster)
         tail = reader.choice(top["tail"], TAILS, "`tail`") if top.has("tail") else TAILS[0]
         note = reader.string(top["note"], "the note", 10_000) if top.has("note") else ""
         if name is None or target is None or loop.variable is None or loop.trips is None:
@@ -204,6 +205,7 @@ class _Decoder:
             lookups=loop.lookups,
             dependent_launch=dependent,
             launch_control=asking,
+            descending=descending,
         )
         checks.whole(reader, made, self.rates, self.spans)
         return made
@@ -219,6 +221,32 @@ class _Decoder:
         if wanted and self.rates.matrix.result != "tensor":
             self.reader.error("TTN009", "the target has no `launch_control`", node.span)
         return wanted
+
+    def read_descending(
+        self, top: Fields, work: tuple[WorkDimension, ...], cluster: int
+    ) -> tuple[str, ...]:
+        """The work coordinates that go from the last to the first."""
+        if not top.has("descending"):
+            return ()
+        node, names = top["descending"], [dimension.name for dimension in work]
+        if not self.rates.transfer.engine:
+            text = f"work items on {self.rates.name} are in ascending order"
+            self.reader.error("TTN009", text, node.span)
+
+        def one(item: Node) -> str | None:
+            name = self.reader.string(item, "a work coordinate")
+            if name is None or name in names:
+                return name
+            text = f"{quoted(name)} is no work coordinate"
+            return self.reader.error("TTN010", text, item.span, helps=suggestion(name, names))
+
+        found = self.reader.list_of(node, one, what="`descending`", at_least=1, at_most=RANK_MAX)
+        if cluster > 1 and names[-1:] and names[-1] in found:
+            text = f"CTAs of a cluster have neighbouring {quoted(names[-1])}, in ascending order"
+            self.reader.error("TTN009", text, node.span)
+        if len(set(found)) != len(found):
+            self.reader.error("TTN009", "a work coordinate is named twice", node.span)
+        return tuple(found)
 
     def version(self, top: Fields) -> bool:
         if not top.has("titan"):

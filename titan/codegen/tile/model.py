@@ -144,7 +144,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class WorkDimension:
-    """One coordinate of the work items: 0 .. count - 1; the last one varies fastest."""
+    """One coordinate of the work items: 0 .. count - 1; the last one varies fastest. Of those that
+    the program calls descending, count - 1 .. 0."""
 
     name: str
     count: Expression
@@ -159,7 +160,8 @@ class TileProgram:
     `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
     `scalars` those of f32 that it may bring. A lookup may name those above it. `dependent_launch`:
     a launch may begin while the one before it ends; it waits before it touches global memory.
-    `launch_control`: a persistent CTA asks the hardware for its next work item.
+    `launch_control`: a persistent CTA asks the hardware for its next work item. `descending`: work
+    coordinates that go from the last to the first.
     """
 
     name: str
@@ -185,6 +187,7 @@ class TileProgram:
     lookups: tuple[Lookup, ...] = ()
     dependent_launch: bool = False
     launch_control: bool = False
+    descending: tuple[str, ...] = ()
 
     def names_in(self, *expressions: Expression) -> frozenset[str]:
         """The names that the numbers depend on, also by way of lookups."""

@@ -88,6 +88,7 @@ def json_schema() -> Schema:
             "cluster": about(EXPRESSION, "CTAs of a cluster"),
             "depth": about(EXPRESSION, "stages of the rings"),
             "persistent": about(FLAG, "a CTA takes several work items"),
+            "descending": about(items(NAME), "coordinates that go from the last to the first"),
             "launch_control": about(FLAG, "the next work item comes from the hardware"),
             "dependent_launch": about(FLAG, "a launch begins while the one before it ends"),
             "tail": words(TAILS),

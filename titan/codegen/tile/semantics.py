@@ -347,10 +347,14 @@ def looked_up(
 
 
 def work_items(tile: TileProgram, parameters: Environment) -> Iterator[dict[str, int]]:
-    """Every work item: parameters and work coordinates by name; the last one varies fastest."""
-    counts = [evaluate(dimension.count, parameters) for dimension in tile.work]
+    """Every work item in its order: parameters and work coordinates by name; the last one varies
+    fastest."""
     names = [dimension.name for dimension in tile.work]
-    for item in itertools.product(*(range(count) for count in counts)):
+    coordinates = [range(evaluate(dimension.count, parameters)) for dimension in tile.work]
+    for place, name in enumerate(names):
+        if name in tile.descending:
+            coordinates[place] = coordinates[place][::-1]
+    for item in itertools.product(*coordinates):
         yield {**parameters, **dict(zip(names, item, strict=True))}
 
 

@@ -68,6 +68,7 @@ def as_data(tile: TileProgram) -> Data:
         **({"lookups": [_lookup(one) for one in tile.lookups]} if tile.lookups else {}),
         **({"dependent_launch": True} if tile.dependent_launch else {}),
         **({"launch_control": True} if tile.launch_control else {}),
+        **({"descending": list(tile.descending)} if tile.descending else {}),
     }
 
 
@@ -130,7 +131,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
     known = {
         "name", "target", "sizes", "parameters", "tensors", "work", "loop_variable", "trip_count",
         "before", "body", "after", "carried", "persistent", "groups", "cluster", "depth",
-        "tail", "scalars", "lookups", "dependent_launch", "launch_control",
+        "tail", "scalars", "lookups", "dependent_launch", "launch_control", "descending",
     }  # fmt: skip
     if strange := set(data) - known:
         raise ValueError(f"unknown key {sorted(strange)[0]!r}")
@@ -172,6 +173,7 @@ def _program(data: Mapping[str, Any]) -> TileProgram:
         ),
         dependent_launch=bool(data.get("dependent_launch", False)),
         launch_control=bool(data.get("launch_control", False)),
+        descending=tuple(str(name) for name in data.get("descending", ())),
     )  # fmt: skip
 
 

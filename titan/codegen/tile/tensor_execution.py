@@ -8,6 +8,7 @@ may work on every sub-tile in turn: which one follows from the stage that it tou
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from titan.codegen.tile import semantics
@@ -35,6 +36,7 @@ class TensorExecution(CtaExecution):
     def __init__(self, attention: Attention, *arguments: Any) -> None:
         self.attention = attention
         super().__init__(*arguments)
+        self.first = {0, *accumulate(self.trips)}  # iterations are numbered over all work items
 
     def sub_tiles(self) -> set[str]:
         """Buffers of which a stage is a sub-tile."""
@@ -85,7 +87,7 @@ class TensorExecution(CtaExecution):
         else:
             left, right = (self._content(read[name]) for name in parts.second.operands[:2])
             total = self._content(target)
-            if target.tile == 0:  # the first product overwrites
+            if target.tile in self.first:  # the first product of a work item overwrites
                 total = np.zeros_like(total)
             made = semantics.apply(parts.second, [left, right, total])
         self._content(target)[...] = made
@@ -101,5 +103,6 @@ class TensorExecution(CtaExecution):
     def _bulk_store(self, flight: TileFlight, access: EvaluatedAccess) -> None:
         operation = self.operations[access.load]
         value = self._content(access).copy()
-        environment: dict[str, Any] = self.items[0][flight.agent.role.cta]
-        self._put(operation, value, environment, access.tile * value.shape[0])
+        item, sub = divmod(access.tile, self.tile.groups)
+        environment: dict[str, Any] = self.items[item][flight.agent.role.cta]
+        self._put(operation, value, environment, sub * value.shape[0])

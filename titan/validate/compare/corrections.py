@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from titan.isa.ptx.module import Address, Instruction
+from titan.isa.ptx.module import Address, Immediate, Instruction, Operand, PtxRegister, Vector
 
 WAITS = ("wait::ld", "wait::st")
 ARITHMETIC = frozenset(("add", "sub", "mul", "fma", "mov", "neg", "cvt", "and", "or", "shl", "shr"))
@@ -25,16 +25,52 @@ def only_corrects(instructions: Sequence[Instruction], begin: int, end: int) -> 
     store as many to the same columns."""
     loaded: Counter[tuple[object, ...]] = Counter()
     stored: Counter[tuple[object, ...]] = Counter()
-    addresses: set[object] = set()
-    written: set[object] = set()
+    known: dict[PtxRegister, Sum | None] = {}
     for instruction in instructions[begin:end]:
+        if instruction.guard >= 0:
+            return False
         if instruction.opcode == "tcgen05" and instruction.modifiers[:1] in (("ld",), ("st",)):
-            places = [item for item in instruction.operands if isinstance(item, Address)]
+            places = [
+                _place(one, known) for one in instruction.operands if isinstance(one, Address)
+            ]
+            if len(places) != 1 or places[0] is None:
+                return False
             into = loaded if instruction.modifiers[0] == "ld" else stored
             into[(*instruction.modifiers[1:], *places)] += 1
-            addresses.update(place.base for place in places)
-        elif instruction.opcode in ARITHMETIC and instruction.guard < 0:
-            written.add(instruction.operands[0])
+            if instruction.modifiers[0] == "ld":
+                known |= dict.fromkeys(_registers(instruction.operands[0]))
+        elif instruction.opcode in ARITHMETIC:
+            known |= {one: _sum(instruction, known) for one in _registers(instruction.operands[0])}
         elif instruction.opcode != "tcgen05" or instruction.modifiers[0] not in WAITS:
             return False
-    return bool(loaded) and loaded == stored and not addresses & written
+    return bool(loaded) and loaded == stored
+
+
+Sum = tuple[PtxRegister, int]  # what a register held at the beginning, plus a number
+
+
+def _place(address: Address, known: dict[PtxRegister, Sum | None]) -> Sum | None:
+    """An address as a sum; None where it is nothing that is known."""
+    if not isinstance(address.base, PtxRegister):
+        return None
+    base = known.get(address.base, (address.base, 0))
+    return None if base is None else (base[0], base[1] + address.offset)
+
+
+def _sum(instruction: Instruction, known: dict[PtxRegister, Sum | None]) -> Sum | None:
+    """What an addition of 32 bits or a move gives, where it adds a number to a known sum."""
+    _, first, *rest = instruction.operands
+    kind = (instruction.opcode, *instruction.modifiers)
+    moves = kind in (("mov", "b32"), ("mov", "u32")) and not rest
+    adds = kind in (("add", "s32"), ("add", "u32")) and len(rest) == 1
+    if not (moves or adds) or not isinstance(first, PtxRegister):
+        return None
+    base = known.get(first, (first, 0))
+    if moves or base is None:
+        return base
+    return (base[0], base[1] + rest[0].value) if isinstance(rest[0], Immediate) else None
+
+
+def _registers(operand: Operand) -> list[PtxRegister]:
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    return [item for item in items if isinstance(item, PtxRegister)]

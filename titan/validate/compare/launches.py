@@ -129,7 +129,10 @@ def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int) -> int:
     """Iterations of one work item; the last coordinate varies fastest."""
     values = {**dict(tile.sizes), **sizes}
     for dimension in reversed(tile.work):
-        item, values[dimension.name] = divmod(item, max(1, evaluate(dimension.count, values)))
+        count = max(1, evaluate(dimension.count, values))
+        item, place = divmod(item, count)
+        down = dimension.name in tile.descending
+        values[dimension.name] = count - 1 - place if down else place
     if tile.lookups:
         values = looked_up(tile, integers_of(tile, sizes), values)
     return evaluate(substitute(tile.trip_count, {}), values)

@@ -366,9 +366,13 @@ class Matcher:
         if event is None or occurrence.number != 1 or not self._published(event, occurrence):
             return False
         places = [place for place, _ in occurrence.completes] or [occurrence.place]
-        handed = set().union(*(self.tensor.publishing.get(name, set()) for name, _ in places))
-        handed -= self.tensor.kept
-        self.added = {region for region in self.added if region[0] not in handed}
+        for name, stage in places:
+            for buffer, own in self.tensor.publishing.get(name, {}).items():
+                self.added = {
+                    region
+                    for region in self.added
+                    if region[0] != buffer or (own and region[1] != stage)
+                }
         return True
 
     def _published(self, event: ThreadEvent, occurrence: Occurrence) -> bool:

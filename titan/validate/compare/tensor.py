@@ -142,7 +142,8 @@ class TensorSide:
 
     `publishing`: by barrier the accumulators that its commit hands on, so that the next
     multiplication on them overwrites: what is read behind a wait for it, before any other such
-    wait. Not so the `kept` ones, which threads put back to be added to. `formats`: swizzle
+    wait, unless threads put it back there to be added to; of each whether only the stage with the
+    number of the barrier's. `formats`: swizzle
     in bytes and element type of each buffer that is copied. `handed`: shared buffers that only
     threads touch, one number for each row. `scales`: by buffer in tensor memory the one in shared
     memory from which an engine fills it.
@@ -150,8 +151,7 @@ class TensorSide:
 
     queues: frozenset[str] = frozenset()
     buffers: dict[str, ir.Buffer] = field(default_factory=dict)
-    publishing: dict[str, set[str]] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
+    publishing: dict[str, dict[str, bool]] = field(default_factory=dict)
     handed: frozenset[str] = frozenset()
     scales: dict[str, str] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -265,7 +265,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     if not buffers:
         return TensorSide()
     queues = set[str]()
-    products, put, touched = set[str](), set[str](), set[str]()
+    put, touched = set[str](), set[str]()
     filled: dict[str, str] = {}
     taken = set[str]()
     for role in program.roles:
@@ -277,7 +277,6 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
                 queues.add(queue)
             written = {item.buffer for item in effects if item.write}
             if isinstance(operation, ir.Asynchronous):
-                products |= written
                 read = {item.buffer for item in effects if not item.write}
                 taken |= read
                 if len(read) == len(written) == 1:
@@ -295,32 +294,37 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}
     return TensorSide(
         frozenset(queues), buffers, _handed_on(program, set(buffers)),
-        kept=frozenset(products & put & set(buffers)), handed=frozenset(shared & put - touched),
-        formats=formats, columns=columns,
+        handed=frozenset(shared & put - touched), formats=formats, columns=columns,
         scales={name: of for name, of in filled.items() if name in taken & set(buffers)},
         types={item["operation"]: item["dtype"] for item in mapped},
     )  # fmt: skip
 
 
-def _handed_on(program: ir.SyncProgram, buffers: set[str]) -> dict[str, set[str]]:
-    """By barrier at which products arrive: accumulators that are read behind a wait for it."""
+def _handed_on(program: ir.SyncProgram, buffers: set[str]) -> dict[str, dict[str, bool]]:
+    """By barrier at which products arrive: accumulators that are read behind a wait for it, and not
+    written there; of each whether always that of the stage that was waited for."""
     roles = [list(ir.walk(role.body)) for role in program.roles]
     arrivals = (item for operations in roles for item in operations)
-    found: dict[str, set[str]] = {
-        item.barrier.name: set() for item in arrivals if isinstance(item, ir.QueueArrive)
+    read: dict[str, dict[str, bool]] = {
+        item.barrier.name: {} for item in arrivals if isinstance(item, ir.QueueArrive)
     }
+    written: set[tuple[str, str]] = set()
     for operations in roles:
-        waited: set[str] = set()
+        waited = None
         for operation in operations:
-            if isinstance(operation, ir.Wait) and operation.barrier.name in found:
-                waited = found[operation.barrier.name]
-            elif isinstance(operation, ir.Access):
-                waited |= {
-                    item.buffer
-                    for item in operation.effects
-                    if item.buffer in buffers and not item.write
-                }
-    return found
+            if isinstance(operation, ir.Wait) and operation.barrier.name in read:
+                waited = operation.barrier
+            elif isinstance(operation, ir.Access) and waited is not None:
+                for item in (item for item in operation.effects if item.buffer in buffers):
+                    if item.write:
+                        written.add((waited.name, item.buffer))
+                        continue
+                    found = read[waited.name]
+                    found[item.buffer] = found.get(item.buffer, True) and item.stage == waited.index
+    return {
+        name: {buffer: own for buffer, own in found.items() if (name, buffer) not in written}
+        for name, found in read.items()
+    }
 
 
 def shape_of(event: ThreadEvent) -> tuple[int, int]:
