@@ -93,8 +93,6 @@ CLEAN = {
     "every lane stores what all have voted": """
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; vote.sync.ballot.b32 %r12, %p2, -1;
         st.shared.u32 [%r3], %r12;""",
-    "the lanes of each warp store different values to one place": """
-        ld.global.u32 %r10, [%d1]; st.shared.u32 [%r3], %r10;""",
     "a branch on data that only computes": """
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; mov.u32 %r11, 3; @%p2 bra L;
         add.u32 %r11, %r10, 5; setp.lt.u32 %p3, %r11, 9; @%p3 bra L; mul.lo.u32 %r11, %r11, %r11;

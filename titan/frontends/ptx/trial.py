@@ -8,7 +8,7 @@ names it, whatever the engine says of this one run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.engines.happens_before.engine import OrderResult
@@ -83,6 +83,8 @@ _ASSUMED = {
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
     Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
 }
+EQUAL_LANES = "equal-lanes"
+NOT_SHOWN = "and that they write the same values is not shown"
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {
@@ -92,7 +94,10 @@ REMARKS = {
     "equal-writes": "warps that write the same bytes of global memory write the same values",
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
-    "equal-lanes": "where lanes of one store write the same bytes, they write the same values",
+    EQUAL_LANES: "where lanes of one store write the same bytes, they write the same values",
+    "shown-lanes": "lanes of one store write the same bytes, shown to be the same values",
+    "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
+    "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
     "assertions": "data do not lead to a trap, as a failed assertion does",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
@@ -180,9 +185,10 @@ def judge_together(
     What is right where each warp waits for its own part of a wgmma group is right where it waits
     for all of the group, and code with the fences and waits that PTX names is right under every
     reading. So that is tried first, and only what is not verified so is judged as the policies
-    `copy_fence`, `load_ready` and `wgmma_wait` say. Where accesses race, the runs are made again
-    with their values traced, and judged by what is shown of them. Strong reads that steer are
-    settled where nothing races even if they are plain ones.
+    `copy_fence`, `load_ready` and `wgmma_wait` say. Where accesses race, or lanes of one store
+    write the same bytes, the runs are made again with their values traced, and judged by what is
+    shown of them. Strong reads that steer are settled where nothing races even if they are plain
+    ones.
     """
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]
@@ -215,21 +221,23 @@ def _judged_traced(
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same of runs as they are, or as forms of those that were `made`, event by event."""
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
-    if not any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics):
-        if policies.lanes == "ordered":
-            return judged
-        return [
-            (recording, _of_lanes(run, trial, name, places, policies))
-            for run, (recording, trial) in zip(runs, judged, strict=True)
-        ]
+    unordered = any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics)
+    compares = policies.equal_writes == "shown"
     runs = [
-        replace(run, traced=traced(one)) if worth_tracing(one) else run
-        for run, one in zip(runs, made, strict=True)
+        replace(run, traced=traced(one))
+        if (unordered and worth_tracing(one)) or (compares and EQUAL_LANES in recording.remarks)
+        else run
+        for run, one, (recording, _) in zip(runs, made, judged, strict=True)
     ]
     if any(run.traced is not None for run in runs):
         judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
+    if not unordered and policies.lanes == "ordered":
+        return judged
     return [
-        (recording, _of_long(run, trial))
+        (
+            recording,
+            _of_long(run, trial) if unordered else _of_lanes(run, trial, name, places, policies),
+        )
         for run, (recording, trial) in zip(runs, judged, strict=True)
     ]
 
@@ -358,7 +366,7 @@ def judge_recording(
             judged.reasons.append(f"the code may go on where a wait has not passed ({place})")
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
-    for text, instruction in () if refuted else open_ends(run):
+    for text, instruction in () if refuted else _left_open(run, recording, policies):
         judged.reasons.append(f"{text} (line {places.span(instruction).start_line})")
     if refuted and not happened and judged.reasons and set(judged.reasons) == {judged.polled}:
         found = judged.interleaving
@@ -379,6 +387,18 @@ def judge_recording(
         judged.interleaving if verdict is Verdict.REFUTED else None,
         in_tensor_memory=judged.in_tensor_memory,
     )
+
+
+def _left_open(
+    run: Run, recording: LaunchRecording, policies: CodePolicies
+) -> Iterator[tuple[str, int]]:
+    """What is not decided where nothing refutes the run, and at which instruction."""
+    yield from open_ends(run)
+    if EQUAL_LANES in recording.remarks and policies.equal_writes != "assumed":
+        yield (
+            f"lanes of one store write the same bytes, {NOT_SHOWN}",
+            recording.remarks[EQUAL_LANES][1],
+        )
 
 
 def _decide(

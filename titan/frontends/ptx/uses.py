@@ -17,7 +17,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.shipped_readings import copies_that_arrive
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.outcome import Alike, Run, TracedAccesses
 from titan.sync import program as ir
 
 PROXIES = {
@@ -43,7 +43,8 @@ class RunUses:
     `shown_writes`: those that are shown to; `same_lane`: if of lanes that write the same bytes
     the same one's stay in each warp. `unused_reads`: left out, as their values are unused;
     `unused_loads`: the same of tcgen05.ld. `colliding`: stores of several lanes to the same bytes
-    that are taken to be equal, where the machine has not seen that they differ. `unfenced_copies`:
+    whose values are not known; `alike`: those of which the lanes are shown to write the same,
+    `rounded`: the same but for rounding, `tried`: the same in samples. `unfenced_copies`:
     cp.async whose writes need no proxy fence.
     """
 
@@ -55,7 +56,15 @@ class RunUses:
     unused_reads: list[int] = field(default_factory=list)
     unused_loads: list[int] = field(default_factory=list)
     colliding: list[int] = field(default_factory=list)
+    alike: list[int] = field(default_factory=list)
+    rounded: list[int] = field(default_factory=list)
+    tried: list[int] = field(default_factory=list)
     unfenced_copies: list[int] = field(default_factory=list)
+
+    def note_lanes(self, sequence: int, traced: TracedAccesses | None) -> None:
+        """A store of several lanes to the same bytes."""
+        found = Alike.NOT_SHOWN if traced is None else traced.alike.get(sequence, Alike.NOT_SHOWN)
+        (self.colliding, self.tried, self.rounded, self.alike)[found].append(sequence)
 
     def remarks(self) -> Iterator[tuple[str, int]]:
         """What is to be remarked of the verdict: its name, and the event."""
@@ -63,6 +72,8 @@ class RunUses:
             ("equal-writes", self.equal_writes), ("shown-writes", self.shown_writes),
             ("same-lane", self.same_lane), ("unused-reads", self.unused_reads),
             ("unused-loads", self.unused_loads), ("equal-lanes", self.colliding),
+            ("shown-lanes", self.alike), ("rounded-lanes", self.rounded),
+            ("tried-lanes", self.tried),
             ("copy-fence", self.unfenced_copies),
         ):  # fmt: skip
             for sequence in sequences:
@@ -72,8 +83,9 @@ class RunUses:
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
     """All uses of a run; `agents` numbers the warps by CTA and number."""
     found = RunUses()
+    allocations = _allocations(run)
     if policies.allocation_write == "ordered":
-        found.allocations = _allocations(run)
+        found.allocations = allocations
     arriving = copies_that_arrive(run) if policies.copy_fence == "arrivals" else set()
     for event in run.events:
         uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations)
@@ -82,8 +94,8 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
-        if _collides(event):
-            found.colliding.append(event.sequence)
+        if collides(event) and event.sequence not in allocations:
+            found.note_lanes(event.sequence, run.traced)
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
     if policies.unused_reads == "allow":
@@ -123,7 +135,7 @@ def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryU
     return []
 
 
-def _collides(event: ev.Event) -> bool:
+def collides(event: ev.Event) -> bool:
     """Whether lanes store to the same bytes, and the values are not all known to be equal."""
     if not isinstance(event, ev.AccessEvent) or event.semantics is not ev.AccessSemantics.WEAK:
         return False

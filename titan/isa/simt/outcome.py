@@ -132,18 +132,29 @@ class PreparedLaunch:
     instructions: tuple[Instruction, ...]
 
 
+class Alike(IntEnum):
+    """How far values are shown to be equal."""
+
+    NOT_SHOWN = 0
+    TRIED = 1
+    ROUNDED = 2
+    EXACTLY = 3
+
+
 @dataclass(frozen=True, slots=True)
 class TracedAccesses:
     """What `traced.py` shows of a run, by the sequence numbers of its events.
 
     `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
     `unused`: loads whose values decide nothing and are stored nowhere. `same_lane`: stores of which
-    lanes write common bytes, equal to one before if the same lane's stay.
+    lanes write common bytes, equal to one before if the same lane's stay. `alike`: how far lanes
+    of a store write the same where they write common bytes.
     """
 
     written: dict[int, int]
     unused: frozenset[int]
     same_lane: tuple[int, ...] = ()
+    alike: dict[int, Alike] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

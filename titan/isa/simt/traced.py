@@ -5,7 +5,8 @@ A run has concrete control and opaque data. It is made once more, on the Python 
 values of the same numbers, or are loaded from bytes of one mark (`traced_memory.py`). So two
 stores of one number write the same bytes in every interleaving, as long as what was loaded for them
 is ordered; where it is not, that race is reported by itself. Where lanes of one store write common
-bytes, which of them stays is open; it is taken to be the same lane in each warp (`same_lane`).
+bytes, they have to write the same (`alike`); where several warps do that with one table of values,
+it is taken to be the same lane's that stays in each (`same_lane`).
 
 Beside its number, a value knows the execution of an instruction that it comes from. What decides
 control, an address or an asynchronous operation, or is stored, is *used*, and so is all that it was
@@ -19,17 +20,20 @@ where an address is unknown or the events differ from those of the run that it e
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from titan.isa.ptx.module import Address, Instruction, Negated, Operand, Pair, PtxRegister, Vector
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import place
+from titan.isa.simt.alike_lanes import AlikeLanes, apart, keys_of, row_keys
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
-from titan.isa.simt.outcome import Ending, Policy, PreparedLaunch, Run, TracedAccesses
+from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
 from titan.isa.simt.pure_regions import PureRegions
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
@@ -42,7 +46,6 @@ ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
 _WARP = (1 << LANES) - 1
-MATRIX_ROWS, ROW_LANES = 8, 4  # of a matrix of b16, in registers of two elements
 CARRYING = ("addc", "subc", "madc")
 
 _ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
@@ -74,7 +77,12 @@ def traced(run: Run) -> TracedAccesses | None:
     again = machine.run()
     if machine.unsure or list(again.events) != list(run.events) or again.outcome != run.outcome:
         return None
-    return TracedAccesses(machine.written, frozenset(machine.unused()), tuple(machine.same_lane))
+    return TracedAccesses(
+        machine.written,
+        frozenset(machine.unused()),
+        tuple(machine.same_lane),
+        machine.alike,
+    )
 
 
 def _untraced(event: ev.Event) -> bool:
@@ -133,6 +141,8 @@ class TracingExecution(SimtExecution):
         self.load_parameters(list(made.parameters))
         self.written: dict[int, int] = {}
         self.same_lane: list[int] = []
+        self.alike: dict[int, Alike] = {}
+        self.lanes = AlikeLanes(self.numbers)
         self._choices: set[object] = set()
         self.unsure = False
         self._nodes = 0
@@ -209,7 +219,12 @@ class TracingExecution(SimtExecution):
             return
         accesses = [event for event in events if isinstance(event, ev.AccessEvent)]
         if now.step.op is Op.STORE_MATRIX and accesses:
-            self._store_rows(now, now.warp.live)
+            rows = self._store_rows(now, now.warp.live)
+            self.alike |= {event.sequence: rows for event in accesses}
+        elif any(event.collides for event in accesses):
+            lanes = functools.reduce(operator.or_, (event.lanes for event in accesses))
+            found = self.lanes.stored(self, now.warp, now.step, now.operands, lanes)
+            self.alike |= {event.sequence: found for event in accesses}
         for event in accesses:
             if event.semantics is not ev.AccessSemantics.WEAK:
                 self._used.add(now.node)
@@ -246,37 +261,43 @@ class TracingExecution(SimtExecution):
             isinstance(lane(value, index), int) for value in values for index in lanes_of(lanes)
         )
 
-    def _store_rows(self, now: _Executed, mask: int) -> None:
+    def _store_rows(self, now: _Executed, mask: int) -> Alike:
         """stmatrix: four lanes hold a row of b16; other rows are made of the sources of all lanes.
 
-        `mask`: the lanes of the warp. It takes all of them, whichever give the addresses.
+        `mask`: the lanes of the warp. It takes all of them, whichever give the addresses. Returns
+        how far rows at one place are the same.
         """
         space, offset, size, rows = now.step.flags
-        keys = _keys(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
+        keys = keys_of(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
         sources = None if keys is None else self.numbers.of(("sources", mask, keys))
         plain = now.pc in self.plain_rows and mask == _WARP and keys is not None
         places: dict[tuple[int, int], list[int]] = {}
         for index in range(rows):
             address = lane(now.operands[0], index)
             if isinstance(address, Opaque):
-                return
+                return Alike.NOT_SHOWN
             where = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
             cta = where[1]
             if cta is not None and 0 <= where[2] <= cta.shared.size - size:
                 places.setdefault((cta.number, where[2]), []).append(index)
+        alike = Alike.EXACTLY
         for (number_of_cta, at), indices in places.items():
             made: set[tuple[int | None, ...] | None]
             if plain:
-                made = {_row(now.operands[1:], index) for index in indices}
+                made = {row_keys(now.operands[1:], index) for index in indices}
             else:
                 made = {(self.forms[now.pc], index, sources) for index in indices}
             known = len(made) == 1 and sources is not None
             number = self.numbers.of(("row", made.pop())) if known else self.numbers.fresh()
             self.shared_of(number_of_cta).write(at, size, Traced(now.pc, number, now.node))
+            kept = [row_keys(now.operands[1:], index) if plain else None for index in indices]
+            for other in kept[1:]:
+                alike = min(alike, self.lanes.compared(kept[0], other))
+        return alike if apart(places, size) else Alike.NOT_SHOWN
 
     def one_of(self, value: Value, lanes: int, site: int) -> Scalar:
         """As the machine; the same lane's value stays where the lanes hold the same values."""
-        keys = _keys(lane(value, index) for index in lanes_of(lanes))
+        keys = keys_of(lane(value, index) for index in lanes_of(lanes))
         if keys is None or self.current is None or self.maybe:
             return super().one_of(value, lanes, site)
         key = "one of", self.forms[self.current.pc], lanes, keys
@@ -323,7 +344,7 @@ class TracingExecution(SimtExecution):
             item = items[index]
             if isinstance(item, int):
                 continue
-            lanes = _keys([column[index] for column in columns])
+            lanes = keys_of([column[index] for column in columns])
             if lanes is not None and commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
             items[index] = Traced(item.site, of((result, lanes)) if lanes else fresh(), node)
@@ -348,13 +369,13 @@ class TracingExecution(SimtExecution):
         """What the value of a lane is made of; None if that is not followed."""
         step = now.step
         if now.inputs and not self.maybe:
-            made = _keys([lane(value, index) for value in now.inputs])
+            made = keys_of([lane(value, index) for value in now.inputs])
             return None if made is None else ("branch", now.pc, register, made)
         if not self._is_followed(now, register):
             return None
         result = self.forms[now.pc], step.out.index(register)
         if step.op in PURE:
-            lanes = _keys([v[index] if isinstance(v, list) else v for v in now.operands])
+            lanes = keys_of([v[index] if isinstance(v, list) else v for v in now.operands])
             if lanes is not None and now.pc in self.commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
             return (result, lanes) if lanes else None
@@ -384,7 +405,7 @@ class TracingExecution(SimtExecution):
     def _of_all(self, now: _Executed, mask: int) -> int | None:
         """One number for the operands of all lanes."""
         if _ALL_LANES not in now.content:
-            keys = _keys(
+            keys = keys_of(
                 lane(operand, index) for operand in now.operands for index in lanes_of(mask)
             )
             now.content[_ALL_LANES] = 0 if keys is None else self.numbers.of(("all", mask, keys))
@@ -395,7 +416,7 @@ class TracingExecution(SimtExecution):
         if _ALL_LANES not in now.content:
             members = lane(now.operands[1], lanes_of(mask)[0])
             whole = isinstance(members, int) and members & _WARP == mask
-            keys = _keys(lane(now.operands[0], index) for index in lanes_of(mask))
+            keys = keys_of(lane(now.operands[0], index) for index in lanes_of(mask))
             number = 0
             if whole and keys is not None:
                 once = ATOMICS[now.step.flags[0]] in _IDEMPOTENT
@@ -443,7 +464,7 @@ class TracingExecution(SimtExecution):
             reads = tuple(self.content(effect.footprint) for effect in last.effects)
             now.content[_MATRICES] = self.numbers.of(("operands", reads))
         if index not in now.content:
-            sums = _keys(lane(value, index) for value in now.before)
+            sums = keys_of(lane(value, index) for value in now.before)
             sources = self._of_all(now, mask)
             warp = now.warp.index % WARPGROUP_WARPS
             form = self.forms[now.pc]
@@ -517,29 +538,10 @@ def _opaque(values: Iterable[Value]) -> bool:
     )
 
 
-def _keys(values: Iterable[Scalar]) -> tuple[int, ...] | None:
-    """The numbers of values, and what is known as negative ones; None where one is not traced."""
-    found = []
-    for value in values:
-        if isinstance(value, Traced):
-            found.append(value.number)
-        elif isinstance(value, int):
-            found.append(~value)
-        else:
-            return None
-    return tuple(found)
-
-
 def _alike(now: _Executed) -> bool:
     """Whether all lanes compute the same."""
     lists = any(isinstance(operand, list) for operand in now.operands)
     return now.step.op in PURE and now.certain and bool(now.operands) and not lists
-
-
-def _row(values: list[Value], index: int) -> tuple[int, ...] | None:
-    """The numbers of a row of b16 matrices: four lanes hold it, a register each matrix."""
-    matrix, row = divmod(index, MATRIX_ROWS)
-    return _keys(lane(values[matrix], row * ROW_LANES + at) for at in range(ROW_LANES))
 
 
 def _moves(now: _Executed, index: int) -> bool:

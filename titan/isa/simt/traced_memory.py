@@ -32,11 +32,12 @@ class Traced(Opaque):
 
 
 class ValueNumbers:
-    """Numbers of values by what they are made of; `node` is the instruction being executed."""
+    """Numbers of values by what they are made of (`numbered`); `node` is the instruction being
+    executed."""
 
     def __init__(self) -> None:
         self._next = count(1)
-        self._of: dict[object, int] = {}
+        self.numbered: dict[object, int] = {}
         self.node = 0
 
     def fresh(self, numbers: int = 1) -> int:
@@ -48,9 +49,9 @@ class ValueNumbers:
 
     def of(self, key: object, numbers: int = 1) -> int:
         """The number of the value that is made so, the same each time; the first of several."""
-        found = self._of.get(key)
+        found = self.numbered.get(key)
         if found is None:
-            found = self._of[key] = self.fresh(numbers)
+            found = self.numbered[key] = self.fresh(numbers)
         return found
 
     def loaded(self, site: int, content: tuple[int, ...]) -> Traced:

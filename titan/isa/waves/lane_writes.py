@@ -1,7 +1,7 @@
 """Lanes that write to the same bytes with one instruction: which of them stays is open.
 
 That is right where they write the same. Values that are known are compared; of others nothing is
-concluded, and that they are equal is an assumption which the recording counts.
+shown, so that the run is undecided unless they are assumed to be equal.
 """
 
 from __future__ import annotations

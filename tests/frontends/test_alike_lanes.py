@@ -1,0 +1,186 @@
+"""Lanes of one store that write to the same bytes: shown to write the same, or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from tests.frontends.test_traced import verified
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import chosen
+from titan.isa.simt.real_values import RealValues
+from titan.isa.simt.traced_memory import ValueNumbers
+
+OWN = "ld.global.u32 %r10, [%d1];"  # a value of each lane
+HALF = "shr.u32 %r6, %r2, 1; shl.b32 %r6, %r6, 2; add.u32 %r6, %r3, %r6;"  # a place of two lanes
+PAIR = (
+    "and.b32 %r7, %r2, 30; mul.wide.u32 %d4, %r7, 4; sub.s64 %d5, %d1, %d3;"
+    f"add.s64 %d4, %d4, %d5;{HALF}"
+)
+SWAP = "shfl.sync.bfly.b32 %r11, %r10, 1, 31, -1;"
+EXACT, ROUNDED = "shown to be the same values", "the same but for rounding"
+SHOWN = {
+    "both lanes load from one place": (
+        f"{PAIR} ld.global.u32 %r10, [%d4]; sqrt.rn.f32 %r10, %r10;", EXACT),
+    "a value of lane 0": (f"{OWN}{HALF} shfl.sync.idx.b32 %r10, %r10, 0, 31, -1;", EXACT),
+    "a sum of two": (f"{OWN}{HALF}{SWAP} add.f32 %r10, %r10, %r11;", EXACT),
+    "a sum of squares of two": (
+        f"{OWN}{HALF}{SWAP} mul.f32 %r12, %r11, %r11; fma.rn.f32 %r10, %r10, %r10, %r12;", ROUNDED),
+    "sums of three, in turn": (
+        f"{OWN}{HALF}{SWAP} shfl.sync.idx.b32 %r12, %r10, 9, 31, -1;"
+        "add.f32 %r13, %r10, %r12; add.f32 %r10, %r13, %r11;", ROUNDED),
+    "the square of a difference": (
+        f"{OWN}{HALF}{SWAP} sub.f32 %r10, %r10, %r11; mul.f32 %r10, %r10, %r10;", ROUNDED),
+    "a mean, and a function of it": (
+        f"{OWN}{HALF}{SWAP} div.rn.f32 %r12, %r10, 0f40000000;"
+        "fma.rn.f32 %r12, %r11, 0f3F000000, %r12; ex2.approx.f32 %r10, %r12;", ROUNDED),
+}  # fmt: skip
+NOT_SHOWN = {
+    "each lane's own": f"{OWN}{HALF}",
+    "what each lane computes": f"{HALF} cvt.rn.f32.u32 %r10, %r1; sqrt.rn.f32 %r10, %r10;",
+    "a difference": f"{OWN}{HALF}{SWAP} sub.f32 %r10, %r10, %r11;",
+    "a sum with too much of one": f"{OWN}{HALF}{SWAP} fma.rn.f32 %r10, %r10, 0f40000000, %r11;",
+    "the square of one": f"{OWN}{HALF}{SWAP} mul.f32 %r10, %r10, %r10;",
+    "a sum that saturates, another way": (
+        f"{OWN}{HALF}{SWAP} shfl.sync.idx.b32 %r12, %r10, 9, 31, -1;"
+        "add.sat.f32 %r13, %r10, %r12; add.sat.f32 %r10, %r13, %r11;"),
+}  # fmt: skip
+STORE = "@%p1 st.shared.u32 [%r6], %r10;"
+
+
+@pytest.mark.parametrize(("body", "how"), SHOWN.values(), ids=SHOWN)
+def test_lanes_that_write_the_same_are_shown_to(body, how):
+    finding = verified(body + STORE)
+    notes = " ".join(finding.notes)
+    assert finding.verdict is Verdict.VERIFIED, notes
+    assert how in notes
+
+
+@pytest.mark.parametrize("body", NOT_SHOWN.values(), ids=NOT_SHOWN)
+def test_lanes_that_may_write_other_values_are_undecided(body):
+    finding = verified(body + STORE)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("that they write the same values is not shown" in note for note in finding.notes)
+    assumed = chosen((("equal_writes", "assumed"),))
+    assert verified(body + STORE, policies=assumed).verdict is Verdict.VERIFIED
+
+
+def test_a_race_with_another_warp_is_one_whatever_lanes_write():
+    finding = verified(
+        f"{OWN}{HALF} st.shared.u32 [%r6], %r10; add.u32 %r11, %r10, %r1;st.shared.u32 [%r6], %r11;"
+    )
+    assert finding.verdict is Verdict.REFUTED
+
+
+Tree = tuple  # an operation and operands, or the number of a leaf
+OPERATIONS: dict[str, Callable] = {
+    "add.f32": lambda a, b: a + b,
+    "sub.f32": lambda a, b: a - b,
+    "mul.f32": lambda a, b: a * b,
+    "fma.rn.f32": lambda a, b, c: a * b + c,
+    "neg.f32": lambda a: -a,
+}
+COUNTS = {"neg.f32": 1, "fma.rn.f32": 3}
+
+
+def tree(random: Random, depth: int) -> Tree | int:
+    if depth == 0 or random.random() < 0.2:
+        return random.randrange(3)
+    name = random.choice(list(OPERATIONS))
+    return (name, *(tree(random, depth - 1) for _ in range(COUNTS.get(name, 2))))
+
+
+def value(node: Tree | int, leaves: list[Fraction]) -> Fraction:
+    if isinstance(node, int):
+        return leaves[node]
+    return OPERATIONS[node[0]](*(value(item, leaves) for item in node[1:]))
+
+
+def numbered(node: Tree | int, numbers: ValueNumbers, leaves: list[int]) -> int:
+    if isinstance(node, int):
+        return leaves[node]
+    form = numbers.of(("form", (node[0], ("register",) * len(node))))
+    return numbers.of(((form, 0), tuple(numbered(item, numbers, leaves) for item in node[1:])))
+
+
+def test_fingerprints_agree_with_exact_arithmetic():
+    """Two small polynomials are the same if they are at enough points."""
+    random = Random(3)
+    points = [[Fraction(random.randint(-99, 99)) for _ in range(3)] for _ in range(6)]
+    numbers = ValueNumbers()
+    leaves = [numbers.fresh() for _ in range(3)]
+    values = RealValues(numbers)
+    found: dict[tuple[Fraction, ...], int] = {}
+    prints: dict[int, tuple[Fraction, ...]] = {}
+    met = 0
+    for _ in range(3000):
+        node = tree(random, random.randint(1, 4))
+        exact = tuple(value(node, point) for point in points)
+        fingerprint = values.of(numbered(node, numbers, leaves))
+        met += exact in found
+        assert found.setdefault(exact, fingerprint) == fingerprint
+        assert prints.setdefault(fingerprint, exact) == exact
+    assert met > 300
+
+
+def test_known_numbers_are_those_of_the_type():
+    numbers = ValueNumbers()
+    leaf, values = numbers.fresh(), RealValues(numbers)
+    double = numbers.of(("form", ("mul.f32", ("register", "register"))))
+    add = numbers.of(("form", ("add.f32", ("register", "register"))))
+    integers = numbers.of(("form", ("mul.lo.u32", ("register", "register"))))
+    twice = values.of(numbers.of(((double, 0), (leaf, ~0x40000000))))
+    assert twice == values.of(numbers.of(((add, 0), (leaf, leaf))))
+    assert twice != values.of(numbers.of(((double, 0), (leaf, ~0x40000001))))
+    assert twice != values.of(numbers.of(((integers, 0), (leaf, ~0x40000000))))
+    assert twice != values.of(numbers.of(((double, 0), (leaf, ~0x7F800000))))
+
+
+LARGER = """
+    setp.eq.f32 %p2, %r10, %r11; setp.lt.s32 %p3, %r12, %r13; and.pred %p2, %p2, %p3;
+    setp.gt.f32 %p3, %r10, %r11; or.pred %p2, %p3, %p2; selp.b32 %r12, %r12, %r13, %p2;
+    selp.b32 %r10, %r10, %r11, %p2;
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (("", ""), Verdict.VERIFIED),
+        (("setp.lt.s32", "setp.gt.s32"), Verdict.VERIFIED),
+        (("setp.gt.f32", "setp.lt.f32"), Verdict.VERIFIED),
+        # The place of either, where two are equal; the first where the other is larger.
+        (("and.pred %p2, %p2, %p3;", ""), Verdict.UNDECIDED),
+        (("or.pred %p2, %p3, %p2;", ""), Verdict.UNDECIDED),
+    ],
+)
+def test_the_place_of_a_maximum_is_tried(change, verdict):
+    places = "mov.u32 %r12, %r2; shfl.sync.bfly.b32 %r13, %r12, 1, 31, -1;"
+    text = f"{OWN}{HALF}{SWAP}{places}{LARGER.replace(*change)}"
+    finding = verified(f"{text} @%p1 st.shared.u32 [%r6], %r12;")
+    assert finding.verdict is verdict
+    tried = any("the same for the numbers tried" in note for note in finding.notes)
+    assert tried == (verdict is Verdict.VERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        ("", ""),
+        ("shfl.sync.idx.b32 %r10, %r10, 0, 31, -1;", EXACT),
+        (
+            "shfl.sync.bfly.b32 %r11, %r10, 4, 31, -1; mul.f32 %r12, %r11, %r11;"
+            "fma.rn.f32 %r10, %r10, %r10, %r12;",
+            ROUNDED,
+        ),
+    ],
+)
+def test_rows_of_matrices_at_one_place(made, how):
+    rows = "shr.u32 %r6, %r2, 1; and.b32 %r6, %r6, 3; shl.b32 %r6, %r6, 4; add.u32 %r6, %r3, %r6;"
+    store = "@%p1 stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r6], {%r10};"
+    finding = verified(f"{OWN}{made}{rows}{store}")
+    assert finding.verdict is (Verdict.VERIFIED if how else Verdict.UNDECIDED), finding.notes
+    assert not how or any(how in note for note in finding.notes)
