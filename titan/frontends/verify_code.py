@@ -241,7 +241,8 @@ def _trials(
     `given`: the user's launch. In one that a sweep has made each cluster is judged by itself: grid
     and strides stay those of the user's, so that more trips may reach into the next one's memory.
     """
-    accesses = GridAccesses(launch, options.policies.equal_writes)
+    policies = options.policies
+    accesses = GridAccesses(launch, policies.equal_writes, policies.unsettled == "refuse")
     runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
     for cta in ctas_of(launch, options):

@@ -8,6 +8,10 @@ write that do the same work, since nothing that the kernel reads distinguishes t
 reads strongly what another writes strongly, it may learn of the other in this way, and whether that
 orders their accesses is not decided.
 
+What a cluster reads strongly of another, and what strong writes of both leave, depends on which
+comes first, so that it is not decided: unless both are reductions of one operation, or raise a
+counter whose values are tried (`settled.py`).
+
 Assumptions: only the clusters that are added are compared, each by its accesses in one run, and
 without those at unknown addresses.
 """
@@ -20,6 +24,7 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
+from titan.frontends.ptx.settled import commutes, own_counters
 from titan.frontends.ptx.trial import Trial
 from titan.frontends.ptx.written import WrittenRanges, global_accesses
 from titan.isa.simt import events as ev
@@ -36,6 +41,10 @@ UNKNOWN_PLACES = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OP
 NOT_COMPARED = (
     "clusters write the same bytes of global memory, and whether they write the same is not known"
 )
+UNSETTLED = (
+    "what clusters do to the same bytes of global memory by volatile, relaxed or atomic accesses "
+    "gives values that depend on which comes first"
+)
 HANDED_OVER = (
     "clusters access the same bytes of global memory, and one reads what the other writes "
     "atomically: whether that orders them is not decided"
@@ -47,7 +56,8 @@ class GlobalAccess:
     """How a cluster, named by its first CTA, accesses bytes.
 
     `strong`: at a scope that holds other clusters; `observes`: a strong one that reads, and whose
-    value the code obtains. `value`: what is written, if it is known.
+    value the code obtains. `value`: what is written, if it is known. `settled`: an atomic that
+    leaves the same in any order with others of this word.
     """
 
     cluster: int
@@ -56,6 +66,7 @@ class GlobalAccess:
     observes: bool
     value: bytes | None
     footprint: Footprint
+    settled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +84,13 @@ class GridAccesses:
 
     `equal_writes`: the policy of that name. Without `exact`, a value is a number of AMD assembly
     (`titan/isa/waves/numbering.py`), `work` has all that a work-group stores, and a plain store may
-    be one that is read strongly: machine code does not distinguish them.
+    be one that is read strongly: machine code does not distinguish them. `unsettled_refused`: by
+    the policy `unsettled`.
     """
 
     launch: Launch
     equal_writes: str = "shown"
+    unsettled_refused: bool = True
     exact: bool = True
     runs: dict[int, Run] = field(default_factory=dict)
     work: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
@@ -101,13 +114,17 @@ class GridAccesses:
         cluster = self.begin(run, cta)
         if cluster is None:
             return
+        own = own_counters(run)
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
+            settled = "add" if strong else ""
             if isinstance(event, ev.AccessEvent):
+                settled = "counter" if event.sequence in own else commutes(run, event)
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
                 value = event.value
-            self.note(GlobalAccess(cluster, mode, strong, observes, value, footprint), event)
+            access = GlobalAccess(cluster, mode, strong, observes, value, footprint, settled)
+            self.note(access, event)
 
     def races(self) -> tuple[list[GridRace], bool]:
         """The races between clusters, one for each pair of instructions, and whether one cluster
@@ -129,6 +146,20 @@ class GridAccesses:
                     low, high = sorted((event.instruction, writing.instruction))
                     found.setdefault((low, high), GridRace(access, write, (event, writing)))
         return list(found.values()), observed
+
+    def unsettled(self) -> ev.Event | None:
+        """A strong access whose value, or what it leaves, depends on what another cluster does."""
+        writes = WrittenRanges(
+            (access.footprint, access)
+            for access in self._first
+            if access.strong and access.mode is not ev.Mode.READ
+        )
+        for access, event in self._first.items():
+            for write in writes.meeting(access.footprint) if access.strong else ():
+                alike = access.settled and access.settled == write.settled
+                if write.cluster != access.cluster and not alike and not self._equal(access, write):
+                    return event
+        return None
 
     def _equal(self, one: GlobalAccess, other: GlobalAccess) -> bool:
         """Whether both are plain writes that leave the same in the bytes that they share."""
@@ -219,6 +250,10 @@ def judge_grid(
         found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
         first = [_coordinates(launch, item.cta) for item in races[0].events]
         return Trial(label, " and ".join(first), Verdict.REFUTED, diagnostics=found), []
+    unsettled = accesses.unsettled() if accesses.exact and accesses.unsettled_refused else None
+    if unsettled is not None:
+        reason = f"{UNSETTLED} (line {places.span(unsettled.instruction).start_line})"
+        return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=reason), []
     notes = [f"between CTA {', '.join(ctas)}: no race in global memory"]
     alike = accesses.repeated()
     if alike is not None:

@@ -20,6 +20,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "load_ready": ("convention", "allow", "refuse", "use"),
     "allocation_write": ("ordered", "generic"),
     "equal_writes": ("shown", "assumed", "refuse"),
+    "unsettled": ("refuse", "allow"),
     "unused_reads": ("allow", "refuse"),
     "copy_fence": ("convention", "arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
@@ -51,8 +52,10 @@ class CodePolicies:
     `allocation_write`: what tcgen05.alloc writes to shared memory needs no proxy fence before a
     copy overwrites it ("ordered"), or is a write as any other ("generic"). `equal_writes`: writes
     of several warps to the same bytes do not race where they are shown to write the same values
-    ("shown"), and in global memory without that, too ("assumed"). `unused_reads`: a read whose
-    value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs no wait.
+    ("shown"), and in global memory without that, too ("assumed"). `unsettled`: what volatile,
+    relaxed and atomic accesses give may depend on the interleaving ("allow"). `unused_reads`: a
+    read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
+    no wait.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
     ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
     is ("arrivals"), or that is in kernels of CUTLASS ("convention"). `wgmma_wait`: a warp that has
@@ -88,6 +91,7 @@ class CodePolicies:
     load_ready: str = "convention"
     allocation_write: str = "ordered"
     equal_writes: str = "shown"
+    unsettled: str = "refuse"
     unused_reads: str = "allow"
     copy_fence: str = "convention"
     wgmma_wait: str = "warpgroup"

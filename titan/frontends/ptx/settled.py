@@ -1,94 +1,143 @@
-"""Whether what strong reads of shared memory give is settled, although they may race.
+"""Whether what strong accesses give is settled, although they may race.
 
 A volatile or relaxed read does not race with strong writes, so its value may differ from one
-interleaving to the next; where it steers control, one run does not represent them all. Code by hand
-reads the address of its tensor memory so, behind a barrier. `settled_form` is the run with the
-strong accesses to such bytes taken as plain ones: if nothing races in it, each of these reads is
-ordered against every write of its bytes, those writes against each other, and the value is the same
-in every interleaving (condition (b) of titan/isa/simt/outcome.py).
+interleaving to the next, and so may what two strong writes leave, or what an atomic finds. Where it
+steers control, one run does not represent them all; where it is data, the result depends on the
+interleaving. `settled_form` is the run made again with strong accesses taken as plain ones (but for
+reductions, which leave the same in any order): if nothing races in it, neither between lanes nor
+between agents, each of these reads is ordered against every write of its bytes, those writes
+against each other, and the values are the same in every interleaving (condition (b) of
+titan/isa/simt/outcome.py).
 
 A counter of the grid in global memory that one lane alone raises in its cluster (`own_counters`)
 gives a value that other clusters decide, not the interleaving inside; values are tried instead
 (`Launch.in_turn`).
 
-Left as they are, so undecided: other bytes of global memory, as other clusters may write them;
-those that atomics or reductions change; and those that a warp both writes strongly and reads: its
-lanes are one agent of the sync program, so that no race between them would show.
+Left as they are, so undecided: values of global memory that steer, as other clusters may write
+them. Values between clusters are a matter of `grid_races.py`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
+from titan.frontends.ptx.written import WrittenRanges
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.accesses import COMMUTING
+from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Run
+from titan.isa.simt.run import run_again
 
-_Bytes = dict[int, list[int]]  # sorted offsets of bytes of shared memory, by its owner
+SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)
+_Memory = tuple[MemorySpace, int]
 
 
 def settled_form(run: Run) -> Run | None:
-    """The run as above; None where no strong read steers, or one that this does not settle."""
-    events = run.events
-    strong = [s for s in run.confluence.steering if _is_strong(events[s.sequence])]
-    if strong:
-        counters = own_counters(run)
-        strong = [s for s in strong if s.sequence not in counters]
-    if not strong:
+    """The run as above; None where no strong accesses meet, and none of shared memory steers."""
+    if run.prepared is None or not (_steering(run) or _meeting(run)):
         return None
-    footprints: list[Footprint] = []
-    readers: set[tuple[int, int]] = set()
-    changed: dict[int, ev.Event] = {}
-    for steering in strong:
-        event = events[steering.sequence]
-        if not isinstance(event, ev.AccessEvent) or event.mode is not ev.Mode.READ:
-            return None
-        if event.footprint.space is not MemorySpace.SHARED:
-            return None
-        footprints.append(event.footprint)
-        readers.add((event.cta, event.warp))
-        changed[event.sequence] = _plain(event)
-    read = _bytes(footprints)
-    for event in events:
-        if isinstance(event, ev.AsynchronousEvent):
-            if any(e.mode is ev.Mode.ATOMIC and _touches(e.footprint, read) for e in event.effects):
-                return None
-        elif _is_strong(event) and event.mode is not ev.Mode.READ:
-            if not _touches(event.footprint, read):
-                continue
-            if event.mode is ev.Mode.ATOMIC or (event.cta, event.warp) in readers:
-                return None
-            changed[event.sequence] = _plain(event)
-    others = tuple(item for item in run.confluence.steering if item not in strong)
-    return replace(
-        run,
-        events=tuple(changed.get(event.sequence, event) for event in events),
-        confluence=replace(run.confluence, steering=others),
+    again = run_again(run.prepared, strong_as_plain=True)
+    if again.outcome != run.outcome:
+        return None
+    steering = set(_steering(again))
+    others = tuple(item for item in again.confluence.steering if item.sequence not in steering)
+    given = [event for event in _accesses(again) if event.returns]
+    own = own_counters(again)
+    left = any(
+        event.footprint.space is not MemorySpace.SHARED and event.sequence not in own
+        for event in given
     )
+    atomics = again.confluence.atomics if left or own else ()
+    return replace(again, confluence=replace(again.confluence, steering=others, atomics=atomics))
 
 
-def steering_alone(run: Run, form: Run) -> Run:
-    """The settled form with no accesses but those of the bytes that steer strongly.
+def strong_alone(form: Run) -> Run:
+    """The settled form with no accesses but those of bytes that strong accesses meet in, or that
+    steer.
 
     Where nothing races in it they are settled, whatever is wrong with other memory.
     """
-    kept = set(form.confluence.steering)
-    strong = [item for item in run.confluence.steering if item not in kept]
-    read = _bytes(item.footprint for item in strong)
+    places = [event.footprint for event in _meeting(form)]
+    places += [_access(form, sequence).footprint for sequence in _steering(form)]
+    read = _Bytes(places)
     events: list[ev.Event] = []
     for event in form.events:
-        if isinstance(event, ev.AccessEvent) and not _touches(event.footprint, read):
-            continue
         if isinstance(event, ev.AsynchronousEvent):
-            near = tuple(item for item in event.effects if _touches(item.footprint, read))
+            near = tuple(item for item in event.effects if read.touch(item.footprint))
             events.append(replace(event, effects=near))
+        elif isinstance(event, ev.AccessEvent | ev.LaneClash) and not read.touch(event.footprint):
+            header = event.sequence, event.cta, event.warp, event.lanes, event.instruction
+            events.append(ev.Prefetch(*header, None))  # in its place, touching nothing
         else:
             events.append(event)
     return replace(form, events=tuple(events), confluence=Confluence())
+
+
+def first_unsettled(form: Run) -> int:
+    """An instruction whose strong access meets others, to be named."""
+    return next(event.instruction for event in (*_meeting(form), *_accesses(form)))
+
+
+def commutes(run: Run, event: ev.AccessEvent) -> str:
+    """The operation of a reduction, which leaves the same in any order with others; else empty."""
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    if event.mode is not ev.Mode.ATOMIC or event.returns or event.instruction >= len(steps):
+        return ""
+    step = steps[event.instruction]
+    word = ATOMICS[step.flags[6]] if step.op is Op.ATOMIC else ""
+    return word if word in COMMUTING else ""
+
+
+def _steering(run: Run) -> list[int]:
+    """The strong accesses of shared memory that steer, by event."""
+    return [
+        item.sequence
+        for item in run.confluence.steering
+        if item.footprint.space is MemorySpace.SHARED and is_strong(_access(run, item.sequence))
+    ]
+
+
+def _access(run: Run, sequence: int) -> ev.AccessEvent:
+    event = run.events[sequence]
+    assert isinstance(event, ev.AccessEvent)
+    return event
+
+
+def _meeting(run: Run) -> list[ev.AccessEvent]:
+    """The strong accesses that meet a strong write, of their own lanes or others, but for
+    reductions that meet reductions of the same operation."""
+    words = {event.sequence: commutes(run, event) for event in _accesses(run)}
+    if len(set(words.values())) < 2 and "" not in words.values():
+        return []
+    written: dict[_Memory, list[tuple[Footprint, ev.AccessEvent]]] = {}
+    for event in _accesses(run):
+        if event.mode is not ev.Mode.READ:
+            memory = event.footprint.space, event.footprint.cta
+            written.setdefault(memory, []).append((event.footprint, event))
+    ranges = {memory: WrittenRanges(items) for memory, items in written.items()}
+    found = []
+    for event in _accesses(run):
+        memory = event.footprint.space, event.footprint.cta
+        writes = ranges[memory].meeting(event.footprint) if memory in ranges else ()
+        several = event.lanes & (event.lanes - 1) and event.mode is not ev.Mode.READ
+        word = words[event.sequence]
+        if any(
+            words[write.sequence] != word or (not word and (write is not event or several))
+            for write in writes
+        ):
+            found.append(event)
+    return found
+
+
+def _accesses(run: Run) -> Iterator[ev.AccessEvent]:
+    """The strong accesses of shared and global memory."""
+    for event in run.events:
+        if is_strong(event) and event.footprint.space in SPACES:
+            yield event
 
 
 def own_counters(run: Run) -> set[int]:
@@ -145,33 +194,28 @@ def _global_bounds(event: ev.Event) -> list[tuple[int, int]]:
     return [item.bounds for item in footprints if item.space is MemorySpace.GLOBAL]
 
 
-def _is_strong(event: ev.Event) -> TypeGuard[ev.AccessEvent]:
+def is_strong(event: ev.Event) -> TypeGuard[ev.AccessEvent]:
+    """Whether an event is an access that is atomic or has memory semantics."""
     return isinstance(event, ev.AccessEvent) and event.semantics is not ev.AccessSemantics.WEAK
 
 
-def _plain(event: ev.AccessEvent) -> ev.AccessEvent:
-    return replace(event, semantics=ev.AccessSemantics.WEAK)
+class _Bytes:
+    """Bytes of several memories."""
+
+    def __init__(self, footprints: Iterable[Footprint]) -> None:
+        found: dict[_Memory, list[tuple[int, int]]] = {}
+        for footprint in footprints:
+            found.setdefault((footprint.space, footprint.cta), []).extend(footprint.ranges())
+        self._of = {memory: merged(ranges) for memory, ranges in found.items()}
+
+    def touch(self, footprint: Footprint) -> bool:
+        """Whether a footprint has some of them."""
+        ranges = self._of.get((footprint.space, footprint.cta), ())
+        return any(_overlap(ranges, low, high) for low, high in footprint.ranges())
 
 
-def _bytes(footprints: Iterable[Footprint]) -> _Bytes:
-    found: dict[int, set[int]] = {}
-    for footprint in footprints:
-        if footprint.space is MemorySpace.SHARED:
-            for low, high in footprint.ranges():
-                found.setdefault(footprint.cta, set()).update(range(low, high))
-    return {cta: sorted(offsets) for cta, offsets in found.items()}
-
-
-def _touches(footprint: Footprint, read: _Bytes) -> bool:
-    offsets = read.get(footprint.cta)
-    if footprint.space is not MemorySpace.SHARED or not offsets:
-        return False
-    low, high = footprint.bounds
-    if not _any_within(offsets, low, high):
-        return False
-    return any(_any_within(offsets, low, high) for low, high in footprint.ranges())
-
-
-def _any_within(offsets: list[int], low: int, high: int) -> bool:
-    place = bisect_left(offsets, low)
-    return place < len(offsets) and offsets[place] < high
+def _overlap(ranges: tuple[tuple[int, int], ...], low: int, high: int) -> bool:
+    at = bisect_right(ranges, (low, 1 << 64)) - 1
+    if at >= 0 and ranges[at][1] > low:
+        return True
+    return at + 1 < len(ranges) and ranges[at + 1][0] < high

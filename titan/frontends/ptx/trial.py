@@ -36,7 +36,7 @@ from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, Member, record_together
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
-from titan.frontends.ptx.settled import own_counters, settled_form, steering_alone
+from titan.frontends.ptx.settled import first_unsettled, own_counters, settled_form, strong_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.tensor_allocations import tensor_allocations
 from titan.frontends.ptx.warpgroup_waits import groups_left
@@ -85,6 +85,9 @@ _ASSUMED = {
 }
 EQUAL_LANES = "equal-lanes"
 NOT_SHOWN = "and that they write the same values is not shown"
+UNSETTLED = (
+    "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
+)
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {
@@ -193,41 +196,60 @@ def judge_together(
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]
     if all(form is None for form in forms):
-        return _judged_traced(runs, runs, where, name, places, policies, registers_per_thread)
+        return _judged_traced(runs, where, name, places, policies, registers_per_thread)
     settled = [form or run for form, run in zip(forms, runs, strict=True)]
-    judged = _judged_traced(settled, runs, where, name, places, policies, registers_per_thread)
+    judged = _judged_traced(settled, where, name, places, policies, registers_per_thread)
     if all(trial.verdict is Verdict.VERIFIED for _, trial in judged):
         return judged
     alone = [
-        run if form is None else steering_alone(run, form)
-        for form, run in zip(forms, runs, strict=True)
+        run if form is None else strong_alone(form) for form, run in zip(forms, runs, strict=True)
     ]
     # What is in flight at the end has nothing to do with whether the reads are settled.
     apart = replace(policies, exit_in_flight="allow")
     found = _judged_by_groups(alone, where, name, places, apart, registers_per_thread)
-    if all(trial.order is Verdict.VERIFIED for _, trial in found):
+    order = [_is_settled(one, *judgement) for one, judgement in zip(alone, found, strict=True)]
+    if all(order):
         return judged
-    return _judged_traced(runs, runs, where, name, places, policies, registers_per_thread)
+    judged = _judged_traced(runs, where, name, places, policies, registers_per_thread)
+    if policies.unsettled == "allow":
+        return judged
+    return [
+        (recording, trial if ok or form is None else _unsettled(trial, form, places))
+        for (recording, trial), ok, form in zip(judged, order, forms, strict=True)
+    ]
+
+
+def _is_settled(alone: Run, recording: LaunchRecording, trial: Trial) -> bool:
+    clashes = any(isinstance(event, ev.LaneClash) for event in alone.events)
+    ordered = trial.order is Verdict.VERIFIED
+    return ordered and not clashes and EQUAL_LANES not in recording.remarks
+
+
+def _unsettled(trial: Trial, form: Run, places: CodePlaces) -> Trial:
+    """The trial; undecided where nothing else is wrong."""
+    if trial.verdict is not Verdict.VERIFIED:
+        return trial
+    place = f"line {places.span(first_unsettled(form)).start_line}"
+    return replace(trial, verdict=Verdict.UNDECIDED, reason=f"{UNSETTLED} ({place})")
 
 
 def _judged_traced(
     runs: Sequence[Run],
-    made: Sequence[Run],
     where: Sequence[tuple[str, str]],
     name: str,
     places: CodePlaces,
     policies: CodePolicies,
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
-    """The same of runs as they are, or as forms of those that were `made`, event by event."""
+    """The same of runs as they are."""
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     unordered = any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics)
     compares = policies.equal_writes == "shown"
     runs = [
-        replace(run, traced=traced(one))
-        if (unordered and worth_tracing(one)) or (compares and EQUAL_LANES in recording.remarks)
+        replace(run, traced=traced(run))
+        if (unordered and worth_tracing(run)) or (compares and EQUAL_LANES in recording.remarks)
         else run
-        for run, one, (recording, _) in zip(runs, made, judged, strict=True)
+        for run, (recording, _) in zip(runs, judged, strict=True)
     ]
     if any(run.traced is not None for run in runs):
         judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
 from titan.frontends.ptx.memory import STRONG, MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.settled import commutes
 from titan.frontends.ptx.shipped_readings import copies_that_arrive
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
@@ -83,18 +84,19 @@ class RunUses:
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
     """All uses of a run; `agents` numbers the warps by CTA and number."""
     found = RunUses()
+    plain = strong_as_plain(run)
     allocations = _allocations(run)
     if policies.allocation_write == "ordered":
         found.allocations = allocations
     arriving = copies_that_arrive(run) if policies.copy_fence == "arrivals" else set()
     for event in run.events:
-        uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations)
+        uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations, run)
         if event.sequence in arriving or (policies.copy_fence == "assumed" and _is_copy(event)):
             found.unfenced_copies.append(event.sequence)
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
-        if collides(event) and event.sequence not in allocations:
+        if collides(event, plain) and event.sequence not in allocations:
             found.note_lanes(event.sequence, run.traced)
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
@@ -108,13 +110,13 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
     return found
 
 
-def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryUse]:
+def _uses_of(event: ev.Event, agent: int, allocations: set[int], run: Run) -> list[MemoryUse]:
     match event:
         case ev.AccessEvent(footprint=footprint, mode=mode):
             write = mode is not ev.Mode.READ
             if event.sequence in allocations:
                 return [MemoryUse(footprint, agent, write, ir.Proxy.ASYNC, True)]
-            return [MemoryUse(footprint, agent, write, strong=_strength(event))]
+            return [MemoryUse(footprint, agent, write, strong=_strength(event, run))]
         case ev.AsynchronousEvent(effects=effects, kind=kind):
             return [
                 MemoryUse(
@@ -135,11 +137,19 @@ def _uses_of(event: ev.Event, agent: int, allocations: set[int]) -> list[MemoryU
     return []
 
 
-def collides(event: ev.Event) -> bool:
-    """Whether lanes store to the same bytes, and the values are not all known to be equal."""
-    if not isinstance(event, ev.AccessEvent) or event.semantics is not ev.AccessSemantics.WEAK:
+def strong_as_plain(run: Run) -> bool:
+    """Whether the run takes strong accesses as plain ones (`settled.py`)."""
+    return run.prepared is not None and run.prepared.options.strong_as_plain
+
+
+def collides(event: ev.Event, plain: bool) -> bool:
+    """Whether lanes store to the same bytes, and the values are not all known to be equal.
+
+    `plain`: whether strong stores count.
+    """
+    if not isinstance(event, ev.AccessEvent) or not event.collides or event.value is not None:
         return False
-    return event.collides and event.value is None
+    return plain or event.semantics is ev.AccessSemantics.WEAK
 
 
 def _is_copy(event: ev.Event) -> bool:
@@ -178,8 +188,13 @@ def _unused_loads(run: Run) -> list[int]:
     return sorted(sequence for loads in open_loads.values() for sequence in loads.values())
 
 
-def _strength(event: ev.AccessEvent) -> str | bytes:
+def _strength(event: ev.AccessEvent, run: Run) -> str | bytes:
     """What makes accesses not race with each other; see `MemoryUse`."""
+    if strong_as_plain(run):
+        word = commutes(run, event)
+        if word:
+            return STRONG if word == "add" else f"{STRONG} {word}"
+        return event.value or "" if event.mode is ev.Mode.WRITE else ""
     if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.AccessSemantics.WEAK:
         return STRONG
     return event.value or ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import clash_of_stores, order_lanes, strong_or_plain
+from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_lanes, strong_or_plain
 from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.layout import (
     GRID_WORKSPACE,
@@ -26,6 +26,7 @@ from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
 from titan.isa.simt.tensor_maps import whole
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
+COMMUTING = ATOMICS[:6]  # with themselves: add, min, max, and, or, xor
 ADDRESS_MAX = 1 << 60  # no driver gives higher ones
 RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 NOTED_BYTES_MAX = 512  # of what a write is known to write
@@ -351,7 +352,8 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     else shared
                 )
     record(machine, fragment, located, count, form, known=known)
-    order_lanes(machine, fragment, located, count, strong_or_plain(form.mode, form.semantics), pc)
+    access = strong_or_plain(machine, form.mode, form.semantics)
+    order_lanes(machine, fragment, located, count, access, pc)
     if machine.options.uninitialised:
         uninitialised(machine, fragment, located, count)
     for register, value in zip(step.out, results, strict=True):
@@ -391,7 +393,7 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         return False
-    access = strong_or_plain(form.mode, form.semantics)
+    access = strong_or_plain(machine, form.mode, form.semantics)
     order_lanes(machine, fragment, located, count, access, fragment.pc)
     if access is LaneAccess.WRITE and len(located) < mask.bit_count():
         clash_of_stores(machine, fragment, located, values, size)
@@ -454,8 +456,12 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
-    access = strong_or_plain(form.mode, form.semantics)
+    commutes = not returns and ATOMICS[operation] in COMMUTING
+    access = strong_or_plain(machine, form.mode, form.semantics, commutes=commutes)
     order_lanes(machine, fragment, located, size * count, access, pc)
+    for lanes, where in located if access is LaneAccess.WRITE else ():
+        if lanes & (lanes - 1):
+            clash_within(machine, fragment, lanes, where, size * count)
     record(machine, fragment, located, size * count, form)
     olds: list[list[Scalar]] = [[opaque_at(pc)] * 32 for _ in range(count)]
     order = sorted((index, where) for lanes, where in located for index in lanes_of(lanes))

@@ -6,6 +6,7 @@ A form that the machine does not know is a finding with its line; all of them ar
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -66,6 +67,7 @@ def decode(
             steps.append(_guarded(context, instruction, step))
     if findings:
         return None, findings
+    _drop_unread(steps)
     joins = [NO_JOIN] * len(steps)
     regions: dict[int, SkippedRegion] = {}
     functions: list[tuple[int, int]] = []
@@ -86,6 +88,19 @@ def decode(
         tuple(context.presets), layout.local_bytes, tuple(functions),
     )  # fmt: skip
     return code, []
+
+
+def _drop_unread(steps: list[DecodedStep]) -> None:
+    """Atomics whose old values nothing reads give none; nvcc leaves the rest to ptxas."""
+    used: set[int] = set()
+    for step in steps:
+        used.update(step.args)
+        used.add(step.guard)
+        if step.op is not Op.ATOMIC:
+            used.update(step.out)
+    for index, step in enumerate(steps):
+        if step.op is Op.ATOMIC and not used & set(step.out):
+            steps[index] = replace(step, out=(-1,) * len(step.out))
 
 
 def _made_alike(steps: list[DecodedStep], graph: FlowGraph, branch: int) -> set[int]:

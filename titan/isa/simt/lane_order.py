@@ -27,9 +27,13 @@ from titan.isa.simt.state import Fragment, InFlight, LanePlace
 from titan.isa.simt.values import lane, lanes_of
 
 
-def strong_or_plain(mode: ev.Mode, semantics: ev.AccessSemantics) -> LaneAccess:
-    """How lanes access memory by an access of that kind."""
-    strong = semantics is not ev.AccessSemantics.WEAK
+def strong_or_plain(
+    machine: Recorder, mode: ev.Mode, semantics: ev.AccessSemantics, *, commutes: bool = False
+) -> LaneAccess:
+    """How lanes access memory by an access of that kind. `commutes`: a reduction, which leaves the
+    same in any order with others."""
+    plain = machine.options.strong_as_plain and not commutes
+    strong = semantics is not ev.AccessSemantics.WEAK and not plain
     if mode is ev.Mode.READ:
         return LaneAccess.STRONG_READ if strong else LaneAccess.READ
     return LaneAccess.STRONG_WRITE if strong else LaneAccess.WRITE

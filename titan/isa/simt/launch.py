@@ -181,7 +181,9 @@ class Options:
     first test_wait or try_wait at each place for each phase gives false, as it may in some
     interleaving; code that peeks before it waits then shows its wait. `highest_columns`:
     tcgen05.alloc gives the highest free columns of tensor memory, not the lowest; code that takes
-    them to begin at 0 then shows that it does.
+    them to begin at 0 then shows that it does. `strong_as_plain`: strong accesses of a warp's lanes
+    clash as plain ones do, but for reductions with each other; what they give is settled where
+    nothing clashes.
     """
 
     ctas: tuple[int, ...] | None = None
@@ -190,3 +192,4 @@ class Options:
     uninitialised: bool = False
     first_poll_fails: bool = True
     highest_columns: bool = False
+    strong_as_plain: bool = False

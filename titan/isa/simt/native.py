@@ -171,6 +171,7 @@ class Native:
         launch.uninitialised = options.uninitialised
         launch.first_poll_fails = options.first_poll_fails
         launch.highest_columns = options.highest_columns
+        launch.strong_as_plain = options.strong_as_plain
         launch.cancelled, launch.in_turn = self.launch.cancelled, self.launch.in_turn
         return launch
 

@@ -72,6 +72,19 @@ def run(
     return replace(found, prepared=made), []
 
 
+def run_again(made: PreparedLaunch, *, strong_as_plain: bool) -> Run:
+    """The run of a prepared launch, made again with that option."""
+    options = replace(made.options, strong_as_plain=strong_as_plain)
+    places = list(made.parameters)
+    if core() is not None:
+        found = Native(made.code, made.layout, made.launch, options).run(places)
+    else:
+        machine = SimtExecution(made.code, made.layout, made.launch, options)
+        machine.load_parameters(places)
+        found = machine.run()
+    return replace(found, prepared=replace(made, options=options))
+
+
 Prepared = tuple[DecodedCode, MemoryLayout, list[tuple[int, int]]]
 
 

@@ -210,7 +210,7 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
     }
     record_located(machine, fragment, located, total, count, READ, FLAG(s, 2), FLAG(s, 3), known,
                    0);
-    order_lanes(machine, fragment, located, total, count, lane_access(READ, FLAG(s, 2)),
+    order_lanes(machine, fragment, located, total, count, lane_access(machine, READ, FLAG(s, 2), 0),
                 fragment->pc);
     if (machine->launch->uninitialised)
         for (int n = 0; n < total; n++)
@@ -265,9 +265,9 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
         anywhere(machine, fragment, space, mask, WRITE, FLAG(s, 2), FLAG(s, 3), 0);
         return;
     }
-    order_lanes(machine, fragment, located, total, count, lane_access(WRITE, FLAG(s, 2)),
-                fragment->pc);
-    if (FLAG(s, 2) == WEAK && total < __builtin_popcount(mask))
+    int access = lane_access(machine, WRITE, FLAG(s, 2), 0);
+    order_lanes(machine, fragment, located, total, count, access, fragment->pc);
+    if (access == LANE_WRITE && total < __builtin_popcount(mask))
         clash_of_stores(machine, fragment, located, total, s, 1, size);
     note_value(machine, warp, s, located, total, size);
     record_located(machine, fragment, located, total, count, WRITE, FLAG(s, 2), FLAG(s, 3), 0, 0);
@@ -372,8 +372,12 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
             put_unknown(warp, OUT(s, i), fragment->pc, mask, 0);
         return;
     }
-    order_lanes(machine, fragment, located, total, size * count,
-                lane_access(ATOMIC_MODE, FLAG(s, 2)), fragment->pc);
+    int commutes = !returns && operation <= A_XOR;
+    int access = lane_access(machine, ATOMIC_MODE, FLAG(s, 2), commutes);
+    order_lanes(machine, fragment, located, total, size * count, access, fragment->pc);
+    for (int n = 0; n < total && access == LANE_WRITE; n++)
+        if (located[n].lanes & (located[n].lanes - 1))
+            clash_within(machine, fragment, &located[n], size * count);
     record_located(machine, fragment, located, total, size * count, ATOMIC_MODE, FLAG(s, 2),
                    FLAG(s, 3), 0, returns);
     Value olds[8];

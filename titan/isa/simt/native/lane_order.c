@@ -449,10 +449,12 @@ static void order_footprint(Machine *machine, Fragment *fragment, uint32_t lanes
     int32_t byte = of_range(machine, where.space, where.cta, at, at + 1);
     RECORD(EV_LANE_CLASH, fragment, lanes, byte, writes ? WRITE : READ, other);
 }
-static int lane_access(int mode, int64_t semantics)
+/* `commutes`: a reduction, which leaves the same in any order with others. */
+static int lane_access(const Machine *machine, int mode, int64_t semantics, int commutes)
 {
-    if (mode == READ) return semantics == WEAK ? LANE_READ : LANE_STRONG_READ;
-    return semantics == WEAK ? LANE_WRITE : LANE_STRONG_WRITE;
+    int plain = semantics == WEAK || (machine->launch->strong_as_plain && !commutes);
+    if (mode == READ) return plain ? LANE_READ : LANE_STRONG_READ;
+    return plain ? LANE_WRITE : LANE_STRONG_WRITE;
 }
 /* Lanes have waited for what each of them has copied by cp.async, or arrive for it. */
 static void order_copy(Machine *machine, Fragment *fragment, Operation *copy, uint32_t lanes)
