@@ -271,6 +271,8 @@ MEET, ALL = "bar.warp.sync -1;", "bar.sync 0;"
         ("@%p1 red.shared.add.u32 [s], 1; bar.sync 0; @%p3 red.shared.max.u32 [s], 1;", True),
         ("@%p1 atom.shared.exch.b32 %r10, [s], 1; @%p3 atom.shared.exch.b32 %r10, [s], 2;", False),
         ("atom.shared.add.u32 %r10, [s], 1;", True),  # nothing reads what it gives
+        ("mov.u32 %r10, 0; @%p3 atom.shared.add.u32 %r10, [s], 1;", True),
+        ("mov.u32 %r8, 0; @!%p3 atom.shared.add.u32 %r8, [s], 1;", False),
     ],
 )
 def test_data_from_strong_accesses_is_settled_by_order(steps, settled):

@@ -32,6 +32,7 @@ from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.run import run_again
 
+ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
 SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 _Memory = tuple[MemorySpace, int]
 
@@ -134,10 +135,18 @@ def _meeting(run: Run) -> list[ev.AccessEvent]:
 
 
 def _accesses(run: Run) -> Iterator[ev.AccessEvent]:
-    """The strong accesses of shared and global memory."""
+    """The strong loads, stores and atomics of shared and global memory."""
     for event in run.events:
-        if is_strong(event) and event.footprint.space in SPACES:
+        if is_settling(event, run) and event.footprint.space in SPACES:
             yield event
+
+
+def is_settling(event: ev.Event, run: Run) -> TypeGuard[ev.AccessEvent]:
+    """Whether an event is a strong load, store or atomic of a run."""
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    if not is_strong(event) or event.instruction >= len(steps):
+        return False
+    return steps[event.instruction].op in ACCESSES
 
 
 def own_counters(run: Run) -> set[int]:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
 from titan.frontends.ptx.memory import STRONG, MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.settled import commutes
+from titan.frontends.ptx.settled import commutes, is_settling
 from titan.frontends.ptx.shipped_readings import copies_that_arrive
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
+from titan.isa.simt.operations import Op
 from titan.isa.simt.outcome import Alike, Run, TracedAccesses
 from titan.sync import program as ir
 
@@ -34,6 +35,7 @@ _REDUCING = (
     ev.RecordedOperation.REDUCE,
 )
 TENSOR_LANES = 128
+STORES = (Op.STORE, Op.STORE_MATRIX)
 
 
 @dataclass(slots=True)
@@ -84,10 +86,8 @@ class RunUses:
 def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodePolicies) -> RunUses:
     """All uses of a run; `agents` numbers the warps by CTA and number."""
     found = RunUses()
-    plain = strong_as_plain(run)
-    allocations = _allocations(run)
     if policies.allocation_write == "ordered":
-        found.allocations = allocations
+        found.allocations = _allocations(run)
     arriving = copies_that_arrive(run) if policies.copy_fence == "arrivals" else set()
     for event in run.events:
         uses = _uses_of(event, agents[(event.cta, event.warp)], found.allocations, run)
@@ -96,7 +96,7 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             uses = [replace(use, proxy=ir.Proxy.ASYNC) if use.write else use for use in uses]
         if uses:
             found.of[event.sequence] = uses
-        if collides(event, plain) and event.sequence not in allocations:
+        if collides(event, run):
             found.note_lanes(event.sequence, run.traced)
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
@@ -142,14 +142,17 @@ def strong_as_plain(run: Run) -> bool:
     return run.prepared is not None and run.prepared.options.strong_as_plain
 
 
-def collides(event: ev.Event, plain: bool) -> bool:
+def collides(event: ev.Event, run: Run) -> bool:
     """Whether lanes store to the same bytes, and the values are not all known to be equal.
 
-    `plain`: whether strong stores count.
+    Other operations of a whole warp write once for it (tensormap.cp_fenceproxy, tcgen05.alloc).
     """
     if not isinstance(event, ev.AccessEvent) or not event.collides or event.value is not None:
         return False
-    return plain or event.semantics is ev.AccessSemantics.WEAK
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    if event.instruction < len(steps) and steps[event.instruction].op not in STORES:
+        return False
+    return strong_as_plain(run) or event.semantics is ev.AccessSemantics.WEAK
 
 
 def _is_copy(event: ev.Event) -> bool:
@@ -190,7 +193,7 @@ def _unused_loads(run: Run) -> list[int]:
 
 def _strength(event: ev.AccessEvent, run: Run) -> str | bytes:
     """What makes accesses not race with each other; see `MemoryUse`."""
-    if strong_as_plain(run):
+    if strong_as_plain(run) and is_settling(event, run):
         word = commutes(run, event)
         if word:
             return STRONG if word == "add" else f"{STRONG} {word}"

@@ -96,8 +96,8 @@ def _drop_unread(steps: list[DecodedStep]) -> None:
     for step in steps:
         used.update(step.args)
         used.add(step.guard)
-        if step.op is not Op.ATOMIC:
-            used.update(step.out)
+        if step.op is Op.WGMMA:
+            used.update(step.out)  # it adds to them
     for index, step in enumerate(steps):
         if step.op is Op.ATOMIC and not used & set(step.out):
             steps[index] = replace(step, out=(-1,) * len(step.out))
