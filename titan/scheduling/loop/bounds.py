@@ -4,7 +4,8 @@ Resource: demand of a unit over its capacity, or one operation overlapping itsel
 demand of a pooled or fractional group over its rate. Recurrence: the maximum over dependence
 cycles of total delay over total distance, rounded up. Dependency: the longest dependence path must
 fit into the permitted number of stages. Storage: register-cycles (or byte-cycles) that the delays
-force over what the machine offers in one cycle.
+force over what the machine offers in one cycle. Waiting: the gaps between operations that wait
+(`waiting.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from titan.foundation.errors import UserError
 from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
 from titan.scheduling.loop.recurrence import Arc, PositiveCycle
 from titan.scheduling.loop.recurrence import recurrence as plain_recurrence
+from titan.scheduling.loop.waiting import waiting_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +34,22 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The five lower bounds of a loop."""
+    """The six lower bounds of a loop."""
 
     resource: Bound
     recurrence: Bound
     density: Bound
     dependency: Bound
     storage: Bound
+    waiting: Bound
 
     @property
     def all(self) -> tuple[Bound, ...]:
-        """The five in their fixed order."""
-        return (self.resource, self.recurrence, self.density, self.dependency, self.storage)
+        """The six in their fixed order."""
+        return (
+            self.resource, self.recurrence, self.density, self.dependency, self.storage,
+            self.waiting,
+        )  # fmt: skip
 
     @property
     def best(self) -> Bound:
@@ -88,7 +94,7 @@ def bounds(
     recurrence: Recurrence = plain_recurrence,
     counted: Counted | None = None,
 ) -> Bounds:
-    """All five. Raises Unschedulable for a positive cycle of distance 0 or an impossible use."""
+    """All six. Raises Unschedulable for a positive cycle of distance 0 or an impossible use."""
     if counted is not None:
         return _of_counted(loop, stages_max, recurrence, counted)
     return Bounds(
@@ -97,6 +103,7 @@ def bounds(
         density_bound(loop),
         dependency_bound(loop, stages_max),
         storage_bound(loop),
+        wait_bound(loop),
     )
 
 
@@ -122,6 +129,7 @@ def _of_counted(
         density_bound(loop),
         dependency_bound(loop, stages_max) if depth is None else _unlimited(depth),
         Bound("storage", 1, (), NO_STORAGE),
+        wait_bound(loop),
     )
 
 
@@ -286,6 +294,16 @@ def storage_bound(loop: Loop) -> Bound:
                 text = f"values take {total} {memory}-cycles an iteration of {capacity - fixed}"
                 best = Bound("storage", ii, (memory,), text)
     return best
+
+
+def wait_bound(loop: Loop) -> Bound:
+    """Gaps that operations which wait leave for the long ones of their group."""
+    found = waiting_bound(loop)
+    if found is None:
+        return Bound("waiting", 1, (), "no operation waits between long ones")
+    text = f"on group {found.group} {', '.join(found.waits)} wait and take {found.unit}, "
+    text += f"{', '.join(found.long)} are issued between them"
+    return Bound("waiting", found.ii, (*found.waits, *found.long), text)
 
 
 def _ratio(total: int, supply: int, what: str) -> int:
