@@ -125,9 +125,14 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunc
   return CUDA_SUCCESS;
 }
 
-/* Which kinds the parameters are: m a tensor map, p a pointer, n a number; set by the test. */
+/* Which kinds the parameters are: m a tensor map, p a pointer, n a number; set by the test. What
+   follows a semicolon is for the next launch. */
 static char kinds[64];
-void fake_kinds(const char *given) { strncpy(kinds, given, sizeof kinds - 1); }
+static size_t first_kind;
+void fake_kinds(const char *given) {
+  strncpy(kinds, given, sizeof kinds - 1);
+  first_kind = 0;
+}
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **parameters,
                                   void **extra) {
@@ -142,11 +147,13 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **
     else
       note(", attribute %d: %u %u %u", c->attrs[i].id, c->attrs[i].value.clusterDim.x,
            c->attrs[i].value.clusterDim.y, c->attrs[i].value.clusterDim.z);
-  for (size_t i = 0; kinds[i]; ++i) {
-    if (kinds[i] == 'm') note(", map of %zx", *(size_t *)parameters[i]);
-    if (kinds[i] == 'p') note(", pointer %zx", *(size_t *)parameters[i]);
-    if (kinds[i] == 'n') note(", number %d", *(int *)parameters[i]);
+  size_t i = 0;
+  for (const char *kind = kinds + first_kind; *kind && *kind != ';'; ++kind, ++i) {
+    if (*kind == 'm') note(", map of %zx", *(size_t *)parameters[i]);
+    if (*kind == 'p') note(", pointer %zx", *(size_t *)parameters[i]);
+    if (*kind == 'n') note(", number %d", *(int *)parameters[i]);
   }
+  if (kinds[first_kind + i] == ';') first_kind += i + 1;
   note("\n");
   return CUDA_SUCCESS;
 }

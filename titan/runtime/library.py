@@ -242,7 +242,7 @@ class Library:
         coordinates = _names(trip_count) - set(sizes)
         trips = evaluate(trip_count, {**sizes, **dict.fromkeys(coordinates, COORDINATE_MOST)})
         waves = -(-work // processors)
-        ends = 1 if _hides_ends(kernel) else waves
+        ends = 1 if hides_ends(kernel) else waves
         return int(waves * trips * self.interval(kernel) + ends * FILL_CYCLES)
 
     def interval(self, kernel: LoadedKernel) -> int:
@@ -259,7 +259,7 @@ class Library:
         return self._intervals[kernel.folder]
 
 
-def _hides_ends(kernel: LoadedKernel) -> bool:
+def hides_ends(kernel: LoadedKernel) -> bool:
     """Whether the products of the next work item run beside the end of one."""
     try:
         return may_alternate(from_data(kernel.manifest["program"]))

@@ -1,8 +1,9 @@
 """`titan table`: the packages of a folder as a C++ header, with the choice that `Library` makes.
 
 One header for CUDA and one for HIP, next to the folders of the packages. Which packages compute the
-same is found here, as for `titan.Library`; which of them takes a call is decided in C++ by the same
-estimate. Nothing is compiled.
+same is found here, as for `titan.Library`, pairs of packages with a workspace between them
+(`pairs`) among them; which of them takes a call is decided in C++ by the same estimate. Nothing is
+compiled.
 """
 
 from __future__ import annotations
@@ -12,12 +13,24 @@ import re
 from pathlib import Path
 
 from titan.codegen.tile.manifest import LAUNCH_HEADER, name_space
-from titan.codegen.tile.roofline import FILL_CYCLES
+from titan.codegen.tile.roofline import FILL_CYCLES, MEMORY_BYTES_A_CYCLE
 from titan.foundation.resources import template
 from titan.runtime.arrays import CallError
-from titan.runtime.library import Library
+from titan.runtime.chains import WAVES_MOST
+from titan.runtime.library import Library, hides_ends
 from titan.runtime.loaded import LoadedKernel
+from titan.runtime.pairs import pairs_of
 
+API = {
+    "cuda": {
+        "address": "CUdeviceptr", "result": "CUresult", "function": "CUfunction",
+        "stream": "CUstream", "invalid": "CUDA_ERROR_INVALID_VALUE",
+    },
+    "hip": {
+        "address": "void*", "result": "hipError_t", "function": "hipFunction_t",
+        "stream": "hipStream_t", "invalid": "hipErrorInvalidValue",
+    },
+}  # fmt: skip
 HEADERS = {"cuda": "packages_cuda.h", "hip": "packages_hip.h"}
 _FOLDER = re.compile(r"[A-Za-z0-9_.+-]+")
 
@@ -34,9 +47,19 @@ def tables(folder: str | os.PathLike[str]) -> dict[str, str]:
         ]
         if kernels:
             ordered = sorted(kernels, key=lambda one: (one.name, one.manifest["target"]))
+            rows = _rows(library, ordered)
             found[name] = template("host", "packages.h.j2").render(
-                vendor=vendor, rows=_rows(library, ordered), fill_cycles=FILL_CYCLES
-            )
+                vendor=vendor, rows=rows, fill_cycles=FILL_CYCLES, waves_most=WAVES_MOST,
+                pairs=pairs_of(library, ordered, [int(str(row["computation"])) for row in rows]),
+                sizes_most=max(1, *(len(one.manifest["parameters"]) for one in ordered)),
+                arrays_most=max(1, *(len(one.manifest["tensors"]) for one in ordered)),
+                memory_bytes={
+                    target: MEMORY_BYTES_A_CYCLE[target]
+                    for target in sorted({str(one.manifest["target"]) for one in ordered})
+                    if target in MEMORY_BYTES_A_CYCLE
+                },
+                memory_bytes_least=min(MEMORY_BYTES_A_CYCLE.values()), **API[vendor],
+            )  # fmt: skip
     return found
 
 
@@ -58,7 +81,7 @@ def _rows(library: Library, kernels: list[LoadedKernel]) -> list[dict[str, objec
             {
                 "space": space, "folder": name, "source": kernel.manifest["source"],
                 "computation": alike.index(True) if True in alike else len(first_of) - 1,
-                "interval_cycles": library.interval(kernel),
+                "interval_cycles": library.interval(kernel), "hides_ends": hides_ends(kernel),
             }
         )  # fmt: skip
     return rows
