@@ -65,7 +65,10 @@ def native(tmp_path_factory):
     folder = linked(tmp_path_factory.mktemp("table"), *SPLIT)
     write_tables(folder)
     fake = driver.typed(fake_gpu.build(folder), driver.FUNCTIONS, "the fake driver")
-    made = compiled(LIBRARY, folder, "-shared", "-fPIC", f"-I{folder}", str(folder / "libcuda.so"))
+    made = compiled(  # its table is its own, not one with that of other tests in the process
+        LIBRARY, folder, "-shared", "-fPIC", "-fno-gnu-unique", f"-I{folder}",
+        str(folder / "libcuda.so"),
+    )  # fmt: skip
     return ctypes.CDLL(str(made)), fake, folder
 
 
