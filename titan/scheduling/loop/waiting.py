@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from titan.scheduling.loop.model import Loop, Operation
 
-DEALS_MAX = 20_000  # ways of dealing windows out that are looked at
+DEALS_MAX = 20_000  # ways of dealing windows out that are tried
 
 
 @dataclass(frozen=True, slots=True)
