@@ -38,6 +38,7 @@ PEERS = {
     "attention_128_2_stages": "attention 128", "attention_2_stages": "attention 64",
     "gemm_2_stages": "gemm",
 }  # fmt: skip
+_READ = re.compile(r"^ds_read(2)?(?:st64)?_[bu](\d+)")
 _PRODUCT = re.compile(r"^v_mfma_\w+?_(\d+)x(\d+)x(\d+)")
 _TARGET = re.compile(r"(\.amdgcn_target\s+|amdhsa\.target:\s+)\S+")
 UNIT = 32 * 32 * 8
@@ -48,6 +49,12 @@ Row = dict[str, object]
 def _products(name: str) -> int:
     shape = _PRODUCT.match(name)
     return int(shape[1]) * int(shape[2]) * int(shape[3]) if shape else 0
+
+
+def _read_bytes(name: str) -> int:
+    """What a wave reads of LDS with an instruction."""
+    shape = _READ.match(name)
+    return 64 * int(shape[2]) // 8 * (2 if shape[1] else 1) if shape else 0
 
 
 def assembled(path: Path, target: str) -> tuple[Figures, tuple[MachineFunction, ...]]:
@@ -84,6 +91,7 @@ def row_of(path: Path, problem: str, who: str, target: str) -> Row | None:
                 "products": sum(name.startswith("v_mfma") for name in names),
                 "short": sum(name.startswith("ds_read_u16") for name in names),
                 "lds": sum(name.startswith("ds_") for name in names),
+                "lds_bytes": sum(map(_read_bytes, names)),
                 "sums": sum(name.startswith(("v_add_u32", "v_add3", "v_lshl")) for name in names),
                 "registers": figures.registers, "spill_bytes": figures.spill_bytes,
             }  # fmt: skip
@@ -123,8 +131,9 @@ def table(found: list[Row]) -> str:
     lines = [
         "| problem | target | kernel | instructions | products"
         " | instructions for 8192 multiply-adds | LDS instructions | of 2 bytes"
+        " | bytes read of LDS for 8192 multiply-adds"
         " | address sums, shifts | registers, waves a SIMD |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in found:
         instructions, work = int(str(row["instructions"])), int(str(row["work"]))
@@ -132,7 +141,7 @@ def table(found: list[Row]) -> str:
         lines.append(
             f"| {row['problem']} | {row['target']} | {row['kernel']} | {instructions}"
             f" | {row['products']} | {instructions * UNIT / work:.1f} | {row['lds']}"
-            f" | {row['short']} | {row['sums']}"
+            f" | {row['short']} | {int(str(row['lds_bytes'])) * UNIT / work:.0f} | {row['sums']}"
             f" | {registers}, {min(8, REGISTERS // -(-registers // 8) // 8)} |"
         )
     return "\n".join(lines) + "\n"

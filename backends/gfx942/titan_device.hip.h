@@ -264,6 +264,14 @@ TITAN_FUNCTION Accumulator<B> multiply_wide(u32x4 first, u32x4 second, Accumulat
     }
 }
 
+// Lanes go together by 16: lane l reads 8 bytes, quarter l % 4 of row l / 4, and gets column l of
+// the four rows (CDNA4 ISA, 11.4, DS_READ_B64_TR_B16).
+TITAN_FUNCTION u32x2 shared_read_transposed(u32 place) {
+    auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
+    return __builtin_bit_cast(u32x2, __builtin_amdgcn_ds_read_tr16_b64_v4i16(
+        (__attribute__((address_space(3))) s16x4 *)(shared + place)));
+}
+
 // 8-bit floating point of gfx950 is that of OCP; gfx942 has another (FNUZ), which is not spelled.
 TITAN_FUNCTION float widen_e4m3(u32 bits) {
     return __builtin_amdgcn_cvt_f32_fp8(static_cast<int>(bits), 0);
@@ -408,10 +416,13 @@ constexpr int swizzle_span(int row_bytes) {
 }
 
 // The byte of a row at which byte `byte` of it is kept; its own inverse.
+// The bits of the row are turned by one, so that four rows one after the other put two chunks to
+// different places, as transposed reads want, and eight rows one chunk.
 template <int ROW_BYTES> TITAN_FUNCTION int swizzled(int row, int byte) {
     constexpr int SPAN = swizzle_span(ROW_BYTES);
     constexpr int LINE = ROW_BYTES < 128 && 128 % ROW_BYTES == 0 ? 128 / ROW_BYTES : 1;
-    return byte ^ ((row / LINE % SPAN) << 4);
+    const u32 line = static_cast<u32>(row) / LINE % SPAN;
+    return byte ^ static_cast<int>((line * 2 % SPAN | line * 2 / SPAN) << 4);
 }
 
 // Rows after which the permutation repeats.
@@ -525,6 +536,11 @@ TITAN_FUNCTION void store_tile(u32 tile, const View &at, int wave, int lane) {
 
 // ---------------------------------------------------------------------------- values in registers
 
+// Which part of a tile a wave computes: so many parts of its own size down and to the right.
+struct Part {
+    int row, column;
+};
+
 template <int B> struct Block {
     static constexpr int GROUPS = LANES / B;         // of lanes, along the columns
     static constexpr int REGISTERS = B * B / LANES;
@@ -580,15 +596,15 @@ TITAN_FUNCTION void elementwise(Column<COLUMNS, B> &out, F function, const X &..
 // element: the compiler would evaluate all conditions first and run out of registers for them.
 template <int ROWS, int COLUMNS, int B, class F>
 TITAN_FUNCTION void mask(Fragment<ROWS, COLUMNS, B> &out, const Fragment<ROWS, COLUMNS, B> &x,
-                         float fill, int wave, int lane, F condition) {
+                         float fill, Part part, int lane, F condition) {
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r)
 #pragma unroll
         for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
             for (int i = 0; i < Block<B>::REGISTERS; ++i) {
-                int row = wave * ROWS + r * B + Block<B>::row(lane);
-                int column = c * B + Block<B>::column(lane, i);
+                int row = part.row * ROWS + r * B + Block<B>::row(lane);
+                int column = part.column * COLUMNS + c * B + Block<B>::column(lane, i);
                 out.d[r][c][i] = condition(row, column) ? x.d[r][c][i] : fill;
                 if (i % 4 == 3) keep_order();
             }
@@ -652,14 +668,33 @@ TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int firs
     }
 }
 
-// From a tile whose columns run along the other way: element by element, columns `first` and so on;
-// steps that are whole periods of the swizzle apart at constant distances from one place.
+// From a tile whose columns run along the other way: by transposed reads of gfx950, else element by
+// element, columns `first` and so on; steps that are whole periods of the swizzle apart at constant
+// distances from one place.
 template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
 TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int EACH = 8 / D::bytes;
     constexpr int PAIR = PAIRED ? 2 : 1, ROWS_APART = PAIR * EACH * Block<B>::GROUPS;
     constexpr int KINDS = ROWS_APART % swizzle_period(ROW_BYTES) == 0 ? PAIR : STEPS;
+#if defined(TITAN_WIDE_PRODUCTS)
+    if constexpr (D::bytes == 2) {
+#pragma unroll
+        for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+            for (int kind = 0; kind < KINDS; ++kind) {
+                int row = contraction<B, PAIRED>(lane, kind) / D::bytes + lane % 16 / 4;
+                int column = first + block * B + lane % B / 16 * 16 + lane % 4 * 4;
+                u32 place = opaque_of_lane(place_in<ROW_BYTES>(tile, row, column * D::bytes));
+#pragma unroll
+                for (int step = kind; step < STEPS; step += KINDS) {
+                    int far = KINDS == PAIR ? step / PAIR * ROWS_APART * ROW_BYTES : 0;
+                    out.d[block][step] = shared_read_transposed(place + far);
+                }
+            }
+        return;
+    }
+#endif
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
 #pragma unroll
@@ -681,6 +716,45 @@ TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first
         }
 }
 
+// The same where a lane of block b has column BLOCKS * (its number in the block) + b: what it needs
+// of all blocks lies side by side in a row, and is turned round in registers, four rows at a time.
+template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
+TITAN_FUNCTION void read_interleaved(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
+    static_assert(D::bytes == 2 && (BLOCKS == 2 || BLOCKS == 4 || BLOCKS == 8), "words of a row");
+    constexpr int ROW_BYTES = COLUMNS * D::bytes, WIDTH = BLOCKS * D::bytes;
+    constexpr int PAIR = PAIRED ? 2 : 1, ROWS_APART = PAIR * 4 * Block<B>::GROUPS;
+    constexpr int KINDS = ROWS_APART % swizzle_period(ROW_BYTES) == 0 ? PAIR : STEPS;
+    const int byte = (first + lane % B * BLOCKS) * D::bytes;
+#pragma unroll
+    for (int kind = 0; kind < KINDS; ++kind) {
+        u32 place[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int row = contraction<B, PAIRED>(lane, kind) / D::bytes + i;
+            place[i] = opaque_of_lane(place_in<ROW_BYTES>(tile, row, byte));
+        }
+#pragma unroll
+        for (int step = kind; step < STEPS; step += KINDS) {
+            int far = KINDS == PAIR ? step / PAIR * ROWS_APART * ROW_BYTES : 0;
+            u32 words[4][BLOCKS / 2];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                auto bits = shared_read<WIDTH>(place[i] + far);
+                __builtin_memcpy(words[i], &bits, WIDTH);
+            }
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    u32 low = words[2 * half][block / 2], high = words[2 * half + 1][block / 2];
+                    out.d[block][step][half] = block % 2 == 0
+                                                   ? (low & 0xffffu) | high << 16
+                                                   : low >> 16 | (high & 0xffff0000u);
+                }
+        }
+    }
+}
+
 // From a fragment whose columns run along the contraction: its registers are in step order.
 template <class D, int ROWS, int COLUMNS, int B>
 TITAN_FUNCTION void
@@ -699,11 +773,12 @@ operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
         }
 }
 
-template <class D, bool PAIRED, int ROWS, int COLUMNS, int B, int STEPS>
+// Two steps make a wide product where there are two: both operands have their numbers in one order.
+template <class D, int ROWS, int COLUMNS, int B, int STEPS>
 TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
                             const Operand<COLUMNS / B, STEPS> &right) {
 #if defined(TITAN_WIDE_PRODUCTS)
-    constexpr bool WIDE = PAIRED && D::bytes == 2;
+    constexpr bool WIDE = STEPS % 2 == 0 && D::bytes == 2;
 #else
     constexpr bool WIDE = false;
 #endif
@@ -730,7 +805,7 @@ TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS 
 // ------------------------------------------------------------- between registers and memory
 
 template <class D, int TILE_COLUMNS, int ROWS, int COLUMNS, int B>
-TITAN_FUNCTION void read_tile(Fragment<ROWS, COLUMNS, B> &out, u32 tile, int wave, int lane) {
+TITAN_FUNCTION void read_tile(Fragment<ROWS, COLUMNS, B> &out, u32 tile, Part part, int lane) {
     constexpr int ROW_BYTES = TILE_COLUMNS * D::bytes;
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r)
@@ -738,8 +813,8 @@ TITAN_FUNCTION void read_tile(Fragment<ROWS, COLUMNS, B> &out, u32 tile, int wav
         for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
             for (int i = 0; i < Block<B>::REGISTERS; i += 4) {
-                int row = wave * ROWS + r * B + Block<B>::row(lane);
-                int byte = (c * B + Block<B>::column(lane, i)) * D::bytes;
+                int row = part.row * ROWS + r * B + Block<B>::row(lane);
+                int byte = (part.column * COLUMNS + c * B + Block<B>::column(lane, i)) * D::bytes;
                 float four[4];
                 unpack<D>(shared_read<4 * D::bytes>(place_in<ROW_BYTES>(tile, row, byte)), four);
 #pragma unroll
@@ -748,7 +823,7 @@ TITAN_FUNCTION void read_tile(Fragment<ROWS, COLUMNS, B> &out, u32 tile, int wav
 }
 
 template <class D, bool WHOLE, int ROWS, int COLUMNS, int B>
-TITAN_FUNCTION void store_blocks(const View &at, const Fragment<ROWS, COLUMNS, B> &x, int wave,
+TITAN_FUNCTION void store_blocks(const View &at, const Fragment<ROWS, COLUMNS, B> &x, Part part,
                                  int lane) {
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r)
@@ -756,8 +831,8 @@ TITAN_FUNCTION void store_blocks(const View &at, const Fragment<ROWS, COLUMNS, B
         for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
             for (int i = 0; i < Block<B>::REGISTERS; i += 4) {
-                int row = wave * ROWS + r * B + Block<B>::row(lane);
-                int column = c * B + Block<B>::column(lane, i);
+                int row = part.row * ROWS + r * B + Block<B>::row(lane);
+                int column = part.column * COLUMNS + c * B + Block<B>::column(lane, i);
                 float four[4] = {x.d[r][c][i], x.d[r][c][i + 1], x.d[r][c][i + 2],
                                  x.d[r][c][i + 3]};
                 if constexpr (WHOLE) {
@@ -775,45 +850,94 @@ TITAN_FUNCTION void store_blocks(const View &at, const Fragment<ROWS, COLUMNS, B
 
 // Four columns of a lane are written at once where they are there or not as one.
 template <class D, int ROWS, int COLUMNS, int B>
-TITAN_FUNCTION void store_fragment(const View &to, const Fragment<ROWS, COLUMNS, B> &x, int wave,
+TITAN_FUNCTION void store_fragment(const View &to, const Fragment<ROWS, COLUMNS, B> &x, Part part,
                                    int lane) {
     View at = afresh(to);
     if (at.columns % 4 == 0 && at.column % 4 == 0)
-        store_blocks<D, true>(at, x, wave, lane);
+        store_blocks<D, true>(at, x, part, lane);
     else
-        store_blocks<D, false>(at, x, wave, lane);
+        store_blocks<D, false>(at, x, part, lane);
+}
+
+template <class D, bool WHOLE, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void store_runs(const View &at, const Fragment<ROWS, COLUMNS, B> &x, Part part,
+                               int lane) {
+    constexpr int BLOCKS = COLUMNS / B, EACH = 16 / D::bytes;
+    static_assert(4 * BLOCKS % EACH == 0 && D::bytes >= 2, "whole writes of 16 bytes");
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int run = 0; run < Block<B>::RUNS; ++run)
+#pragma unroll
+            for (int from = 0; from < 4 * BLOCKS; from += EACH) {
+                int row = part.row * ROWS + r * B + Block<B>::row(lane);
+                int first = part.column * COLUMNS + from;
+                int column = first + BLOCKS * Block<B>::column(lane, 4 * run);
+                u32x4 bits;
+#pragma unroll
+                for (int j = 0; j < EACH; j += 4) {
+                    float four[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        int at_run = from + j + i;
+                        four[i] = x.d[r][at_run % BLOCKS][4 * run + at_run / BLOCKS];
+                        if constexpr (!WHOLE)
+                            global_write<D::bytes>(
+                                resource(at.base), offset_in<D>(at, row, column + j + i, true),
+                                static_cast<typename Bits<D::bytes>::type>(D::exact(four[i])));
+                    }
+                    auto some = pack<D>(four);
+                    __builtin_memcpy(reinterpret_cast<unsigned char *>(&bits) + j * D::bytes, &some,
+                                     4 * D::bytes);
+                }
+                if constexpr (WHOLE)
+                    global_write<16>(resource(at.base), offset_in<D>(at, row, column, true), bits);
+            }
+}
+
+// A fragment whose columns are interleaved: a lane has 4 * BLOCKS of them side by side.
+template <class D, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void store_interleaved(const View &to, const Fragment<ROWS, COLUMNS, B> &x,
+                                      Part part, int lane) {
+    constexpr int EACH = 16 / D::bytes;
+    View at = afresh(to);
+    if (at.columns % EACH == 0 && at.column % EACH == 0)
+        store_runs<D, true>(at, x, part, lane);
+    else
+        store_runs<D, false>(at, x, part, lane);
 }
 
 // A ROW lies along the last dimension of its tensor.
 template <class D, int ROWS, int B>
-TITAN_FUNCTION void store_row(const View &at, const Row<ROWS, B> &x, int wave, int lane) {
+TITAN_FUNCTION void store_row(const View &at, const Row<ROWS, B> &x, Part part, int lane) {
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r) {
-        int place = wave * ROWS + r * B + Block<B>::row(lane);
-        u32 offset = offset_in<D>(at, 0, place, lane < B);
+        int place = part.row * ROWS + r * B + Block<B>::row(lane);
+        u32 offset = offset_in<D>(at, 0, place, lane < B && part.column == 0);
         global_write<D::bytes>(resource(at.base), offset,
                                static_cast<typename Bits<D::bytes>::type>(D::exact(x.d[r])));
     }
 }
 
 template <class D, int ROWS, int B>
-TITAN_FUNCTION void load_row(Row<ROWS, B> &out, const View &at, int wave, int lane) {
+TITAN_FUNCTION void load_row(Row<ROWS, B> &out, const View &at, Part part, int lane) {
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r) {
-        int place = wave * ROWS + r * B + Block<B>::row(lane);
+        int place = part.row * ROWS + r * B + Block<B>::row(lane);
         out.d[r] = D::widen(global_read<D::bytes>(resource(at.base),
                                                   offset_in<D>(at, 0, place, true)));
     }
 }
 
 template <class D, int COLUMNS, int B>
-TITAN_FUNCTION void load_column(Column<COLUMNS, B> &out, const View &from, int lane) {
+TITAN_FUNCTION void load_column(Column<COLUMNS, B> &out, const View &from, Part part,
+                                int lane) {
     View at = afresh(from);
 #pragma unroll
     for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
         for (int i = 0; i < Block<B>::REGISTERS; ++i) {
-            int place = c * B + Block<B>::column(lane, i);
+            int place = part.column * COLUMNS + c * B + Block<B>::column(lane, i);
             out.d[c][i] = D::widen(global_read<D::bytes>(resource(at.base),
                                                          offset_in<D>(at, 0, place, true)));
         }

@@ -12,8 +12,9 @@ import pytest
 
 from tests.codegen.emit.hip_kernels import HEADER, make, needs_clang, shape
 from titan.codegen.tile.dtypes import decode
-from titan.codegen.tile.load import parse_tile
+from titan.codegen.tile.load import read_tile
 from titan.foundation.resources import root
+from titan.foundation.source.span import Source
 from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.outcome import Ending
 from titan.isa.waves.contents import Contents
@@ -119,7 +120,7 @@ FAR = {"M": 2**23 - 5, "N": 2**12 + 8, "K": 512}  # A has 8 GiB, C 64 GiB
 
 def gemm(target="gfx942"):
     text = (root("protocols") / "tiles" / "gemm_gfx942.yaml").read_text()
-    return parse_tile(text.replace("columns: 128", "columns: 64"), target)
+    return read_tile(Source("tile.yaml", text.replace("columns: 128", "columns: 64")), target)
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
@@ -152,7 +153,7 @@ def attention(first):
 @pytest.mark.parametrize("bits", [31, 32, 33])
 def test_attention_whose_loop_goes_on_beyond_a_power_of_two_of_bytes(target, bits):
     first = 2 ** (bits - 8) - 40  # rows of 256 bytes; the loop passes the power within a tile
-    tile = parse_tile(attention(first), target)
+    tile = read_tile(Source("tile.yaml", attention(first)), target)
     sizes = {"heads": 3, "queries": 64, "keys": first + 90}
     found = run_group(make(tile, shape(2)), sizes, 2)
     head = 2 * sizes["keys"] * 128

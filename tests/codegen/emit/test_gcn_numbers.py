@@ -54,10 +54,19 @@ def test_products_of_bytes_are_computed():
 
 
 def test_what_is_not_computed_is_no_number():
-    """The bytes of gfx942 are of another format."""
-    made = form(OF_BYTES)
-    with pytest.raises(KernelFault, match="depends on the result of v_mfma"):
-        furthest(made, replace(code_of(made), target="gfx942"))
+    """A transposed read of single bytes."""
+    made = form("copy")
+    code = code_of(made)
+    at = next(n for n, item in enumerate(code.instructions) if item.base == "ds_read_b128")
+    item = code.instructions[at]
+    first = item.operands[0]
+    assert isinstance(first, Registers)
+    name = "ds_read_b64_tr_b8"
+    operands = (replace(first, count=2), *item.operands[1:])
+    other = replace(item, opcode=name, base=name, operands=operands)
+    instructions = (*code.instructions[:at], other, *code.instructions[at + 1 :])
+    with pytest.raises(KernelFault, match=f"{name} is not computed"):
+        furthest(made, replace(code, instructions=instructions))
 
 
 @pytest.mark.parametrize(("base", "name"), [

@@ -140,6 +140,7 @@ def _source(
         trip_count=places.text(tile.trip_count, places.outside),
         declarations=[*values.declarations(), *passing],
         direct=direct,
+        split=values.split,
         body=body,
     )
 

@@ -173,45 +173,50 @@ class HipSpeller:
             out = self.values.variable[operation.name]
             shape = f"titan::{buffer.dtype}, {buffer.columns}"
             stage = stage_of[operation.operands[0]]
-            return [f"titan::read_tile<{shape}>({out}, {stage}, wave, lane);"]
+            return [f"titan::read_tile<{shape}>({out}, {stage}, part, lane);"]
         product = self.values.products[operation.name]
         lines = []
         if not product.left_in_registers:
-            rows = self.values.rows(self.values.of[operation.name])
             across = operation.transpose[0]
-            lines.append(self._operand(operation.name, "left", across, f"wave * {rows}", stage_of))
-        lines.append(
-            self._operand(operation.name, "right", not operation.transpose[1], "0", stage_of)
-        )
+            lines.append(self._operand(operation.name, "left", across, stage_of))
+        lines.append(self._operand(operation.name, "right", not operation.transpose[1], stage_of))
         return lines
+
+    def _first(self, name: str, side: str) -> str:
+        """The first row of an operand that this wave needs."""
+        value = self.values.of[name]
+        if side == "left":
+            return f"part.row * {self.values.rows(value)}"
+        return f"part.column * {self.values.columns(value)}" if self.values.split[1] > 1 else "0"
 
     def operands_in_memory(self, operation: TileOperation) -> list[str]:
         """The operands of a product whose tiles are in no stage, from global memory, guarded."""
         product = self.values.products[operation.name]
-        rows = self.values.rows(self.values.of[operation.name])
         sides = (
-            ("left", product.left, operation.transpose[0], f"wave * {rows}"),
-            ("right", product.right, not operation.transpose[1], "0"),
+            ("left", product.left, operation.transpose[0]),
+            ("right", product.right, not operation.transpose[1]),
         )
         paired = "true" if product.paired else "false"
         lines = []
-        for side, name, across, first in sides:
+        for side, name, across in sides:
             if name not in self.buffers:
                 raise EmissionRefused(f"{operation.name} takes {name}, which no load brings")
             buffer = self.buffers[name]
             shape = f"titan::{buffer.dtype}, {str(across).lower()}, {self.values.block}, {paired}"
             at = self._view_of(buffer, 0)
+            first = self._first(operation.name, side)
             lines.append(
                 f"operand_in_memory<{shape}>({operand(operation.name, side)}, {at}, {first}, lane);"
             )
         return lines
 
-    def _operand(
-        self, name: str, side: str, across: bool, first: str, stage_of: Mapping[str, str]
-    ) -> str:
+    def _operand(self, name: str, side: str, across: bool, stage_of: Mapping[str, str]) -> str:
         product = self.values.products[name]
         buffer = self.buffers[product.left if side == "left" else product.right]
         function = "read_across" if across else "read_operand"
+        if side == "right" and product.interleaved:
+            function = "read_interleaved"
+        first = self._first(name, side)
         paired = "true" if product.paired else "false"
         shape = f"titan::{product.dtype}, {buffer.columns}, {self.values.block}, {paired}"
         stage = stage_of[buffer.load.name]
@@ -269,7 +274,7 @@ class HipSpeller:
         condition = self.places.text(operation.condition, scope)
         fill = single(operation.number, f"the fill of {operation.name}")
         test = "[=] TITAN_LAMBDA (int row, int column) { (void)row; (void)column; "
-        return f"titan::mask({out}, {source}, {fill}, wave, lane, {test}return {condition}; }});"
+        return f"titan::mask({out}, {source}, {fill}, part, lane, {test}return {condition}; }});"
 
     def _mma(self, operation: TileOperation) -> list[str]:
         product = self.values.products[operation.name]
@@ -283,8 +288,7 @@ class HipSpeller:
         if product.left_in_registers:
             source = self.values.variable[product.left]
             lines.append(f"titan::operand_of<titan::{product.dtype}>({left}, {source});")
-        paired = "true" if product.paired else "false"
-        lines.append(f"titan::product<titan::{product.dtype}, {paired}>({out}, {left}, {right});")
+        lines.append(f"titan::product<titan::{product.dtype}>({out}, {left}, {right});")
         return lines
 
     def _vector(self, operation: TileOperation) -> list[str]:
@@ -292,8 +296,8 @@ class HipSpeller:
         tensor = self.places.tensors[operation.tensor_view.tensor]
         out = self.values.variable[operation.name]
         if operation.value.place is ValuePlace.COLUMN:
-            return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, lane);"]
-        return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, wave, lane);"]
+            return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, part, lane);"]
+        return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, part, lane);"]
 
     def _store(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
         if operation.view is None:
@@ -313,8 +317,9 @@ class HipSpeller:
         variable = self.values.variable[source.name]
         if source.place is ValuePlace.ROW:
             at = self.places.view(operation.view, 1, True)
-            return [f"titan::store_row<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]
+            return [f"titan::store_row<titan::{tensor.dtype}>({at}, {variable}, part, lane);"]
         if source.place is not ValuePlace.FRAGMENT:
             raise EmissionRefused(f"{operation.name} stores a column value")
         at = self.places.view(operation.view, source.rows, False)
-        return [f"titan::store_fragment<titan::{tensor.dtype}>({at}, {variable}, wave, lane);"]
+        form = "store_interleaved" if source.name in self.values.interleaved else "store_fragment"
+        return [f"titan::{form}<titan::{tensor.dtype}>({at}, {variable}, part, lane);"]

@@ -1,8 +1,8 @@
 """Where the values of a tile program live in a wave of gfx942 or gfx950, and what they are called.
 
-A wave computes rows / groups rows of every FRAGMENT and ROW, cut into blocks of B x B elements,
-B = 32 or 16, the same for the whole kernel. A carried value and its `next` are one variable where
-nobody needs the old value once the new one is there.
+A wave computes a part of every FRAGMENT, `split` parts down and to the right, cut into blocks of
+B x B elements, B = 32 or 16, the same for the whole kernel. A carried value and its `next` are one
+variable where nobody needs the old value once the new one is there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ ELEMENTWISE = frozenset(
 class Product:
     """How one mma is spelled: blocks and steps of its operands in registers.
 
-    `paired`: 16 bytes along the contraction are read at once for two steps.
+    `paired`: 16 bytes along the contraction are read at once for two steps. `interleaved`: column
+    n of block b is column n * (number of blocks) + b of the tile.
     """
 
     left: str
@@ -38,6 +39,7 @@ class Product:
     steps: int
     paired: bool
     left_in_registers: bool
+    interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +52,24 @@ class HipValues:
     variable: dict[str, str]
     copies: tuple[tuple[str, str], ...]  # carried value, its `next`: to be copied
     products: dict[str, Product]
+    split: tuple[int, int]  # waves down and to the right
+    interleaved: frozenset[str]  # fragments whose columns are
 
     def rows(self, value: Value) -> int:
         """Rows of one wave."""
-        return value.rows // self.tile.groups
+        return value.rows // self.split[0]
+
+    def columns(self, value: Value) -> int:
+        """Columns of one wave."""
+        return value.columns // self.split[1]
 
     def type_of(self, value: Value) -> str:
         """The type of the variable that holds the value in registers."""
         if value.place is ValuePlace.ROW:
             return f"titan::Row<{self.rows(value)}, {self.block}>"
         if value.place is ValuePlace.COLUMN:
-            return f"titan::Column<{value.columns}, {self.block}>"
-        return f"titan::Fragment<{self.rows(value)}, {value.columns}, {self.block}>"
+            return f"titan::Column<{self.columns(value)}, {self.block}>"
+        return f"titan::Fragment<{self.rows(value)}, {self.columns(value)}, {self.block}>"
 
     def declarations(self) -> list[str]:
         """One line for every variable, operands of products included."""
@@ -99,14 +107,15 @@ def values_of(tile: TileProgram) -> HipValues:
         for name in operation.operands:
             if name not in found:
                 raise EmissionRefused(f"{operation.name} uses a value that nobody defines")
-    block = _block(tile, found)
+    split, block = _split(tile, found)
     variable, copies = _variables(tile, found)
+    across = interleaved(tile, found, block, split)
     products = {
-        item.name: _product(tile, item, found, block)
+        item.name: _product(item, found, block, split, item.name in across)
         for item in tile.operations
         if item.kind == "mma"
     }
-    return HipValues(tile, block, found, variable, copies, products)
+    return HipValues(tile, block, found, variable, copies, products, split, across)
 
 
 def _check_type(tile: TileProgram, value: Value) -> None:
@@ -117,12 +126,48 @@ def _check_type(tile: TileProgram, value: Value) -> None:
         )
 
 
-def _block(tile: TileProgram, found: dict[str, Value]) -> int:
-    """32 where all values are made of such blocks, else 16."""
+def _split(tile: TileProgram, found: dict[str, Value]) -> tuple[tuple[int, int], int]:
+    """How the waves share a tile, and the blocks: by rows, or in both dimensions where they read
+    fewer rows of both operands so and no value spans all columns of a tile."""
+    splits = [(tile.groups, 1)]
+    products = [item for item in tile.operations if item.kind == "mma"]
+    if products and _columns_stay(tile, found):
+        splits += [(tile.groups // n, n) for n in (2, 4) if tile.groups % n == 0]
+    best: tuple[int, tuple[int, int], int] | None = None
+    for down, right in splits:
+        block = _block(tile, found, down, right)
+        if block is None or (best is not None and block < best[2]):
+            continue
+        read = sum(
+            found[item.name].rows // down + found[item.name].columns // right for item in products
+        )
+        if best is None or block > best[2] or read < best[0]:
+            best = read, (down, right), block
+    if best is None:
+        raise EmissionRefused(
+            f"rows of {tile.groups} waves, columns and contractions must be multiples of 16 "
+            "elements and 32 bytes"
+        )
+    return best[1], best[2]
+
+
+def _columns_stay(tile: TileProgram, found: dict[str, Value]) -> bool:
+    """Whether no operation joins columns that two waves would have."""
+    for item in tile.operations:
+        if item.kind in ("row_max", "row_sum", "read"):
+            return False
+        left = found[item.operands[0]] if item.operands else None
+        if item.kind == "mma" and left is not None and left.place is not ValuePlace.SHARED:
+            return False
+    return tile.tail != "poison"
+
+
+def _block(tile: TileProgram, found: dict[str, Value], down: int, right: int) -> int | None:
+    """32 where the parts of all values are made of such blocks, or 16."""
     for block in (32, 16):
         fits = all(
-            (value.place is ValuePlace.COLUMN or value.rows % (block * tile.groups) == 0)
-            and (value.place is ValuePlace.ROW or value.columns % block == 0)
+            (value.place is ValuePlace.COLUMN or value.rows % (block * down) == 0)
+            and (value.place is ValuePlace.ROW or value.columns % (block * right) == 0)
             for value in found.values()
             if value.place is not ValuePlace.SHARED
         ) and all(
@@ -132,10 +177,46 @@ def _block(tile: TileProgram, found: dict[str, Value]) -> int:
         )
         if fits:
             return block
-    raise EmissionRefused(
-        f"rows of {tile.groups} waves, columns and contractions must be multiples of 16 elements "
-        "and 32 bytes"
-    )
+    return None
+
+
+def interleaved(
+    tile: TileProgram, found: dict[str, Value], block: int, split: tuple[int, int]
+) -> frozenset[str]:
+    """Fragments whose columns may lie interleaved in the blocks of a wave: sums of products whose
+    right operand is read across, and what becomes of them without a look at the columns. gfx950
+    reads across with an instruction of its own."""
+    if tile.target != "gfx942" or tile.tail == "poison":
+        return frozenset()
+    root = {name: name for name, value in found.items() if value.place is ValuePlace.FRAGMENT}
+
+    def top(name: str) -> str:
+        while root[name] != name:
+            name = root[name]
+        return name
+
+    wanted, refused = set[str](), set[str]()
+    for item in tile.operations:
+        summed = item.operands[2:] if item.kind == "mma" else item.operands
+        if item.kind == "mma":
+            blocks = found[item.name].columns // split[1] // block
+            right = found[item.operands[1]]
+            fits = DTYPE_BYTES[right.dtype] == 2 and blocks in (2, 4, 8)
+            (wanted if not item.transpose[1] and fits else refused).add(item.name)
+            refused |= {item.operands[0]} & root.keys()
+        elif item.kind in ELEMENTWISE:
+            columns = any(found[name].place is ValuePlace.COLUMN for name in item.operands)
+            refused |= {item.name} if columns or item.kind == "mask" else set()
+        elif item.name in root:
+            refused.add(item.name)
+        if item.name in root:
+            for name in root.keys() & set(summed):
+                root[top(name)] = top(item.name)
+    for carried in tile.carried:
+        if carried.value.name in root and carried.next in root:
+            root[top(carried.next)] = top(carried.value.name)
+    good = {top(name) for name in wanted} - {top(name) for name in refused & root.keys()}
+    return frozenset(name for name in root if top(name) in good)
 
 
 def _contraction_bytes(operation: TileOperation, found: dict[str, Value]) -> int:
@@ -178,7 +259,7 @@ def _in_place(tile: TileProgram, old: str, new: str) -> bool:
 
 
 def _product(
-    tile: TileProgram, item: TileOperation, found: dict[str, Value], block: int
+    item: TileOperation, found: dict[str, Value], block: int, split: tuple[int, int], across: bool
 ) -> Product:
     left, right = found[item.operands[0]], found[item.operands[1]]
     kind = left.dtype
@@ -196,9 +277,10 @@ def _product(
         left.name,
         right.name,
         kind,
-        result.rows // tile.groups // block,
-        result.columns // block,
+        result.rows // split[0] // block,
+        result.columns // split[1] // block,
         size // (8 * groups),
         not in_registers and size % (16 * groups) == 0,
         in_registers,
+        across,
     )

@@ -155,7 +155,7 @@ class WorkDimension:
 class TileProgram:
     """`groups` warpgroups (waves on AMD: `waves`) share every tile by rows: group g computes the
     rows g * rows / groups and following of every FRAGMENT and ROW, and reads those rows of SHARED
-    operands that enter an mma on the left.
+    operands that enter an mma on the left. Waves on AMD may share it in both dimensions.
 
     `sizes` are fixed numbers, `parameters` the numbers that a launch brings (at least 1 each),
     `scalars` those of f32 that it may bring. A lookup may name those above it. `dependent_launch`:

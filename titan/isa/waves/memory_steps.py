@@ -31,7 +31,8 @@ from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_writes import note_lanes, written_value
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
-from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave, lanes_of
+from titan.isa.waves.state import FULL, LANES, OpaqueWord, Refused, Wave, lanes_of
+from titan.isa.waves.transposed_reads import COMPUTED, transposed
 
 GLOBAL, LDS = MemorySpace.GLOBAL, MemorySpace.SHARED
 _SIZES = {
@@ -114,8 +115,10 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             return
         addresses = lds_addresses(wave, address_of, item)
         if group.contents is not None:
-            if addresses is None or atomic or moved:
+            if addresses is None or atomic or (moved and item.base != COMPUTED):
                 raise Refused(f"{item.opcode} is not computed")
+            if moved and wave.exec != FULL:
+                raise Refused(f"{item.opcode} with lanes that are not active")
             _lds_contents(group.contents, wave, code, addresses, data)
             uses: tuple[WaveUse, ...] = ()
         elif addresses is None:
@@ -160,6 +163,7 @@ def _lds_contents(
         places = np.where(wave.active, addresses + offset & LDS_ADDRESS, np.int64(-1))
         if registers:
             rows = contents.read_lds(places, size)
+            rows = transposed(rows) if item.base == COMPUTED else rows
             set_registers(wave, registers[at * each : (at + 1) * each], rows, item)
         else:
             contents.write_lds(places, register_rows(wave, data[at], size, item))

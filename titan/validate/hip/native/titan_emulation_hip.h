@@ -358,6 +358,22 @@ inline float widen_e5m2(u32 bits) { return widen_small(bits, 5); }
 inline u32 narrow_e4m3(float x) { return narrow_small(x, 4); }
 inline u32 narrow_e5m2(float x) { return narrow_small(x, 5); }
 
+#if defined(TITAN_WIDE_PRODUCTS)
+// Of 16 lanes: number l % 4 of the four numbers that lane 4 j + l / 4 has read becomes number j.
+inline u32x2 shared_read_transposed(u32 place) {
+  u32x2 own = shared_read<8>(place), result = {};
+  emulation::together(900, &own, nullptr, &result, [](emulation::Exchange &wave) {
+    for (int lane = 0; lane < 64; ++lane)
+      for (int j = 0; j < 4; ++j) {
+        const void *from = wave.first[lane / 16 * 16 + 4 * j + lane % 16 / 4];
+        std::memcpy(static_cast<unsigned char *>(wave.result[lane]) + 2 * j,
+                    static_cast<const unsigned char *>(from) + 2 * (lane % 4), 2);
+      }
+  });
+  return result;
+}
+#endif
+
 template <class D> inline float element(const void *operand, int number) {
   u32 bits = 0;
   std::memcpy(&bits, static_cast<const unsigned char *>(operand) + number * D::bytes, D::bytes);
