@@ -16,6 +16,7 @@ from titan.isa.simt.outcome import Run
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF
+UNFENCED = "wgmma reads and writes registers that no wgmma.fence has ordered"
 
 _MISUSES = {
     ev.Misuse.NOT_INITIALISED: ("TTN208", "is used before it is initialised"),
@@ -45,10 +46,10 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
     """The faults of a run, at most `BREACHES_MAX`, in the order of their first occurrence."""
     found: dict[tuple[str, int], Diagnostic] = {}
     if policies.register_ready != "allow":
-        for event in _unfenced_multiplies(run):
-            headline = "wgmma reads and writes registers that no wgmma.fence has ordered"
-            fault = diagnostic("TTN217", headline, places.span(event.instruction))
-            found[(fault.code, event.instruction)] = with_sources(fault, places)
+        unfenced = [event.instruction for event in _unfenced_multiplies(run)]
+        for instruction in unfenced or unfenced_products(run, certain=True)[:1]:
+            fault = diagnostic("TTN217", UNFENCED, places.span(instruction))
+            found[(fault.code, instruction)] = with_sources(fault, places)
     starts: dict[int, ev.AsynchronousEvent] = {}
     for event in run.events:
         if isinstance(event, ev.AsynchronousEvent):
@@ -62,6 +63,21 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
                 if len(found) == BREACHES_MAX:
                     break
     return list(found.values())
+
+
+def unfenced_products(run: Run, *, certain: bool) -> list[int]:
+    """The products of a run that touch registers without a wgmma.fence, on every way or on some."""
+    code = run.prepared.code if run.prepared is not None else None
+    listed = [item.instruction for item in code.unfenced if item.certain is certain] if code else []
+    if not listed:
+        return []
+    kind = ev.RecordedOperation.WGMMA
+    ran = {
+        event.instruction
+        for event in run.events
+        if isinstance(event, ev.AsynchronousEvent) and event.kind is kind
+    }
+    return [instruction for instruction in listed if instruction in ran]
 
 
 def _unfenced_multiplies(run: Run) -> list[ev.Event]:

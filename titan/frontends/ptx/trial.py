@@ -15,7 +15,7 @@ from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.ptx.breaches import breaches
+from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
@@ -416,6 +416,9 @@ def _left_open(
 ) -> Iterator[tuple[str, int]]:
     """What is not decided where nothing refutes the run, and at which instruction."""
     yield from open_ends(run)
+    if policies.register_ready == "refuse":
+        for instruction in unfenced_products(run, certain=False):
+            yield f"on some way {UNFENCED}", instruction
     if EQUAL_LANES in recording.remarks and policies.equal_writes != "assumed":
         yield (
             f"lanes of one store write the same bytes, {NOT_SHOWN}",

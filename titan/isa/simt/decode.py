@@ -30,8 +30,10 @@ from titan.isa.simt.operations import (
     Op,
     PresetKind,
     SkippedRegion,
+    UnfencedProduct,
     touches,
 )
+from titan.isa.simt.register_fences import unfenced_products
 from titan.isa.simt.uniform import same_for_all_lanes
 
 UNSUPPORTED = "TTN010"
@@ -71,12 +73,14 @@ def decode(
     joins = [NO_JOIN] * len(steps)
     regions: dict[int, SkippedRegion] = {}
     functions: list[tuple[int, int]] = []
+    unfenced: list[UnfencedProduct] = []
     constants = {p.register: p.value for p in context.presets if p.kind is PresetKind.CONSTANT}
     for function in module.functions:
         if function.declared or (function.entry and function is not entry):
             continue
         graph = FlowGraph(steps, function.start, function.end)
         functions.append((function.start, function.end))
+        unfenced += unfenced_products(graph)
         for index in range(function.start, function.end):
             step = steps[index]
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
@@ -86,6 +90,7 @@ def decode(
     code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
         tuple(context.presets), layout.local_bytes, tuple(functions),
+        tuple(unfenced),
     )  # fmt: skip
     return code, []
 

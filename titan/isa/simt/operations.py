@@ -309,6 +309,17 @@ class SkippedRegion:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfencedProduct:
+    """A wgmma that touches registers no wgmma.fence has ordered (`register_fences.py`).
+
+    `certain`: on every way through the code.
+    """
+
+    instruction: int
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DecodedCode:
     """The decoded module for one entry. `steps[i]` is instruction i of the module.
 
@@ -326,3 +337,4 @@ class DecodedCode:
     presets: tuple[Preset, ...]
     local_bytes: int
     functions: tuple[tuple[int, int], ...]
+    unfenced: tuple[UnfencedProduct, ...] = ()
