@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from titan.isa.simt.register_fences import matrix_registers, unfenced_products
 
 from tests.frontends.test_verify_code import NOTHING, codes, verified
 from titan.foundation.verdict import Verdict
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.operations import DecodedStep, Op
+from titan.isa.simt.register_fences import matrix_registers, unfenced_products
 
 REGISTERS = 5
 IN_REGISTERS = (0, 0, 0, 0, 1, 16, 1)  # flags of a wgmma whose matrix A is in registers
