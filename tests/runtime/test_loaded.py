@@ -139,7 +139,8 @@ def test_a_library_takes_what_computes_the_same(tmp_path):
     library = Library(linked(tmp_path, *names))
 
     def chosen(*inputs, kernel):
-        return [choice.kernel.name for choice in library.choices(*inputs, kernel=kernel)]
+        ranked = library.choices(*inputs, kernel=kernel)
+        return [choice.name for choice in ranked if choice.rest is None]
 
     wide = np.lib.stride_tricks.as_strided(A, (8192, 8192), (16384, 2))  # never read
     assert chosen(A, B, kernel="gemm")[0] == "gemm_small_tiles"

@@ -6,7 +6,9 @@ other (`chains`): parts over K, and their sum. Among those that admit the sizes 
 one with the least estimated time is taken: waves of CTAs times iterations times the cycles of one
 (the initiation interval of the schedule, or of the busiest resource), with a constant for the
 beginning and the end of a wave, once where the next item overlaps it; for two launches also the
-way of the workspace to memory and back. An estimate ranks; it promises no time.
+way of the workspace to memory and back. Where the last wave has few tiles, the rows of the whole
+waves may go to one package and the others to what is best for them (`rows`), with the time between
+two launches added. An estimate ranks; it promises no time.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import ast
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from pathlib import Path
 
 from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.manifest import COORDINATE_MOST
+from titan.codegen.tile.rates import known_targets, rates
 from titan.codegen.tile.roofline import (
     FILL_CYCLES,
     MEMORY_BYTES_A_CYCLE,
@@ -36,6 +39,7 @@ from titan.runtime.binding import bound, input_names, launch_of, named, output_s
 from titan.runtime.chains import Chain, chains, counts_of_parts, tensor_named
 from titan.runtime.correspondence import Correspondence, correspondences
 from titan.runtime.loaded import LoadedKernel, output_facts
+from titan.runtime.rows import rows_of_waves, rows_size, shares
 
 SCHEDULE = "schedule.json"
 _LEAST_MEMORY = min(MEMORY_BYTES_A_CYCLE.values())
@@ -48,7 +52,8 @@ class RankedKernel:
     """A package that admits a call, with the estimate that ranks it, and how it reads the call.
 
     Where two packages do it one after the other, `chain` holds both, `kernel` is the first of them,
-    and `parts` says in how many parts it computes the workspace, whose shape is `between`.
+    and `parts` says in how many parts it computes the workspace, whose shape is `between`. Where a
+    call is taken in two shares, these compute its first `rows` rows, and `rest` the others.
     """
 
     kernel: LoadedKernel
@@ -57,11 +62,28 @@ class RankedKernel:
     chain: Chain | None = None
     parts: int = 1
     between: tuple[int, ...] = ()
+    rows: int = 0
+    rest: RankedKernel | None = None
 
     @property
     def name(self) -> str:
         """The packages that are launched."""
-        return self.kernel.name if self.chain is None else self.chain.name
+        own = self.kernel.name if self.chain is None else self.chain.name
+        return own if self.rest is None else f"{own}, {self.rest.name}"
+
+    @property
+    def explanation(self) -> str:
+        """The choice in words: which rows by which packages, in how many parts, with what
+        estimate."""
+        words = self.kernel.name
+        if self.chain is not None:
+            words = f"{words} in {self.parts} parts, then {self.chain.second.name}"
+        if self.rest is None:
+            return f"{words}: {self.cycles} cycles"
+        return (
+            f"rows 0 to {self.rows - 1} by {words}, the others by {self.rest.explanation};"
+            f" {self.cycles} cycles in all"
+        )
 
 
 class Library:
@@ -82,6 +104,7 @@ class Library:
         self._intervals: dict[Path, int] = {}
         self._alike: dict[tuple[Path, Path], list[Correspondence]] = {}
         self._chains: dict[Path, list[Chain]] = {}
+        self._rows_sizes: dict[Path, str | None] = {}
         self._chosen: dict[tuple[object, ...], RankedKernel] = {}
 
     def __call__(
@@ -100,12 +123,24 @@ class Library:
         whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
         best = self._best(wanted, whole, inputs, keywords)
         held = (*given.values(), *outputs.values())
-        if best.chain is None:
-            best.kernel.launch(best.how.arrays(whole), keywords, held)
-        else:
-            best.chain.launch(best.how.arrays(whole), best.between, best.parts, held)
+        self._launch(wanted, best, whole, keywords, held)
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
+
+    def _launch(
+        self, wanted: LoadedKernel, best: RankedKernel, arrays: dict[str, ArrayFacts],
+        keywords: Mapping[str, Foreign], held: tuple[Foreign, ...],
+    ) -> None:  # fmt: skip
+        """The launches of a choice, one behind the other."""
+        size = self._rows_size(wanted) if best.rest is not None else None
+        if best.rest is not None and size is not None:
+            first, others = shares(wanted.manifest, size, arrays, best.rows)
+            self._launch(wanted, replace(best, rest=None), first, keywords, held)
+            self._launch(wanted, best.rest, others, keywords, held)
+        elif best.chain is None:
+            best.kernel.launch(best.how.arrays(arrays), keywords, held)
+        else:
+            best.chain.launch(best.how.arrays(arrays), best.between, best.parts, held)
 
     def choices(self, *inputs: Foreign, kernel: str, **keywords: Foreign) -> list[RankedKernel]:
         """The packages that take these arrays and write dense ones, the best first. Raises
@@ -150,8 +185,20 @@ class Library:
         self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...],
         keywords: Mapping[str, Foreign],
     ) -> list[RankedKernel]:  # fmt: skip
-        """The packages that take these arrays, by the names of the wanted one's tensors."""
-        reasons, found = [], []
+        """The packages that take these arrays, by the names of the wanted one's tensors; first a
+        call in two shares of rows, where that takes less than each of them. Raises CallError."""
+        found, reasons = self._whole(wanted, arrays, inputs, keywords)
+        if not found:
+            raise CallError("no package takes the call: " + "; ".join(dict.fromkeys(reasons)))
+        return [*self._in_shares(wanted, arrays, found, inputs, keywords), *found]
+
+    def _whole(
+        self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...],
+        keywords: Mapping[str, Foreign],
+    ) -> tuple[list[RankedKernel], list[str]]:  # fmt: skip
+        """What computes all rows in the same way, the best first; why others do not."""
+        reasons: list[str] = []
+        found: list[RankedKernel] = []
         for item in self.kernels:
             if not self._is_for(item, inputs):
                 continue
@@ -162,9 +209,56 @@ class Library:
                 except (CallError, BadExpression) as reason:
                     reasons.append(str(reason))
         found += self._chained(wanted, arrays, inputs)
-        if not found:
-            raise CallError("no package takes the call: " + "; ".join(dict.fromkeys(reasons)))
-        return sorted(found, key=lambda one: (one.cycles, not one.how.as_it_is, one.name))
+        found.sort(key=lambda one: (one.cycles, not one.how.as_it_is, one.name))
+        return found, reasons
+
+    def _in_shares(
+        self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], whole: list[RankedKernel],
+        inputs: tuple[object, ...], keywords: Mapping[str, Foreign],
+    ) -> list[RankedKernel]:  # fmt: skip
+        """The best way to compute the rows of whole waves with one package and the others with
+        another, or a pair; none where it is estimated to take as long as one of `whole`."""
+        size = self._rows_size(wanted)
+        if size is None:
+            return []
+        rests: dict[int, list[RankedKernel]] = {}
+        best = whole[0]
+        for one in whole:
+            target = str(one.kernel.manifest["target"])
+            if one.chain is not None or target not in known_targets():
+                continue
+            for rows in self._ends_of_waves(one, arrays, size, keywords):
+                try:
+                    first, others = shares(wanted.manifest, size, arrays, rows)
+                    cycles = self._cycles(one.kernel, one.how.arrays(first), keywords)
+                except (CallError, BadExpression):
+                    continue  # no view of these rows
+                cycles += rates(target).launch_cycles
+                if cycles >= best.cycles:
+                    continue
+                if rows not in rests:
+                    rests[rows] = self._whole(wanted, others, inputs, keywords)[0]
+                rest = next((r for r in rests[rows] if r.kernel.manifest["target"] == target), None)
+                if rest is not None and cycles + rest.cycles < best.cycles:
+                    best = replace(one, cycles=cycles + rest.cycles, rows=rows, rest=rest)
+        return [best] if best.rest is not None else []
+
+    def _ends_of_waves(
+        self, one: RankedKernel, arrays: dict[str, ArrayFacts], size: str,
+        keywords: Mapping[str, Foreign],
+    ) -> list[int]:  # fmt: skip
+        """How many rows of the wanted package's size end with a whole wave of this one."""
+        manifest = one.kernel.manifest
+        name = next((name for name, to in one.how.sizes if to == size), None)
+        if name is None:
+            return []
+        sizes = bound(manifest, one.how.arrays(arrays), keywords).sizes
+        return rows_of_waves(manifest, sizes, name, _processors(str(manifest["target"])))
+
+    def _rows_size(self, wanted: LoadedKernel) -> str | None:
+        if wanted.folder not in self._rows_sizes:
+            self._rows_sizes[wanted.folder] = rows_size(wanted.manifest)
+        return self._rows_sizes[wanted.folder]
 
     def _chained(
         self, wanted: LoadedKernel, arrays: dict[str, ArrayFacts], inputs: tuple[object, ...]

@@ -138,6 +138,7 @@ class Rates:
     cluster: int
     tensor: TensorMemory = TensorMemory()
     polynomial: Rate | None = None  # an exponential without the special function unit
+    launch_cycles: int = 0  # from the end of a launch to the beginning of the next on its stream
     dies: int = 1  # with L2 caches of their own, to which workgroups go in turn
 
 
@@ -185,7 +186,7 @@ class _Decoder:
         reader = self.reader
         sections = (
             "titan", "rates", "transfer", "matrix", "fragment", "groups", "cluster", "operations",
-            "shared", "global",
+            "shared", "global", "launch",
         )  # fmt: skip
         top = reader.mapping(
             tree,
@@ -221,6 +222,7 @@ class _Decoder:
             reader.integer(top["cluster"], minimum=1, maximum=16, what="the cluster") or 1,
             self.tensor(top["tensor"]) if top.has("tensor") else TensorMemory(),
             self.rate(top["polynomial"], "polynomial") if top.has("polynomial") else None,
+            self.numbers(top["launch"], ("cycles",), what="the launch")["cycles"],
             (reader.integer(top["dies"], minimum=1, maximum=64, what="the dies") or 1)
             if top.has("dies")
             else 1,
