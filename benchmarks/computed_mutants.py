@@ -32,7 +32,8 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.trial import REMARKS, judge_run
+from titan.frontends.ptx.remarks import REMARKS
+from titan.frontends.ptx.trial import judge_run
 from titan.isa.numbers.native import CoreOptions
 from titan.isa.numbers.run import compute
 from titan.isa.ptx.module import Module

@@ -9,7 +9,7 @@ from tests.frontends.test_verify_code import LAUNCH, NOTHING, codes, kernel, rin
 from titan.engines.happens_before.engine import analyse
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
-from titan.frontends.ptx.trial import REMARKS
+from titan.frontends.ptx.remarks import REMARKS
 from titan.isa.simt import events as ev
 
 PEEK = """

@@ -15,7 +15,8 @@ from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.trial import REMARKS, Trial, judge_run, judge_together
+from titan.frontends.ptx.remarks import REMARKS
+from titan.frontends.ptx.trial import Trial, judge_run, judge_together
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.isa.ptx.module import Module
 from titan.isa.ptx.parse import parse

@@ -26,8 +26,9 @@ from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.remarks import COUNTERS
 from titan.frontends.ptx.sweep import sweep
-from titan.frontends.ptx.trial import COUNTERS, Trial, judge_run
+from titan.frontends.ptx.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch

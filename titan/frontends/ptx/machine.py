@@ -43,8 +43,9 @@ class Runner:
         With odd seeds the first test of a barrier may give true.
         """
         options = Options(
-            launch.cluster_members(cta), seed, self.steps_max, first_poll_fails=seed % 2 == 0
-        )
+            launch.cluster_members(cta), seed, self.steps_max, uninitialised=True,
+            first_poll_fails=seed % 2 == 0,
+        )  # fmt: skip
         return run(self.module, launch, options, self.source)
 
     def depth(self, base: Run, longer: Run) -> int:

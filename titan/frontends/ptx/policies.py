@@ -22,6 +22,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "equal_writes": ("shown", "assumed", "refuse"),
     "unsettled": ("refuse", "allow"),
     "unused_reads": ("allow", "refuse"),
+    "unwritten_reads": ("refuse", "allow"),
     "copy_fence": ("convention", "arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
@@ -55,7 +56,8 @@ class CodePolicies:
     ("shown"), and in global memory without that, too ("assumed"). `unsettled`: what volatile,
     relaxed and atomic accesses give may depend on the interleaving ("allow"). `unused_reads`: a
     read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
-    no wait.
+    no wait. `unwritten_reads`: loads of shared memory that nothing has written, whose values are
+    used, leave a kernel undecided ("refuse").
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
     ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
     is ("arrivals"), or that is in kernels of CUTLASS ("convention"). `wgmma_wait`: a warp that has
@@ -93,6 +95,7 @@ class CodePolicies:
     equal_writes: str = "shown"
     unsettled: str = "refuse"
     unused_reads: str = "allow"
+    unwritten_reads: str = "refuse"
     copy_fence: str = "convention"
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"

@@ -34,17 +34,27 @@ from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, Member, record_together
+from titan.frontends.ptx.remarks import (
+    ASSUMED,
+    DECIDES_MORE,
+    EQUAL_LANES,
+    NOT_SHOWN,
+    POLICY_OF,
+    REMARKS,
+    UNSETTLED,
+)
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import first_unsettled, own_counters, settled_form, strong_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.tensor_allocations import tensor_allocations
+from titan.frontends.ptx.unwritten import used_unwritten
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.ptx.warpgroups import unlike_warps
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.outcome import Ending, Policy, Run
+from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
@@ -64,60 +74,6 @@ COPY_HELP = (
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
-_POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
-    Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
-    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
-    Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
-    Policy.QUARTER_LANES: (
-        "tensor_lanes",
-        "lanes of tensor memory from 0 on are those that the warp reaches",
-    ),
-    Policy.PAIR_LANES: (
-        "tensor_lanes",
-        "lanes of tensor memory from 128 on are the rows of a pair that its second CTA holds",
-    ),
-}
-_ASSUMED = {
-    Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
-    Policy.OPAQUE_INDEX: "an access whose index is not known stays in the memory of its pointer",
-    Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
-    Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
-}
-EQUAL_LANES = "equal-lanes"
-NOT_SHOWN = "and that they write the same values is not shown"
-UNSETTLED = (
-    "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
-)
-DECIDES_MORE = "decides more than whether to wait"
-COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
-REMARKS = {
-    "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
-    "partial-group": "a commit or wait of some lanes only is left out",
-    "partial-fence": "a proxy fence of some lanes only is left out",
-    "equal-writes": "warps that write the same bytes of global memory write the same values",
-    "shown-writes": "warps write the same bytes, shown to be the same values",
-    "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
-    EQUAL_LANES: "where lanes of one store write the same bytes, they write the same values",
-    "shown-lanes": "lanes of one store write the same bytes, shown to be the same values",
-    "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
-    "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
-    "assertions": "data do not lead to a trap, as a failed assertion does",
-    "data-loops": "a loop of which data decide the rounds comes to an end",
-    "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
-    "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
-    "unknown-load": "what is loaded at unknown addresses is written by nobody",
-    "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",
-    "load-use": "a register of a tcgen05.ld is ready at its first use, where PTX names a wait",
-    "register-pool": "setmaxnreg obtains the registers that it requests",
-    "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
-    "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
-    "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
-    "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
-    "counters": COUNTERS,
-    "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
-    "counter-full": "an operation is issued only when its counter has room",
-    "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +203,9 @@ def _judged_traced(
     compares = policies.equal_writes == "shown"
     runs = [
         replace(run, traced=traced(run))
-        if (unordered and worth_tracing(run)) or (compares and EQUAL_LANES in recording.remarks)
+        if (unordered and worth_tracing(run))
+        or (compares and EQUAL_LANES in recording.remarks)
+        or used_unwritten(run)
         else run
         for run, (recording, _) in zip(runs, judged, strict=True)
     ]
@@ -416,6 +374,9 @@ def _left_open(
 ) -> Iterator[tuple[str, int]]:
     """What is not decided where nothing refutes the run, and at which instruction."""
     yield from open_ends(run)
+    if policies.unwritten_reads == "refuse":
+        for instruction in used_unwritten(run)[:1]:
+            yield "shared memory is read that nothing has written", instruction
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction
@@ -576,7 +537,7 @@ def _conditions(
         if policy:
             times, first = judged.assumptions.get(policy, (0, event.instruction))
             judged.assumptions[policy] = (times + 1, first)
-    for policy, (option, text) in _POLICY_OF.items():
+    for policy, (option, text) in POLICY_OF.items():
         if policy in judged.assumptions and getattr(policies, option) == "refuse":
             place = at(judged.assumptions[policy][1])
             reasons.append(f"the policy {option}=refuse does not allow that {text} ({place})")
@@ -585,8 +546,8 @@ def _conditions(
 
 def _listed(judged: _Judged, places: CodePlaces) -> tuple[tuple[str, int, str], ...]:
     listed = []
-    texts: dict[str, str] = {policy.value: text for policy, (_, text) in _POLICY_OF.items()}
-    texts |= {policy.value: text for policy, text in _ASSUMED.items()}
+    texts: dict[str, str] = {policy.value: text for policy, (_, text) in POLICY_OF.items()}
+    texts |= {policy.value: text for policy, text in ASSUMED.items()}
     texts |= REMARKS
     for name, (times, instruction) in judged.assumptions.items():
         item = places.module.instructions[instruction]

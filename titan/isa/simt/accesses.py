@@ -246,7 +246,7 @@ def anywhere(
     if space in (MemorySpace.GLOBAL, MemorySpace.GENERIC):
         machine.memory.make_opaque()
     if space in (MemorySpace.SHARED, MemorySpace.GENERIC):
-        table = bytes((UNWRITTEN, OPAQUE, OPAQUE, BARRIER)) + bytes(252)
+        table = bytes((OPAQUE, OPAQUE, OPAQUE, BARRIER)) + bytes(252)
         warp.cta.shared.state = warp.cta.shared.state.translate(table)
 
 
@@ -302,11 +302,12 @@ def _event(
 
 
 def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, count: int) -> None:
-    """Reads of shared bytes that were never written, if they are asked for."""
-    for lanes, where in located:
+    """A read of shared bytes that were never written: the first place of an execution."""
+    for lanes, where in located if not machine.maybe else ():
         cta = where[1]
         if cta is not None and cta.shared.has(where[2], count, UNWRITTEN):
             fault(machine, fragment, lanes, ev.MemoryFaultKind.UNINITIALISED, where, count)
+            return
 
 
 # --------------------------------------------------------------------------------- handlers

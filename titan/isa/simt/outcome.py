@@ -148,13 +148,15 @@ class TracedAccesses:
     `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
     `unused`: loads whose values decide nothing and are stored nowhere. `same_lane`: stores of which
     lanes write common bytes, equal to one before if the same lane's stay. `alike`: how far lanes
-    of a store write the same where they write common bytes.
+    of a store write the same where they write common bytes. `unwritten`: loads of which a part is
+    used that nothing has written.
     """
 
     written: dict[int, int]
     unused: frozenset[int]
     same_lane: tuple[int, ...] = ()
     alike: dict[int, Alike] = field(default_factory=dict)
+    unwritten: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

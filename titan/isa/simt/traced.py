@@ -82,6 +82,7 @@ def traced(run: Run) -> TracedAccesses | None:
         frozenset(machine.unused()),
         tuple(machine.same_lane),
         machine.alike,
+        frozenset(machine.unwritten()),
     )
 
 
@@ -361,7 +362,8 @@ class TracingExecution(SimtExecution):
             return value
         key = self._key(now, register, value, index, mask)
         number = self.numbers.fresh() if key is None else self.numbers.of(key)
-        return Traced(value.site, number, now.node)
+        unwritten = now.step.op is Op.LOAD and isinstance(value, Traced) and value.node < 0
+        return Traced(value.site, number, -now.node if unwritten else now.node)
 
     def _key(
         self, now: _Executed, register: int, value: Scalar, index: int, mask: int
@@ -502,17 +504,29 @@ class TracingExecution(SimtExecution):
 
     # ------------------------------------------------------------------------------- uses
 
+    def unwritten(self) -> Iterable[int]:
+        """The loads, by their events, of which something is used that nothing has written."""
+        used = self._all_used()
+        for node, events in self._reads.items():
+            if -node in used:
+                yield from events
+
     def unused(self) -> Iterable[int]:
         """The weak loads, by their events, of which nothing is used."""
+        used = self._all_used()
+        for node, events in self._reads.items():
+            if node not in used and -node not in used:
+                yield from events
+
+    def _all_used(self) -> set[int]:
+        """The executions whose results are used, directly or by way of others."""
         waiting, used = list(self._used), set(self._used)
         while waiting:
             for source in self._made_of.get(waiting.pop(), ()):
                 if source not in used:
                     used.add(source)
                     waiting.append(source)
-        for node, events in self._reads.items():
-            if node not in used:
-                yield from events
+        return used
 
 
 def nodes_of(values: Iterable[Value]) -> set[int]:

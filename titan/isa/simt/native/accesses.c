@@ -152,7 +152,7 @@ static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t m
     if (window >= 0) {
         Bytes *shared = &warp->cta->shared;
         for (int64_t n = 0; n < shared->size; n++)
-            if (shared->state[n] == KNOWN) shared->state[n] = OPAQUE_BYTE;
+            if (shared->state[n] != LIVE_BARRIER) shared->state[n] = OPAQUE_BYTE;
     }
 }
 
@@ -212,12 +212,14 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
                    0);
     order_lanes(machine, fragment, located, total, count, lane_access(machine, READ, FLAG(s, 2), 0),
                 fragment->pc);
-    if (machine->launch->uninitialised)
+    if (machine->launch->uninitialised && !machine->maybe)
         for (int n = 0; n < total; n++)
             if (located[n].spot.cta &&
-                has_state(&located[n].spot.cta->shared, located[n].spot.at, count, UNWRITTEN))
+                has_state(&located[n].spot.cta->shared, located[n].spot.at, count, UNWRITTEN)) {
                 memory_fault(machine, fragment, located[n].lanes, FAULT_UNINITIALISED,
                              located[n].spot, count);
+                break;
+            }
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
 }
 /* The bytes of a write by address, where all are known and one event writes none of them twice. */

@@ -1,0 +1,63 @@
+"""What verdicts on code rest on, in words: the notes of a finding, and reasons for none.
+
+A name is what the machine or the recording has assumed or shown (`Policy`, `RunUses.remarks`).
+"""
+
+from __future__ import annotations
+
+from titan.isa.simt.outcome import Policy
+
+POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
+    Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
+    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
+    Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
+    Policy.QUARTER_LANES: (
+        "tensor_lanes",
+        "lanes of tensor memory from 0 on are those that the warp reaches",
+    ),
+    Policy.PAIR_LANES: (
+        "tensor_lanes",
+        "lanes of tensor memory from 128 on are the rows of a pair that its second CTA holds",
+    ),
+}
+ASSUMED = {
+    Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
+    Policy.OPAQUE_INDEX: "an access whose index is not known stays in the memory of its pointer",
+    Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
+    Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
+}
+EQUAL_LANES = "equal-lanes"
+NOT_SHOWN = "and that they write the same values is not shown"
+UNSETTLED = (
+    "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
+)
+DECIDES_MORE = "decides more than whether to wait"
+COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
+REMARKS = {
+    "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
+    "partial-group": "a commit or wait of some lanes only is left out",
+    "partial-fence": "a proxy fence of some lanes only is left out",
+    "equal-writes": "warps that write the same bytes of global memory write the same values",
+    "shown-writes": "warps write the same bytes, shown to be the same values",
+    "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
+    EQUAL_LANES: "where lanes of one store write the same bytes, they write the same values",
+    "shown-lanes": "lanes of one store write the same bytes, shown to be the same values",
+    "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
+    "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
+    "assertions": "data do not lead to a trap, as a failed assertion does",
+    "data-loops": "a loop of which data decide the rounds comes to an end",
+    "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
+    "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
+    "unknown-load": "what is loaded at unknown addresses is written by nobody",
+    "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",
+    "load-use": "a register of a tcgen05.ld is ready at its first use, where PTX names a wait",
+    "register-pool": "setmaxnreg obtains the registers that it requests",
+    "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
+    "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
+    "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
+    "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
+    "counters": COUNTERS,
+    "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
+    "counter-full": "an operation is issued only when its counter has room",
+    "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
+}
