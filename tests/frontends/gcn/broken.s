@@ -527,10 +527,12 @@ s_sleep 10
 ds_read_b32 v10, v3
 s_waitcnt lgkmcnt(0)
 ; broken | store data overwritten x4
-global_store_dwordx4 v9, v[10:13], s[4:5]
+v_lshlrev_b32_e32 v2, 2, v1
+global_store_dwordx4 v2, v[10:13], s[4:5]
 v_mov_b32_e32 v10, 0
 ; right | store data overwritten x4
-global_store_dwordx4 v9, v[10:13], s[4:5]
+v_lshlrev_b32_e32 v2, 2, v1
+global_store_dwordx4 v2, v[10:13], s[4:5]
 s_nop 1
 v_mov_b32_e32 v10, 0
 ; broken | structured buffer offset | 2 waves
