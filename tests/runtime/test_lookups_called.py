@@ -47,6 +47,9 @@ def test_decoding_from_pages_as_caches_keep_them() -> None:
         ("gemm_grouped", {"experts": 2, "M": 256, "N": 8, "K": 136}),
         ("attention_decode_paged",
          {"batch": 2, "kv_heads": 1, "ratio": 2, "pages": 4, "pages_most": 3}),
+        ("attention_decode_paged_parts",
+         {"batch": 2, "kv_heads": 1, "ratio": 2, "pages": 4, "pages_most": 3, "parts": 2}),
+        ("attention_combine_parts", {"parts": 3, "batch": 2, "kv_heads": 1, "ratio": 2}),
     ],
 )  # fmt: skip
 def test_launches_are_right_in_all_interleavings(name: str, sizes: dict[str, int]) -> None:

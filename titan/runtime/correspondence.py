@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import TYPE_CHECKING
 
+from titan.codegen.tile.dtypes import INDEX_TYPE
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, sizes_by_name
 from titan.codegen.tile.scalars import with_scalars
 from titan.codegen.tile.stored import BadProgram, from_data
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TRIED_SIZES = (8, 72, 136)  # given to the sizes of a kernel in turn, to compare two of them
 TRIED_BATCH = 2  # for the size of a batch, which every tensor has in front
+TRIED_INDEX = 3  # and more, for sizes along which tiles have one index: heads, pages
 TRIED_SCALAR = 0.37
 TOLERANCE = 0.02  # of the largest number: sums in another order, rounded once
 CORRESPONDENCES_MOST = 32  # tried by numbers for two packages
@@ -167,6 +169,18 @@ def renamed(theirs: list[str], ours: list[str], sizes: dict[str, str]) -> dict[s
     return known if len(set(known.values())) == len(known) else None
 
 
+def _index_sizes(tensors: Sequence[ManifestTensor]) -> set[str]:
+    """The sizes that no tensor of numbers has as its rows or columns: tiles have one index there,
+    so that few suffice."""
+
+    def named(one: ManifestTensor, last: int) -> set[str]:
+        return {name for text in one["shape"][-last:] for name in _WORD.findall(text)}
+
+    every = set().union(*(named(one, len(one["shape"])) for one in tensors))
+    numbers = [one for one in tensors if one["dtype"] != INDEX_TYPE]
+    return every.difference(*(named(one, 2) for one in numbers))
+
+
 def _same_numbers(
     manifest: Manifest, one: Computation, other: Computation, how: Correspondence
 ) -> bool:
@@ -177,12 +191,16 @@ def _same_numbers(
     from titan.codegen.tile.outputs import sample_numbers
 
     names = sorted(one.sizes)
+    indices = _index_sizes(one.tensors)
     of = dict(how.sizes)
     if {of.get(name) for name in other.sizes} != set(names):
         return False
     for turn in range(len(TRIED_SIZES) - 1):
         sizes = {
-            name: TRIED_SIZES[(place + turn) % len(TRIED_SIZES)] for place, name in enumerate(names)
+            name: TRIED_INDEX + place + turn
+            if name in indices
+            else TRIED_SIZES[(place + turn) % len(TRIED_SIZES)]
+            for place, name in enumerate(names)
         }
         sizes |= {name: TRIED_BATCH + turn for name, whole in foldable(manifest).items() if whole}
         try:

@@ -22,7 +22,7 @@ from math import ceil, prod
 from pathlib import Path
 
 from titan.codegen.tile.alternation import may_alternate
-from titan.codegen.tile.manifest import COORDINATE_MOST
+from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
 from titan.codegen.tile.rates import known_targets, rates
 from titan.codegen.tile.roofline import (
     FILL_CYCLES,
@@ -36,7 +36,7 @@ from titan.device.plan import ALIGNMENT_BYTES, BYTES
 from titan.foundation.diagnostics.wording import suggestion
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import bound, input_names, launch_of, named, output_shapes
-from titan.runtime.chains import Chain, chains, counts_of_parts, tensor_named
+from titan.runtime.chains import Chain, Shapes, chains, counts_of_parts
 from titan.runtime.correspondence import Correspondence, correspondences
 from titan.runtime.loaded import LoadedKernel, output_facts
 from titan.runtime.rows import rows_of_waves, rows_size, shares
@@ -52,8 +52,8 @@ class RankedKernel:
     """A package that admits a call, with the estimate that ranks it, and how it reads the call.
 
     Where two packages do it one after the other, `chain` holds both, `kernel` is the first of them,
-    and `parts` says in how many parts it computes the workspace, whose shape is `between`. Where a
-    call is taken in two shares, these compute its first `rows` rows, and `rest` the others.
+    and `parts` says in how many parts it computes the workspaces, whose shapes are `between`. Where
+    a call is taken in two shares, these compute its first `rows` rows, and `rest` the others.
     """
 
     kernel: LoadedKernel
@@ -61,7 +61,7 @@ class RankedKernel:
     how: Correspondence
     chain: Chain | None = None
     parts: int = 1
-    between: tuple[int, ...] = ()
+    between: Shapes = ()
     rows: int = 0
     rest: RankedKernel | None = None
 
@@ -140,7 +140,8 @@ class Library:
         elif best.chain is None:
             best.kernel.launch(best.how.arrays(arrays), keywords, held)
         else:
-            best.chain.launch(best.how.arrays(arrays), best.between, best.parts, held)
+            mine = best.how.arrays(arrays)
+            best.chain.launch(mine, best.between, best.parts, keywords, held)
 
     def choices(self, *inputs: Foreign, kernel: str, **keywords: Foreign) -> list[RankedKernel]:
         """The packages that take these arrays and write dense ones, the best first. Raises
@@ -290,20 +291,23 @@ class Library:
         one = bound(manifest, given, {chain.parts: 1}).sizes
         target = str(manifest["target"])
         processors = _processors(target)
-        counts = counts_of_parts(
-            evaluate(manifest["work"], one), evaluate(manifest["trip_count"], one), processors
-        )
-        workspace = tensor_named(manifest, chain.written)
+        counts = counts_of_parts(evaluate(manifest["work"], one), _trips(manifest, one), processors)
+        workspaces, like = chain.workspaces, next(iter(arrays.values()))
         for count in counts:
             sizes = {**one, chain.parts: count}
-            shape = tuple(evaluate(text, sizes) for text in workspace["shape"])
-            between = _dense(shape, workspace["dtype"], next(iter(arrays.values())))
+            shapes = tuple(
+                tuple(evaluate(text, sizes) for text in item["shape"]) for item in workspaces
+            )
+            between = [
+                _dense(shape, item["dtype"], like)
+                for shape, item in zip(shapes, workspaces, strict=True)
+            ]
             cycles = self._cycles(
                 chain.first, chain.of_first(arrays, between), {chain.parts: count}
             ) + self._cycles(chain.second, chain.of_second(arrays, between), {})
-            moved = 2 * prod(shape) * BYTES[workspace["dtype"]]
+            moved = sum(2 * prod(one.shape) * BYTES[one.dtype] for one in between)
             cycles += FILL_CYCLES + moved // MEMORY_BYTES_A_CYCLE.get(target, _LEAST_MEMORY)
-            yield RankedKernel(chain.first, cycles, chain.how, chain, count, shape)
+            yield RankedKernel(chain.first, cycles, chain.how, chain, count, shapes)
 
     def _is_for(self, kernel: LoadedKernel, inputs: tuple[object, ...]) -> bool:
         target = str(kernel.manifest["target"])
@@ -330,11 +334,7 @@ class Library:
         processors = _processors(str(manifest["target"]))
         call = bound(manifest, arrays, more)
         launch_of(manifest, call, processors)  # refuses what cannot be launched
-        sizes = call.sizes
-        work = evaluate(manifest["work"], sizes)
-        trip_count = manifest["trip_count"]
-        coordinates = _names(trip_count) - set(sizes)
-        trips = evaluate(trip_count, {**sizes, **dict.fromkeys(coordinates, COORDINATE_MOST)})
+        work, trips = evaluate(manifest["work"], call.sizes), _trips(manifest, call.sizes)
         waves = -(-work // processors)
         ends = 1 if hides_ends(kernel) else waves
         return int(waves * trips * self.interval(kernel) + ends * FILL_CYCLES)
@@ -372,6 +372,13 @@ def _busiest_cycles(kernel: LoadedKernel) -> int:
 
 def _processors(target: str) -> int:
     return PROCESSORS.get(target, max(PROCESSORS.values()))
+
+
+def _trips(manifest: Manifest, sizes: Mapping[str, int]) -> int:
+    """Iterations of the work item with the most, as far as sizes say."""
+    text = manifest["trip_count"]
+    most = dict.fromkeys(_names(text) - set(sizes), COORDINATE_MOST)
+    return evaluate(text, {**sizes, **most})
 
 
 def _names(text: str) -> set[str]:

@@ -3,7 +3,8 @@
 Which pairs there are is what `chains` finds for `titan.Library`. Here a pair becomes functions of
 the sizes and arrays of the package that was asked for: sizes and arrays of both launches, and how
 many bytes the workspace between them takes. Pairs that read an array in another way than the
-package that was asked for (a transposed one) are left out: the table takes arrays as they are.
+package that was asked for (a transposed one) are left out: the table takes arrays as they are; so
+are those with several workspaces.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def pairs_of(
             continue
         asked.add(key)
         for chain in library.chains(kernel):
+            if len(chain.links) > 1:
+                continue  # one workspace is what `run` of the table takes
             if chain.how.as_it_is and {chain.first.folder, chain.second.folder} <= set(rows):
                 row = {"first": rows[chain.first.folder], "second": rows[chain.second.folder]}
                 found.append({**row, "computation": computation, **_functions(kernel, chain)})
@@ -46,8 +49,9 @@ def _functions(wanted: LoadedKernel, chain: Chain) -> Pair:
     order = [item["name"] for item in wanted.manifest["parameters"]]
     given = {name: f"Number(sizes[{place}])" for place, name in enumerate(order)}
     of_first = {name: given[to] for name, to in chain.how.sizes} | {chain.parts: PARTS}
-    between = tensor_named(chain.first.manifest, chain.written)
-    read = tensor_named(chain.second.manifest, chain.read)
+    ((written, reading),) = chain.links
+    between = tensor_named(chain.first.manifest, written)
+    read = tensor_named(chain.second.manifest, reading)
     names = renamed(read["shape"], between["shape"], {})
     assert names is not None, "a chain joins tensors of one shape"
     of_second = {name: of_first[to] for name, to in names.items()}
@@ -55,8 +59,8 @@ def _functions(wanted: LoadedKernel, chain: Chain) -> Pair:
     return {
         "first_sizes": _sizes(chain.first, of_first),
         "second_sizes": _sizes(chain.second, of_second),
-        "first_arrays": _arrays(wanted, chain, chain.first, chain.written),
-        "second_arrays": _arrays(wanted, chain, chain.second, chain.read),
+        "first_arrays": _arrays(wanted, chain, chain.first, written),
+        "second_arrays": _arrays(wanted, chain, chain.second, reading),
         "bytes": f"{extents} * Number({BYTES[between['dtype']]})",
     }
 

@@ -94,6 +94,45 @@ def paged_attention(x: Arrays) -> np.ndarray:
     return found
 
 
+def parts_of_attention(x: Arrays, parts: int) -> Arrays:
+    """Of each sequence every `parts`-th page, from the part's own on; its last page without its
+    keys where there are no more of them."""
+    pages, kv_heads, page, head = x["K"].shape
+    batch, pages_most = x["table"].shape
+    ratio = x["Q"].shape[2]
+    found = {
+        "P": np.zeros((parts, batch, ratio, kv_heads, head)),
+        **{name: np.zeros((parts, batch, kv_heads, ratio)) for name in ("top", "total")},
+    }
+    for s, b, h in np.ndindex(parts, batch, kv_heads):
+        length = int(x["lengths"][b])
+        count = min(pages_most, -(-length // page))
+        places = s + parts * np.arange(max(1, -(-count // parts)))
+        names = x["table"][b, np.minimum(places, max(1, count) - 1)].astype(int)
+        k, v = (
+            np.concatenate([
+                x[which][name, h] if 0 <= name < pages else np.zeros((page, head))
+                for name in names
+            ])
+            for which in "KV"
+        )  # fmt: skip
+        keys = (places[:, None] * page + np.arange(page)).ravel()
+        scores = np.where(keys < length, x["Q"][b, h] @ k.T, -1e30) * 0.0883883476 / np.log(2)
+        top = scores.max(axis=1)
+        weights = np.exp2(scores - top[:, None])
+        found["P"][s, b, :, h] = weights @ v
+        found["top"][s, b, h], found["total"][s, b, h] = top, weights.sum(axis=1)
+    return {**found, "P": found["P"].reshape(parts, batch, ratio, kv_heads * head)}
+
+
+def combined_attention(x: Arrays) -> np.ndarray:
+    """The sums of values over the sums of weights, each part's by its largest score."""
+    weights = np.exp2(x["top"] - x["top"].max(axis=0))
+    values = x["P"].reshape(*x["P"].shape[:3], -1, 128).swapaxes(2, 3)
+    summed = np.einsum("sbhr,sbhrd->bhrd", weights, values)
+    return summed / (weights * x["total"]).sum(axis=0)[..., None]
+
+
 def packed_attention(causal: bool) -> Callable[[Arrays, int], np.ndarray]:
     """Sequence by sequence; rows of no sequence are not written."""
 
@@ -283,6 +322,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_tt": lambda x: x["A"].T @ x["B"].T,
     "gemm_grouped": grouped_gemm,
     "attention_decode_paged": paged_attention,
+    "attention_decode_paged_parts": parts_of_attention,
+    "attention_combine_parts": combined_attention,
     "gemm_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),

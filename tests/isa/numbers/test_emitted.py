@@ -88,6 +88,14 @@ CASES = [
         {"batch": 5, "kv_heads": 2, "ratio": 4, "pages": 4, "pages_most": 3},
     ),
     (
+        "attention_decode_paged_parts",
+        {"batch": 3, "kv_heads": 2, "ratio": 4, "pages": 4, "pages_most": 3, "parts": 2},
+    ),
+    (
+        "attention_combine_parts",
+        {"parts": 5, "batch": 2, "kv_heads": 2, "ratio": 4},
+    ),
+    (
         "attention_forward_packed",
         {"batch": 3, "longest": 130, "kv_heads": 1, "ratio": 2, "queries": 150, "keys": 170},
     ),
