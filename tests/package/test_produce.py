@@ -110,6 +110,13 @@ SIZES = {
         {"batch": 2, "times": 5, "outs": 3, "taps": 1},
         {"batch": 1, "times": 200, "outs": 130, "taps": 3},
     ],
+    ("batch", "kv_heads", "pages", "pages_most", "parts", "ratio"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "pages": 4, "pages_most": 5, "parts": 2},
+    ],
+    ("batch", "kv_heads", "parts", "ratio"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "parts": 1},
+        {"batch": 1, "kv_heads": 1, "ratio": 70, "parts": 6},
+    ],
     ("M",): [{"M": 1}, {"M": 64}, {"M": 130}, {"M": 300}],
     ("M", "N"): [
         {"M": 1, "N": 16},
