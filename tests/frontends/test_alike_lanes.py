@@ -11,8 +11,8 @@ import pytest
 from tests.frontends.test_traced import verified
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
-from titan.isa.simt.real_values import RealValues
-from titan.isa.simt.traced_memory import ValueNumbers
+from titan.isa.simt.tracing.real_values import RealValues
+from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
 OWN = "ld.global.u32 %r10, [%d1];"  # a value of each lane
 HALF = "shr.u32 %r6, %r2, 1; shl.b32 %r6, %r6, 2; add.u32 %r6, %r3, %r6;"  # a place of two lanes

@@ -261,7 +261,7 @@ def test_what_may_show_stays_a_race(body):
 
 def test_runs_that_are_too_long_to_trace_are_undecided(monkeypatch):
     """Only where warps repeat each other's accesses: another race is one in any case."""
-    for module in ("titan.isa.simt.traced", "titan.frontends.ptx.trial"):
+    for module in ("titan.isa.simt.tracing.traced", "titan.frontends.ptx.trial"):
         monkeypatch.setattr(f"{module}.INSTRUCTIONS_MAX", 9)
     finding = verified(CLEAN["both warps compute the same from the same"])
     assert finding.verdict is Verdict.UNDECIDED

@@ -1,7 +1,7 @@
 """Accesses that overlap, are ordered by nothing, and cannot show: equal writes, unused reads.
 
-Both are shown by the traced values of a run (`titan/isa/simt/traced.py`); equal writes of global
-memory may be assumed, too.
+Both are shown by the traced values of a run (`titan/isa/simt/tracing/traced.py`); equal writes of
+global memory may be assumed, too.
 """
 
 from __future__ import annotations

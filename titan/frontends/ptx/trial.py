@@ -55,7 +55,7 @@ from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.simt.traced import INSTRUCTIONS_MAX, traced
+from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
 LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"

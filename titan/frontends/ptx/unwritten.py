@@ -1,9 +1,9 @@
 """Loads of shared memory that nothing has written, and whose values are used.
 
 What such a load gives is what was there before the launch. Where nothing races it does so in every
-interleaving, and a trace shows where its value is used for nothing (`titan/isa/simt/traced.py`).
-Only loads by threads count: products, copies and ldmatrix also read the padding of tiles, whose
-results are left out.
+interleaving, and a trace shows where its value is used for nothing
+(`titan/isa/simt/tracing/traced.py`). Only loads by threads count: products, copies and
+ldmatrix also read the padding of tiles, whose results are left out.
 """
 
 from __future__ import annotations

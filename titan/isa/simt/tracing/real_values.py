@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from titan.isa.simt.derived_values import FORMATS, DerivedValues, hash_of, known_float
+from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, hash_of, known_float
 
 PRIME = (1 << 61) - 1
 _Terms = tuple[int, ...]

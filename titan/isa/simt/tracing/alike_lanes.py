@@ -16,10 +16,10 @@ from titan.isa.simt.accesses import place
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Alike
-from titan.isa.simt.real_values import RealValues
-from titan.isa.simt.sampled_values import SampledValues
 from titan.isa.simt.state import Warp
-from titan.isa.simt.traced_memory import Traced, ValueNumbers
+from titan.isa.simt.tracing.real_values import RealValues
+from titan.isa.simt.tracing.sampled_values import SampledValues
+from titan.isa.simt.tracing.traced_memory import Traced, ValueNumbers
 from titan.isa.simt.values import Scalar, Value, lane, lanes_of
 
 ADDRESS_MASK = (1 << 64) - 1

@@ -28,15 +28,15 @@ from dataclasses import dataclass, field
 from titan.isa.ptx.module import Address, Instruction, Negated, Operand, Pair, PtxRegister, Vector
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import place
-from titan.isa.simt.alike_lanes import AlikeLanes, apart, keys_of, row_keys
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
-from titan.isa.simt.pure_regions import PureRegions
 from titan.isa.simt.state import Fragment, Warp
-from titan.isa.simt.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
+from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, row_keys
+from titan.isa.simt.tracing.pure_regions import PureRegions
+from titan.isa.simt.tracing.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
 
 INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from titan.isa.simt.derived_values import FORMATS, DerivedValues, hash_of, known_float
+from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, hash_of, known_float
 
 SAMPLES = 16
 VALUES = 12  # that a sample has, from 0 on

@@ -11,7 +11,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
-from titan.isa.simt.traced_memory import PLACE_BITS, ValueNumbers
+from titan.isa.simt.tracing.traced_memory import PLACE_BITS, ValueNumbers
 
 FORMATS = {"f64": ("<d", 8, 52, 0x7FF), "f32": ("<f", 4, 23, 0xFF), "f16": ("<e", 2, 10, 0x1F)}
 WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes, by the end of a type's name

@@ -1,0 +1,1 @@
+"""Runs with numbered values: which stores are shown to be equal, which loads are unused."""
