@@ -19,22 +19,20 @@ them. Values between clusters are a matter of `grid_races.py`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from titan.frontends.ptx.written import WrittenRanges
+from titan.frontends.ptx.written import WrittenMemories
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import COMMUTING
-from titan.isa.simt.footprints import Footprint, MemorySpace, merged
+from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.run import run_again
 
 ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
 SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)
-_Memory = tuple[MemorySpace, int]
 
 
 def settled_form(run: Run) -> Run | None:
@@ -64,13 +62,17 @@ def strong_alone(form: Run) -> Run:
     """
     places = [event.footprint for event in _meeting(form)]
     places += [_access(form, sequence).footprint for sequence in _steering(form)]
-    read = _Bytes(places)
+    read = WrittenMemories((place, place) for place in places)
+
+    def touched(footprint: Footprint) -> bool:
+        return any(read.meeting(footprint))
+
     events: list[ev.Event] = []
     for event in form.events:
         if isinstance(event, ev.AsynchronousEvent):
-            near = tuple(item for item in event.effects if read.touch(item.footprint))
+            near = tuple(item for item in event.effects if touched(item.footprint))
             events.append(replace(event, effects=near))
-        elif isinstance(event, ev.AccessEvent | ev.LaneClash) and not read.touch(event.footprint):
+        elif isinstance(event, ev.AccessEvent | ev.LaneClash) and not touched(event.footprint):
             header = event.sequence, event.cta, event.warp, event.lanes, event.instruction
             events.append(ev.Prefetch(*header, None))  # in its place, touching nothing
         else:
@@ -114,21 +116,16 @@ def _meeting(run: Run) -> list[ev.AccessEvent]:
     words = {event.sequence: commutes(run, event) for event in _accesses(run)}
     if len(set(words.values())) < 2 and "" not in words.values():
         return []
-    written: dict[_Memory, list[tuple[Footprint, ev.AccessEvent]]] = {}
-    for event in _accesses(run):
-        if event.mode is not ev.Mode.READ:
-            memory = event.footprint.space, event.footprint.cta
-            written.setdefault(memory, []).append((event.footprint, event))
-    ranges = {memory: WrittenRanges(items) for memory, items in written.items()}
+    written = WrittenMemories(
+        (event.footprint, event) for event in _accesses(run) if event.mode is not ev.Mode.READ
+    )
     found = []
     for event in _accesses(run):
-        memory = event.footprint.space, event.footprint.cta
-        writes = ranges[memory].meeting(event.footprint) if memory in ranges else ()
         several = event.lanes & (event.lanes - 1) and event.mode is not ev.Mode.READ
         word = words[event.sequence]
         if any(
             words[write.sequence] != word or (not word and (write is not event or several))
-            for write in writes
+            for write in written.meeting(event.footprint)
         ):
             found.append(event)
     return found
@@ -206,25 +203,3 @@ def _global_bounds(event: ev.Event) -> list[tuple[int, int]]:
 def is_strong(event: ev.Event) -> TypeGuard[ev.AccessEvent]:
     """Whether an event is an access that is atomic or has memory semantics."""
     return isinstance(event, ev.AccessEvent) and event.semantics is not ev.AccessSemantics.WEAK
-
-
-class _Bytes:
-    """Bytes of several memories."""
-
-    def __init__(self, footprints: Iterable[Footprint]) -> None:
-        found: dict[_Memory, list[tuple[int, int]]] = {}
-        for footprint in footprints:
-            found.setdefault((footprint.space, footprint.cta), []).extend(footprint.ranges())
-        self._of = {memory: merged(ranges) for memory, ranges in found.items()}
-
-    def touch(self, footprint: Footprint) -> bool:
-        """Whether a footprint has some of them."""
-        ranges = self._of.get((footprint.space, footprint.cta), ())
-        return any(_overlap(ranges, low, high) for low, high in footprint.ranges())
-
-
-def _overlap(ranges: tuple[tuple[int, int], ...], low: int, high: int) -> bool:
-    at = bisect_right(ranges, (low, 1 << 64)) - 1
-    if at >= 0 and ranges[at][1] > low:
-        return True
-    return at + 1 < len(ranges) and ranges[at + 1][0] < high

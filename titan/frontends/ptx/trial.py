@@ -146,8 +146,8 @@ def judge_together(
     reading. So that is tried first, and only what is not verified so is judged as the policies
     `copy_fence`, `load_ready` and `wgmma_wait` say. Where accesses race, or lanes of one store
     write the same bytes, the runs are made again with their values traced, and judged by what is
-    shown of them. Strong reads that steer are settled where nothing races even if they are plain
-    ones.
+    shown of them. What strong accesses give is settled where nothing races even if they are
+    plain ones (`settled.py`).
     """
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]

@@ -1,4 +1,4 @@
-"""Which writes meet an access: a look-up by bytes of global memory."""
+"""Which writes meet an access: a look-up by bytes, of one memory or of several."""
 
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ class WrittenRanges(Generic[Write]):
             if self._ranges[at][1] > low:
                 yield self._ranges[at][2]
             at -= 1
+
+
+class WrittenMemories(Generic[Write]):
+    """The same of several memories, each footprint in its own."""
+
+    def __init__(self, writes: Iterable[tuple[Footprint, Write]]) -> None:
+        by_memory: dict[tuple[MemorySpace, int], list[tuple[Footprint, Write]]] = {}
+        for footprint, write in writes:
+            memory = footprint.space, footprint.cta
+            by_memory.setdefault(memory, []).append((footprint, write))
+        self._of = {memory: WrittenRanges(items) for memory, items in by_memory.items()}
+
+    def meeting(self, footprint: Footprint) -> Iterator[Write]:
+        """What writes a byte of the footprint, once for each range that does."""
+        ranges = self._of.get((footprint.space, footprint.cta))
+        if ranges is not None:
+            yield from ranges.meeting(footprint)
 
 
 def global_accesses(

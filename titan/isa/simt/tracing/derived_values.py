@@ -7,6 +7,7 @@ the element of a set of its own that belongs to a value, from those of its opera
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Generic, TypeVar
@@ -18,7 +19,7 @@ WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes, by the end of a type's na
 T = TypeVar("T")
 
 
-class DerivedValues(Generic[T]):
+class DerivedValues(ABC, Generic[T]):
     """Elements of the values that `numbers` has numbered."""
 
     def __init__(self, numbers: ValueNumbers) -> None:
@@ -26,13 +27,13 @@ class DerivedValues(Generic[T]):
         self._keys: dict[int, object] = {}
         self._of: dict[int, T] = {}
 
+    @abstractmethod
     def hashed(self, *parts: object) -> T:
         """The element of what the rule does not follow."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arithmetic(self, name: str, result: int, operands: tuple[int, ...]) -> T | None:
         """The element of a result of an instruction; None where the rule does not follow it."""
-        raise NotImplementedError
 
     def of(self, number: int) -> T:
         """The element of a value by its number; of known bits, given as ~bits, a hash."""
