@@ -1,8 +1,7 @@
-(** Which steps of sync programs are independent: the table of commutation, proved of Sync.v.
+(** What a step sees of a state and what it changes, by locations, proved of Sync.v.
 
-    A step sees some *locations* of a state and changes some; [footprint] lists both, from the state
-    and the operation alone. Two steps of which neither changes what the other sees lead, in either order,
-    to one state, and neither hides a fault of the other. Locations are as fine as the
+    Two steps of which neither changes what the other sees lead, in either order,
+    to one state, and neither hides a fault of the other (SyncParts.v). Locations are as fine as the
     table needs them: who has read a cell is a location of its own for each reader, what is in flight at a cell is
     one, and whether a CTA has ended. *)
 
@@ -168,7 +167,6 @@ Proof. now intros t N. Qed.
 (** ** What two such functions do in either order *)
 
 Definition apart (W R : list loc) : Prop := forall l, In l W -> ~ In l R.
-Definition covered (W F : list loc) : Prop := forall l, In l W -> own l = true -> In l F.
 
 (** The two states are the same, but that sets and what is in flight without a queue may be listed in another order. *)
 Definition alike (s t : state) : Prop := shape s t /\ forall l, own l = true -> agree l s t.
@@ -176,39 +174,6 @@ Definition alike (s t : state) : Prop := shape s t /\ forall l, own l = true -> 
 Lemma moved_near W R s t : moved W s t -> apart W R -> near R s t.
 Proof. intros [S H] A. split; [easy|]. intros l L. apply H. intros I. now apply (A l I). Qed.
 
-Lemma apart_commute R F W R' F' W' s t u f g : frame R F W s f -> frame R' F' W' s g ->
-  covered W F -> covered W' F' -> incl F R -> incl F' R' -> apart W R' -> apart W' R -> f s = Done t -> g s = Done u ->
-  exists v w, g t = Done v /\ f u = Done w /\ alike v w.
-Proof.
-  intros Hf Hg C C' I I' A A' Ft Gu.
-  assert (Ms : moved W s t).
-  { pose proof (Hf s (near_refl R s)) as X. rewrite Ft in X. apply X. }
-  assert (Mu : moved W' s u).
-  { pose proof (Hg s (near_refl R' s)) as X. rewrite Gu in X. apply X. }
-  pose proof (Hf u (moved_near W' R s u Mu A')) as X. pose proof (Hg t (moved_near W R' s t Ms A)) as Y.
-  rewrite Ft in X. rewrite Gu in Y. destruct (f u) as [w| |]; [|easy..]. destruct (g t) as [v| |]; [|easy..].
-  destruct X as (_ & Mw & Nw). destruct Y as (_ & Mv & Nv). exists v, w. split; [easy|]. split; [easy|].
-  split.
-  - apply shape_trans with t; [apply shape_sym, Mv|]. apply Nw.
-  - intros l O. destruct (in_dec loc_dec l W) as [L|L].
-    + assert (L' : ~ In l W'). { intros J. apply (A' l J), I, C; easy. }
-      apply agree_trans with t; [apply agree_sym, Mv, L'|]. apply Nw, C; easy.
-    + destruct (in_dec loc_dec l W') as [L'|L'].
-      * apply agree_trans with u; [apply agree_sym, Nv, C'; easy|]. apply Mw, L.
-      * apply agree_trans with t; [apply agree_sym, Mv, L'|].
-        apply agree_trans with s; [apply agree_sym, Ms, L|].
-        apply agree_trans with u; [apply Mu, L'|apply Mw, L].
-Qed.
-
-(** A fault of one is a fault behind the other. *)
-Lemma apart_fault R F W R' F' W' s t f g k l : frame R F W s f -> frame R' F' W' s g -> apart W R' ->
-  f s = Done t -> g s = Faulty k l -> g t = Faulty k l.
-Proof.
-  intros Hf Hg A Ft Gs.
-  assert (Ms : moved W s t). { pose proof (Hf s (near_refl R s)) as X. rewrite Ft in X. apply X. }
-  pose proof (Hg t (moved_near W R' s t Ms A)) as Y. rewrite Gs in Y.
-  destruct (g t) as [| k' l'|]; try easy. destruct Y as [<- <-]. easy.
-Qed.
 
 End Table.
 
@@ -255,8 +220,6 @@ Proof.
   now rewrite same_key_refl in E.
 Qed.
 
-Lemma pair_cases (k h : nat * nat) : {k = h} + {k <> h}.
-Proof. decide equality; apply Nat.eq_dec. Qed.
 Lemma same_pair_eq k h : same_pair k h = true <-> k = h.
 Proof.
   destruct k, h. unfold same_pair. cbn. rewrite andb_true_iff, !Nat.eqb_eq. split; [now intros [-> ->]|now intros [= -> ->]].
@@ -302,18 +265,6 @@ Proof.
   - intros [] N; try easy. cbn. symmetry. apply find_put_other. now intros ->.
 Qed.
 
-Lemma frame_put_barrier R W s k b : In (AtBarrier k) W -> find same_key k (st_barriers s) <> None ->
-  frame R R W s (fun t => Done (put_barrier t k b)).
-Proof.
-  intros I F t [S H]. pose proof S as (_ & _ & B & _).
-  assert (G : find same_key k (st_barriers t) <> None) by now apply (some_near k (st_barriers s)).
-  split; [now apply put_barrier_moved|]. split; [now apply put_barrier_moved|]. split.
-  - apply (shape_trans _ s); [apply shape_sym, (put_barrier_moved W s k b I F)|].
-    apply (shape_trans _ t); [easy|apply (put_barrier_moved W t k b I G)].
-  - intros l L. specialize (H l L). destruct l; try exact H. cbn in H |- *.
-    destruct (key_cases k k0) as [->|N]; [now rewrite !find_put_same|]. now rewrite !find_put_other.
-Qed.
-
 Lemma put_named_moved W s k n : In (AtNamed k) W -> find same_key k (st_named s) <> None ->
   moved W s (with_named (put same_key k n (st_named s)) s).
 Proof.
@@ -340,18 +291,6 @@ Proof.
   intros I F. split.
   - repeat split; try easy. cbn. now rewrite set_nth_length.
   - intros [] N; try easy. cbn. symmetry. apply nth_set_other. now intros ->.
-Qed.
-
-Lemma frame_put_pool R W s n v : In (AtPool n) W -> In (AtPool n) R -> nth_error (st_pools s) n <> None ->
-  frame R R W s (fun t => Done (with_pools (set_nth n v (st_pools t)) t)).
-Proof.
-  intros I J F t [S H].
-  assert (G : nth_error (st_pools t) n <> None) by now rewrite <- (H _ J).
-  split; [now apply put_pool_moved|]. split; [now apply put_pool_moved|]. split.
-  - apply (shape_trans _ s); [apply shape_sym, (put_pool_moved W s n v I F)|].
-    apply (shape_trans _ t); [easy|apply (put_pool_moved W t n v I G)].
-  - intros l L. specialize (H l L). destruct l; try exact H. cbn in H |- *.
-    destruct (Nat.eq_dec n n0) as [<-|N]; [now rewrite !nth_set_same|]. now rewrite !nth_set_other.
 Qed.
 
 (** ** Going on *)
@@ -484,68 +423,6 @@ Qed.
 Lemma reads_alive R s a cta : In (AtEnded cta) R -> reads R s (fun t => check_alive p t a cta).
 Proof. intros I t [_ H]. unfold check_alive. now rewrite <- (H _ I : ended p s cta = ended p t cta). Qed.
 
-Definition far (a : nat) (k : key) (e : bool) : list loc :=
-  if negb (barrier_cta p k =? cta_of p a) || e then [AtEnded (barrier_cta p k)] else [].
-
-Lemma reads_usable R s a k e : In (AtBarrier k) R -> incl (far a k e) R -> reads R s (fun t => usable p t a k e).
-Proof.
-  intros I J t N. unfold usable. rewrite <- (proj2 N _ I : find same_key k (st_barriers s) = _).
-  destruct (find same_key k (st_barriers s)) as [b|]; [|easy]. cbn [got bind].
-  destruct (is_absent (mb_status b)); [easy|]. cbn [guard bind]. unfold far in J.
-  destruct (negb (barrier_cta p k =? cta_of p a) || e); cbn [andb guard bind]; [|easy].
-  destruct (is_unpublished (mb_status b)); [easy|]. cbn [guard bind].
-  now rewrite (reads_alive R s a _ (J _ (or_introl eq_refl)) t N).
-Qed.
-
-Lemma frame_store R W s a k b : In (AtBarrier k) W -> find same_key k (st_barriers s) <> None ->
-  frame R R W s (fun t => store p t a k b).
-Proof.
-  intros I F. unfold store. apply frame_pure. intros [] _. apply frame_pure. intros [] _.
-  now apply frame_put_barrier.
-Qed.
-
-Lemma frame_count_down R W s a k b n m : In (AtBarrier k) W -> find same_key k (st_barriers s) <> None ->
-  frame R R W s (fun t => count_down p t a k b n m).
-Proof.
-  intros I F. unfold count_down. apply frame_pure. intros [] _. apply frame_pure. intros [] _. now apply frame_store.
-Qed.
-
-Section Barriers.
-Variables (R W : list loc) (s : state) (a : nat) (env : nat -> Z) (r : reference) (k : key).
-Hypothesis K : key_of env r = Done k.
-Hypothesis KR : In (AtBarrier k) R.
-Hypothesis KW : In (AtBarrier k) W.
-Hypothesis FR : incl (far a k false) R.
-
-Lemma frame_declared g : (find same_key k (st_barriers s) <> None -> frame R R W s (g k)) ->
-  frame R R W s (fun t => bind (declared t a env r) (fun k => g k t)).
-Proof.
-  intros H. apply frame_read; [apply reads_declared|]. intros h D. destruct (declared_is s a env r h D) as [E F].
-  rewrite K in E. injection E as <-. now apply H.
-Qed.
-
-Lemma frame_arrive count bytes drop token :
-  frame R R W s (fun t => arrive p t a env r count bytes drop token).
-Proof.
-  unfold arrive. apply frame_declared. intros F. apply frame_read; [now apply reads_usable|]. intros b _.
-  apply frame_pure. intros n _. apply frame_pure. intros m _. now apply frame_count_down.
-Qed.
-Lemma frame_expect bytes : frame R R W s (fun t => expect p t a env r bytes).
-Proof.
-  unfold expect. apply frame_declared. intros F. apply frame_read; [now apply reads_usable|]. intros b _.
-  apply frame_pure. intros [] _. apply frame_pure. intros n _. now apply frame_store.
-Qed.
-Lemma frame_wait phase : frame R R W s (fun t => wait p t a env r phase).
-Proof.
-  unfold wait. apply frame_declared. intros F. apply frame_read; [now apply reads_usable|]. intros b _.
-  apply frame_pure. intros n _. apply frame_pure. intros [] _. now apply frame_put_barrier.
-Qed.
-Lemma frame_token_wait : frame R R W s (fun t => token_wait p t a env r).
-Proof.
-  unfold token_wait. apply frame_declared. intros F. apply frame_read; [now apply reads_usable|]. intros b _.
-  apply frame_pure. intros [] _. now apply frame_put_barrier.
-Qed.
-End Barriers.
 End Table.
 
 Section Table.
@@ -766,7 +643,8 @@ Qed.
 
 Definition alive_list (a : nat) (effects : list effect) : list loc :=
   flat_map (fun e => match nth_error (pr_buffers p) (ef_buffer e) with
-    | Some b => if negb (same_space (bu_space b) Global) && negb (bu_cta b =? cta_of p a) then [AtEnded (bu_cta b)] else []
+    | Some b => if negb (same_space (bu_space b) Global) && negb (bu_cta b =? cta_of p a) && negb (po_exit_allowed (pr_policies p))
+                then [AtEnded (bu_cta b)] else []
     | None => [] end) effects.
 
 Lemma reads_resolve R s a env e effects : In e effects -> incl (alive_list a effects) R -> reads R s (fun t => resolve p t a env e).
@@ -775,7 +653,8 @@ Proof.
   destruct (value env (ef_stage e)) as [stage| |]; [|easy..]. cbn [bind].
   destruct (optional env (ef_part e)) as [part| |]; [|easy..]. cbn [bind]. destruct (negb _) eqn:G; cbn [guard bind]; [easy|].
   destruct (negb (same_space (bu_space b) Global) && negb (bu_cta b =? cta_of p a)) eqn:F; [|easy].
-  rewrite (reads_alive p R s a (bu_cta b)); [easy| |easy]. apply I, in_flat_map. exists e. split; [easy|]. rewrite B, F. now left.
+  destruct (po_exit_allowed (pr_policies p)) eqn:X; [unfold check_alive; now rewrite X|].
+  rewrite (reads_alive p R s a (bu_cta b)); [easy| |easy]. apply I, in_flat_map. exists e. split; [easy|]. rewrite B, F, X. now left.
 Qed.
 
 Definition resolved (s : state) (a : nat) (env : nat -> Z) (effects : list effect) :=
@@ -896,32 +775,7 @@ Proof.
     + cbn. unfold where_. cbn. symmetry. apply put_where with g0; [easy|]. now destruct (M a n).
 Qed.
 
-Lemma frame_put_queue R s : In (AtQueue k) R -> find same_pair k (st_queues s) = Some g0 ->
-  frame R (filter own R) W s (fun t => Done (with_queues (put same_pair k g (st_queues t)) t)).
-Proof.
-  intros J F t [S H]. pose proof (H _ J) as E. cbn in E. rewrite F in E. symmetry in E.
-  pose proof (put_queue_moved s F) as X. pose proof (put_queue_moved t E) as Y.
-  split; [easy|]. split; [easy|]. split.
-  - apply (shape_trans _ s); [apply shape_sym, X|]. apply (shape_trans _ t); [easy|apply Y].
-  - intros l L. apply filter_In in L as [L O]. specialize (H l L). destruct l; try easy. cbn.
-    destruct (pair_cases k k0) as [<-|D]; [now rewrite !pair_put_same|]. now rewrite !pair_put_other.
-Qed.
 End Queue.
-
-Lemma reads_queue R s k : In (AtQueue k) R -> reads R s (fun t => got (find same_pair k (st_queues t))).
-Proof. intros I t [_ H]. now rewrite <- (H _ I : find same_pair k (st_queues s) = _). Qed.
-
-Lemma frame_commit R W s a q : In (AtQueue (a, q)) R -> In (AtQueue (a, q)) W ->
-  frame R (filter own R) W s (fun t => commit t a q).
-Proof.
-  intros I J. unfold commit. apply (frame_read p R _ W s (fun t => got (find same_pair (a, q) (st_queues t)))); [now apply reads_queue|].
-  intros g F. destruct (find same_pair (a, q) (st_queues s)) as [g'|] eqn:E; [|easy]. injection F as ->.
-  destruct (is_empty (gr_open g) && is_empty (gr_closed g)).
-  - apply frame_done, own_less.
-  - assert (X : contents (Groups (gr_closed g ++ [gr_open g]) []) = contents g).
-    { unfold contents. cbn. now rewrite concat_app, app_nil_r; cbn; rewrite app_nil_r. }
-    apply frame_put_queue with g; try easy; intros; left; now rewrite X.
-Qed.
 
 (** What is issued. *)
 Lemma frame_issued R W s a n : In (AtIssued a) R -> In (AtIssued a) W -> nth_error (st_issued s) a <> None ->
@@ -964,45 +818,6 @@ Proof.
     now rewrite !filter_app, H.
 Qed.
 
-Definition lane (q : option nat) (f : flight) : list loc :=
-  match q with
-  | None => [AtFlight (fl_agent f) (fl_ordinal f)]
-  | Some q => [AtQueue (fl_agent f, q); AtWhere (fl_agent f) (fl_ordinal f)]
-  end.
-
-Lemma frame_enqueue R W s q f : In (AtIssued (fl_agent f)) R -> In (AtIssued (fl_agent f)) W ->
-  incl (filter own (lane q f)) R -> incl (lane q f) W -> incl (touched_cells f) W ->
-  frame R (filter own R) W s (fun t => enqueue p t q f).
-Proof.
-  intros I J LR LW T. unfold enqueue.
-  apply (frame_read p R _ W s (fun t => got (nth_error (st_issued t) (fl_agent f)))).
-  { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) (fl_agent f) = _). }
-  intros n E. destruct (nth_error (st_issued s) (fl_agent f)) as [n'|] eqn:N; [|easy]. clear E.
-  destruct q as [q|].
-  - apply (frame_pure p R _ W s (queue_decl p q)). intros d _.
-    apply (frame_same p R _ W s (fun t => bind (Done (with_issued (set_nth (fl_agent f) (n + 1) (st_issued t)) t))
-      (fun u => bind (got (find same_pair (fl_agent f, q) (st_queues u))) (fun g => Done (with_queues (put same_pair (fl_agent f, q)
-        (if qu_grouped d then Groups (gr_closed g) (gr_open g ++ [f]) else Groups (gr_closed g ++ [[f]]) (gr_open g)) (st_queues u)) u))))); [easy|].
-    assert (Q : In (AtQueue (fl_agent f, q)) R) by (apply LR; now left).
-    apply (frame_bind p R R); [apply frame_issued; try easy; now rewrite N|]. intros u _.
-    apply (frame_read p R _ W u (fun t => got (find same_pair (fl_agent f, q) (st_queues t)))); [now apply reads_queue|].
-    intros g F. destruct (find same_pair (fl_agent f, q) (st_queues u)) as [g'|] eqn:E; [|easy]. injection F as ->.
-    set (new := if qu_grouped d then _ else _).
-    assert (X : exists l m, contents g = l ++ m /\ contents new = l ++ [f] ++ m).
-    { unfold contents, new. destruct (qu_grouped d); cbn.
-      - exists (concat (gr_closed g) ++ gr_open g), []. now rewrite app_nil_r, <- app_assoc.
-      - exists (concat (gr_closed g)), (gr_open g). now rewrite concat_app, <- app_assoc. }
-    destruct X as (l & m & X & Y).
-    apply frame_put_queue with g; try easy; try (apply LW; now left).
-    + intros c. rewrite X, Y, !flat_map_app. cbn. destruct (touches_in W f c T) as [->|K]; [now left|now right].
-    + intros b k. rewrite X, Y, !existsb_app. cbn. destruct (is_mark b k f) eqn:Z; [right|left; now rewrite orb_false_r || (destruct (existsb (is_mark b k) l); reflexivity)].
-      unfold is_mark in Z. apply andb_true_iff in Z as [A B]. apply Nat.eqb_eq in A. apply Z.eqb_eq in B. subst b k. apply LW. right. now left.
-  - apply (frame_same p R _ W s (fun t => bind (Done (with_issued (set_nth (fl_agent f) (n + 1) (st_issued t)) t))
-      (fun u => Done (with_free (st_free u ++ [f]) u)))); [easy|].
-    apply (frame_bind p R R); [apply frame_issued; try easy; now rewrite N|]. intros u _.
-    apply frame_put_free; [apply LW; now left|easy].
-Qed.
-
 (** ** Issuing *)
 
 Definition parts_of (s : state) (a : nat) (env : nat -> Z) (effects : list effect) : outcome (list (list flight_access)) :=
@@ -1023,57 +838,6 @@ Definition issue_seen (l : list (list flight_access)) : list loc :=
   flat_map (fun w => [AtContent (fa_cell w); AtTouch (fa_cell w); AtWriters (fa_cell w); AtReaders (fa_cell w)]) (concat l).
 Definition issue_plain (l : list (list flight_access)) : bool := forallb (fun w => plain p (fa_cell w)) (concat l).
 
-Lemma frame_issue R W s a env site effects q completes chunks l n :
-  parts_of s a env effects = Done l -> nth_error (st_issued s) a = Some n ->
-  issue_plain l = true -> incl (alive_list p a effects) R -> incl (issue_seen l) R ->
-  In (AtIssued a) R -> In (AtIssued a) W ->
-  (forall f, fl_agent f = a -> fl_ordinal f = n -> incl (filter own (lane q f)) R /\ incl (lane q f) W) ->
-  incl (map (fun w => AtTouch (fa_cell w)) (concat l)) W ->
-  frame R (filter own R) W s (fun t => issue p t a env site effects q completes chunks).
-Proof.
-  intros E N P A S I J L T. unfold issue.
-  apply (frame_read p R _ W s (fun t => parts_of t a env effects)); [now apply reads_parts|]. rewrite E. intros l' [= <-].
-  apply (frame_read p R _ W s (fun t => each (fun '(e, w) =>
-    let* _ := check_cached p t a (ef_buffer e) (fa_cell w) (fa_proxy w) (fa_write w) in
-    let* _ := check_proxy p t a (fa_cell w) (fa_proxy w) (fa_write w) in
-    if fa_write w then
-      let* _ := check_write p t a (fa_cell w) q (fa_extent w) (fa_kind w) in
-      check_sum t a (fa_cell w) (fa_tile w) (fa_kind w)
-    else check_read p t a (fa_cell w) (fa_tile w) q)
-    (flat_map (fun '(e, l) => map (pair e) l) (combine effects l)))).
-  - apply (reads_each p R s (fun x t => let '(e, w) := x in _)). intros [e w] M t K.
-    assert (C : In w (concat l)).
-    { apply in_flat_map in M as ([e' m] & M & M'). apply in_map_iff in M' as (w' & [= -> ->] & M').
-      apply in_concat. exists m. split; [|easy]. now apply in_combine_r in M. }
-    assert (Q : plain p (fa_cell w) = true) by (unfold issue_plain in P; rewrite forallb_forall in P; now apply P).
-    assert (X : incl [AtContent (fa_cell w); AtTouch (fa_cell w); AtWriters (fa_cell w); AtReaders (fa_cell w)] R).
-    { intros x X. apply S, in_flat_map. now exists w. }
-    assert (X1 : In (AtContent (fa_cell w)) R) by (apply X; now left). assert (X2 : In (AtTouch (fa_cell w)) R) by (apply X; right; now left).
-    assert (X3 : In (AtWriters (fa_cell w)) R) by (apply X; do 2 right; now left). assert (X4 : In (AtReaders (fa_cell w)) R) by (apply X; do 3 right; now left).
-    rewrite !check_cached_plain by easy. cbn [bind]. rewrite (reads_check_proxy p R s a _ (fa_proxy w) (fa_write w) X1 X3 X4 t K).
-    rewrite (reads_check_write p R s a _ q (fa_extent w) (fa_kind w) X2 t K), (reads_check_sum p R s a _ (fa_tile w) (fa_kind w) X1 t K).
-    now rewrite (reads_check_read p R s a _ (fa_tile w) q X1 X2 t K).
-  - intros _ _. apply (frame_read p R _ W s (fun t => each (fun '(r, bytes) =>
-      let* k := declared t a env r in let* n := value env bytes in Done (k, n)) completes)).
-    { apply (reads_each p R s (fun x t => let '(r, bytes) := x in _)). intros [r bytes] _ t K. now rewrite (reads_declared p R s a env r t K). }
-    intros done _. apply (frame_read p R _ W s (fun t => got (nth_error (st_issued t) a))).
-    { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) a = _). }
-    rewrite N. intros n' [= <-]. destruct (L (Flight a n site (concat l) done true chunks chunks false q) eq_refl eq_refl) as [L1 L2].
-    now apply frame_enqueue.
-Qed.
-
-Lemma frame_queue_arrive R W s a env site q r count n : nth_error (st_issued s) a = Some n ->
-  In (AtIssued a) R -> In (AtIssued a) W -> In (AtQueue (a, q)) R -> In (AtQueue (a, q)) W -> In (AtWhere a n) W ->
-  frame R (filter own R) W s (fun t => queue_arrive p t a env site q r count).
-Proof.
-  intros N I J K L M. unfold queue_arrive. apply (frame_read p R _ W s (fun t => declared t a env r)); [apply reads_declared|].
-  intros k _. apply (frame_pure p R _ W s (value env count)). intros m _.
-  apply (frame_read p R _ W s (fun t => got (nth_error (st_issued t) a))).
-  { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) a = _). }
-  rewrite N. intros n' [= <-]. apply frame_enqueue; try easy.
-  - intros l [<-|[]]. easy.
-  - intros l [<-|[<-|[]]]; easy.
-Qed.
 End Table.
 
 Section Table.
@@ -1111,18 +875,15 @@ Proof.
   destruct (if fl_chunks f =? 1 then take_effect p s f else Done s) as [u| |]; cbn [bind]; easy.
 Qed.
 
+(** What the effect on memory changes. *)
 Definition effect_changed (f : flight) (early : bool) : list loc :=
   if early then [] else
-  (if fl_chunks f =? 1 then flat_map (fun w =>
+  if fl_chunks f =? 1 then flat_map (fun w =>
      match fa_write w, is_generic (fa_proxy w) with
      | true, true => [AtContent (fa_cell w); AtWriters (fa_cell w); AtWriter (fa_cell w) engine]
      | true, false => [AtContent (fa_cell w)]
      | false, true => [AtReaders (fa_cell w); AtReader (fa_cell w) engine]
-     | false, false => [] end) (fl_accesses f) else [])
-  ++ map (fun c => AtBarrier (fst c)) (fl_completes f).
-Definition effect_seen (f : flight) (early : bool) : list loc :=
-  filter own (effect_changed f early) ++
-  if early then [] else map (fun c => AtEnded (barrier_cta p (fst c))) (fl_completes f).
+     | false, false => [] end) (fl_accesses f) else [].
 Definition flight_plain (f : flight) : bool := forallb (fun w => plain p (fa_cell w)) (fl_accesses f).
 
 
@@ -1147,7 +908,7 @@ Proof.
      | true, false => [AtContent (fa_cell w)]
      | false, true => [AtReaders (fa_cell w); AtReader (fa_cell w) engine]
      | false, false => [] end) W).
-  { intros l L. apply I. unfold effect_changed. rewrite C. apply in_or_app. left. apply in_flat_map. now exists w. }
+  { intros l L. apply I. unfold effect_changed. rewrite C. apply in_flat_map. now exists w. }
   destruct (fa_write w), (is_generic (fa_proxy w)).
   - apply (frame_same p R R W v (fun t => bind (cell_at t (fa_cell w)) (fun h => Done (put_cell t (fa_cell w)
         (Content (kept_tile h (fa_tile w) (fa_kind w)) (add engine (co_writers h)) (co_readers h) (add engine (co_authors h)) false
@@ -1164,27 +925,6 @@ Proof.
     intros h g. apply kept_core.
   - unfold note_read. apply (frame_cell p R W v (fa_cell w) (fun h => _)). apply read_change; [easy|apply X; now left|apply X; right; now left].
   - now apply frame_done.
-Qed.
-
-Lemma usable_found s a k e b : usable p s a k e = Done b -> find same_key k (st_barriers s) <> None.
-Proof. unfold usable. now destruct (find same_key k (st_barriers s)). Qed.
-
-Lemma frame_effect R W s f early : flight_plain f = true -> incl (effect_changed f early) W -> incl (effect_seen f early) R ->
-  frame R R W s (fun t => effect_of t f early).
-Proof.
-  intros P I J. unfold effect_of. destruct early; [now apply frame_have_read|].
-  apply (frame_bind p R R R W s (fun t => if fl_chunks f =? 1 then take_effect p t f else Done t)).
-  { destruct (fl_chunks f =? 1) eqn:C; [now apply frame_take_effect|now apply frame_done]. }
-  intros u _. apply frame_fold. intros [k amount] v K.
-  assert (B : In (AtBarrier k) (effect_changed f false)).
-  { unfold effect_changed. apply in_or_app. right. apply in_map_iff. now exists (k, amount). }
-  assert (B' : In (AtBarrier k) R). { apply J. unfold effect_seen. apply in_or_app. left. now apply filter_In. }
-  assert (F : incl (far p (fl_agent f) k true) R).
-  { unfold far. rewrite orb_true_r. intros l [<-|[]]. apply J. unfold effect_seen. apply in_or_app. right.
-    apply in_map_iff. now exists (k, amount). }
-  apply (frame_read p R R W v (fun t => usable p t (fl_agent f) k true)); [now apply reads_usable|]. intros b U.
-  pose proof (usable_found v _ k true b U) as N.
-  destruct (fl_marker f); [apply frame_count_down|apply frame_store]; try easy; now apply I.
 Qed.
 
 (** What an engine does to memory and barriers leaves what is in flight as it is. *)
@@ -1305,29 +1045,6 @@ Proof.
     + rewrite !replaced_marks; try easy; try (intros g G; now apply H); now intros [= -> ->].
 Qed.
 
-Lemma frame_engine_free R W s a n f early : List.find (is_mark a n) (st_free s) = Some f -> flight_plain f = true ->
-  In (AtFlight a n) R -> In (AtFlight a n) W -> incl (effect_changed f early) W -> incl (effect_seen f early) R ->
-  incl (flat_map touched_cells (filter (is_mark a n) (st_free s))) W ->
-  frame R (filter own R) W s (fun t => engine_step p t a n early).
-Proof.
-  intros F P I J C S T. intros t N.
-  enough (H : frame R (filter own R) W s (fun t => bind (effect_of t f early) (fun u =>
-      Done (with_free (replaced a n (rest_of f early) (st_free u)) u)))).
-  { specialize (H t N). pose proof (proj2 N _ I) as E. cbn in E.
-    assert (F' : List.find (is_mark a n) (st_free t) = Some f) by now rewrite find_filter, <- E, <- find_filter.
-    assert (Q : forall u, List.find (is_mark a n) (st_free u) = Some f -> engine_step p u a n early =
-      bind (effect_of u f early) (fun v => Done (with_free (replaced a n (rest_of f early) (st_free v)) v))).
-    { intros u U. unfold engine_step. rewrite U, finish_effect. destruct (effect_of u f early) as [v| |] eqn:Z; cbn [bind]; [|easy..].
-      now destruct (quiet_effect f early u v Z) as [-> _]. }
-    now rewrite !Q. }
-  assert (M : is_mark a n f = true) by now apply find_some in F.
-  apply (frame_bind p R R (filter own R)); [now apply frame_effect|]. intros u U.
-  apply frame_replace_free; try easy.
-  - intros g G. split; [now rewrite (rest_mark f early a n g G)|]. intros l L. apply T, in_flat_map. exists f. split.
-    + apply filter_In. split; [|easy]. now apply find_some in F.
-    + now apply (rest_touches f early g G).
-  - now destruct (quiet_effect f early s u U) as [-> _].
-Qed.
 End Table.
 
 Section Table.
@@ -1340,64 +1057,8 @@ Notation reads := (reads p).
 
 (** *** In a queue *)
 
-Lemma over_touches c f : is_over f = true -> touches c f = [].
-Proof.
-  unfold is_over, touches. rewrite !andb_true_iff. intros [[A _] B]. apply negb_true_iff in A. rewrite A.
-  induction (fl_accesses f) as [|w l IH]; [easy|]. cbn in *. apply andb_true_iff in B as [B C]. apply andb_true_iff in B as [B _].
-  apply negb_true_iff in B. rewrite B, andb_false_r. now apply IH.
-Qed.
-
-Lemma kept_touches c ordered l : forall w, flat_map (touches c) (fst (kept ordered w l)) = flat_map (touches c) l.
-Proof.
-  induction l as [|f l IH]; intros w; cbn; [easy|]. destruct (w || negb (is_over f)) eqn:O.
-  - destruct (kept ordered (w || ordered) l) as [m v] eqn:K. cbn. specialize (IH (w || ordered)). rewrite K in IH. cbn in IH. now rewrite IH.
-  - rewrite IH. apply orb_false_iff in O as [_ O]. apply negb_false_iff in O. now rewrite over_touches.
-Qed.
-Lemma kept_in ordered l x : forall w, In x (fst (kept ordered w l)) -> In x l.
-Proof.
-  induction l as [|f l IH]; intros w; cbn; [easy|]. destruct (w || negb (is_over f)).
-  - destruct (kept ordered (w || ordered) l) as [m v] eqn:K. cbn. intros [<-|I]; [now left|right]. apply (IH (w || ordered)). now rewrite K.
-  - intros I. right. now apply (IH w).
-Qed.
-
-Lemma kept_groups_touches c ordered l : forall w, flat_map (touches c) (concat (kept_groups ordered w l)) = flat_map (touches c) (concat l).
-Proof.
-  induction l as [|g l IH]; intros w; cbn; [easy|]. destruct (kept ordered w g) as [m v] eqn:K. cbn. rewrite !flat_map_app, IH. f_equal.
-  rewrite <- (kept_touches c ordered g w). now rewrite K.
-Qed.
-Lemma kept_groups_in ordered l x : forall w, In x (concat (kept_groups ordered w l)) -> In x (concat l).
-Proof.
-  induction l as [|g l IH]; intros w; cbn; [easy|]. destruct (kept ordered w g) as [m v] eqn:K. cbn. rewrite !in_app_iff.
-  intros [I|I]; [left|right; now apply (IH v)]. apply (kept_in ordered g x w). now rewrite K.
-Qed.
-
-Lemma drop_concat l : concat (drop_empty l) = @concat flight l.
-Proof. induction l as [|[|x g] l IH]; cbn; auto. Qed.
-Lemma nonempty_concat l : concat (filter (fun g => negb (is_empty g)) l) = @concat flight l.
-Proof. induction l as [|[|x g] l IH]; cbn; auto. now rewrite IH. Qed.
-Lemma retired_contents d closed opened : contents (retired d closed opened) =
-  concat (kept_groups (qu_ordered d) false (closed ++ [opened])).
-Proof.
-  unfold contents, retired. cbv zeta. cbn [gr_closed gr_open].
-  set (all := kept_groups (qu_ordered d) false (closed ++ [opened])).
-  assert (N : all <> []).
-  { unfold all. destruct closed as [|g l]; cbn; destruct (kept _ _ _); easy. }
-  transitivity (concat (removelast all ++ [last all []])); [|now rewrite <- app_removelast_last].
-  rewrite concat_app. cbn. rewrite app_nil_r. f_equal.
-  destruct (qu_ordered d); [apply drop_concat|apply nonempty_concat].
-Qed.
-
-Lemma replaced_concat a n rest l : concat (map (replaced a n rest) l) = replaced a n rest (concat l).
-Proof. induction l as [|g l IH]; cbn; [easy|]. unfold replaced in *. now rewrite flat_map_app, <- IH. Qed.
-Lemma replaced_app a n rest l m : replaced a n rest (l ++ m) = replaced a n rest l ++ replaced a n rest m.
-Proof. apply flat_map_app. Qed.
-
 Definition finished (d : queue) (a : nat) (n : Z) (rest : list flight) (g : groups) : groups :=
   retired d (map (replaced a n rest) (gr_closed g)) (replaced a n rest (gr_open g)).
-
-Lemma finished_contents a n rest g : concat (map (replaced a n rest) (gr_closed g) ++ [replaced a n rest (gr_open g)]) =
-  replaced a n rest (contents g).
-Proof. rewrite concat_app, replaced_concat. cbn. rewrite app_nil_r. symmetry. apply replaced_app. Qed.
 
 Fixpoint distinct (l : list (nat * nat)) : bool :=
   match l with [] => true | k :: l => negb (existsb (same_pair k) l) && distinct l end.
@@ -1414,24 +1075,6 @@ Proof.
     congruence.
 Qed.
 
-Definition queue_changed (a : nat) (n : Z) (k : nat * nat) (g : groups) : list loc :=
-  AtQueue k :: map (fun f => AtWhere (fl_agent f) (fl_ordinal f)) (contents g)
-  ++ flat_map touched_cells (filter (is_mark a n) (contents g)).
-
-
-Lemma finished_touches c d a n rest g : (forall x, In x rest -> touches c x = []) ->
-  (forall x, In x (contents g) -> is_mark a n x = true -> touches c x = []) ->
-  flat_map (touches c) (contents (finished d a n rest g)) = flat_map (touches c) (contents g).
-Proof.
-  intros H K. unfold finished. rewrite retired_contents, kept_groups_touches, finished_contents. now apply replaced_touches.
-Qed.
-
-Lemma finished_in d a n rest g x : In x (contents (finished d a n rest g)) -> In x rest \/ In x (contents g).
-Proof.
-  unfold finished. rewrite retired_contents. intros I. apply kept_groups_in in I. rewrite finished_contents in I.
-  unfold replaced in I. apply in_flat_map in I as (y & Y & I). destruct (is_mark a n y); [now left|]. destruct I as [<-|[]]. now right.
-Qed.
-
 Lemma where_finds a n s k : where_ a n s = Some k -> exists g, List.find (holds_mark a n) (st_queues s) = Some (k, g).
 Proof. unfold where_. destruct (List.find (holds_mark a n) (st_queues s)) as [[h g]|]; [|easy]. cbn. intros [= ->]. now exists g. Qed.
 
@@ -1446,111 +1089,6 @@ Proof.
   unfold contents in F. rewrite QD, F. cbn [got bind]. rewrite finish_effect.
   destruct (effect_of p s f early) as [v| |] eqn:Z; cbn [bind]; [|easy..].
   now destruct (quiet_effect p f early s v Z) as [_ ->].
-Qed.
-
-Lemma frame_engine_queue R W s a n owner q d g f early : distinct (map fst (st_queues s)) = true -> queue_decl p q = Done d ->
-  List.find (is_mark a n) (st_free s) = None -> where_ a n s = Some (owner, q) -> find same_pair (owner, q) (st_queues s) = Some g ->
-  List.find (is_mark a n) (contents g) = Some f -> flight_plain p f = true ->
-  In (AtFlight a n) R -> In (AtWhere a n) R -> In (AtQueue (owner, q)) R ->
-  incl (queue_changed a n (owner, q) g) W -> incl (effect_changed f early) W -> incl (effect_seen p f early) R ->
-  frame R (filter own R) W s (fun t => engine_step p t a n early).
-Proof.
-  intros D QD F0 Wh G F P I1 I2 I3 C1 C2 S t N.
-  pose proof (proj2 N _ I1) as E1. pose proof (proj2 N _ I2) as E2. pose proof (proj2 N _ I3) as E3. cbn in E1, E2, E3.
-  destruct N as [Sh N]. pose proof Sh as (_ & _ & _ & _ & _ & K & _).
-  rewrite (engine_step_queue s a n owner q d g f early) by easy.
-  rewrite (engine_step_queue t a n owner q d g f early); try congruence.
-  2: { rewrite find_filter in *. congruence. }
-  enough (H : frame R (filter own R) W s (fun s => bind (effect_of p s f early) (fun u =>
-    Done (with_queues (put same_pair (owner, q) (finished d a n (rest_of f early) g) (st_queues u)) u)))) by (apply H; now split).
-  clear t E1 E2 E3 Sh N K.
-  apply (frame_bind p R R (filter own R)); [now apply frame_effect|]. intros u U.
-  assert (M : is_mark a n f = true) by now apply find_some in F.
-  assert (J : In f (contents g)) by now apply find_some in F.
-  assert (X : forall x, In x (contents g) -> is_mark a n x = true -> incl (touched_cells x) W).
-  { intros x Y Z l L. apply C1. right. apply in_or_app. right. apply in_flat_map. exists x. split; [|easy]. now apply filter_In. }
-  apply frame_put_queue with g; try easy.
-  - apply C1. now left.
-  - intros c. destruct (in_dec loc_dec (AtTouch c) W) as [Y|Y]; [now right|left]. apply finished_touches.
-    + intros x Z. assert (Q : incl (touched_cells x) W).
-      { intros l L. apply (X f J M). now apply (rest_touches f early x Z). }
-      now destruct (touches_in W x c Q).
-    + intros x Z Z'. now destruct (touches_in W x c (X x Z Z')).
-  - intros b m. destruct (existsb (is_mark b m) (contents g)) eqn:Y.
-    + right. apply existsb_exists in Y as (x & Y & Z). unfold is_mark in Z. apply andb_true_iff in Z as [Z1 Z2].
-      apply Nat.eqb_eq in Z1. apply Z.eqb_eq in Z2. subst b m. apply C1. right. apply in_or_app. left. apply in_map_iff. now exists x.
-    + left. destruct (existsb (is_mark b m) (contents (finished d a n (rest_of f early) g))) eqn:Z; [|easy].
-      apply existsb_exists in Z as (x & Z & Z'). exfalso. apply finished_in in Z as [Z|Z].
-      * rewrite (rest_mark f early b m x Z) in Z'. assert (V : existsb (is_mark b m) (contents g) = true); [|congruence].
-        apply existsb_exists. now exists f.
-      * assert (V : existsb (is_mark b m) (contents g) = true); [|congruence]. apply existsb_exists. now exists x.
-  - destruct (quiet_effect p f early s u U) as [_ ->]. easy.
-Qed.
-
-(** ** Named barriers *)
-
-Lemma reads_declared_named R s a env r k : key_of env r = Done k -> In (AtNamed k) R -> reads R s (fun t => declared_named t a env r).
-Proof.
-  intros K I t [_ H]. unfold declared_named. rewrite K. cbn [bind]. now rewrite <- (H _ I : find same_key k (st_named s) = _).
-Qed.
-
-Lemma declared_named_is s a env r k h n : key_of env r = Done k -> declared_named s a env r = Done (h, n) ->
-  h = k /\ find same_key k (st_named s) = Some n.
-Proof.
-  intros K. unfold declared_named. rewrite K. cbn [bind]. destruct (find same_key k (st_named s)) as [m|]; [|easy]. now intros [= <- <-].
-Qed.
-
-Lemma frame_named_wait R W s a env r k : key_of env r = Done k -> In (AtNamed k) R -> In (AtNamed k) W ->
-  frame R R W s (fun t => named_wait t a env r).
-Proof.
-  intros K I J. unfold named_wait.
-  apply (frame_same p R R W s (fun t => bind (declared_named t a env r) (fun x =>
-    bind (guard (negb (inside (Z.of_nat a) (na_armed (snd x)))) NamedBarrierMisuse [a]) (fun _ =>
-    Done (with_named (put same_key (fst x) (Named (na_arrived_threads (snd x)) (na_expected_threads (snd x)) (na_arrived (snd x)) (na_waiting (snd x))
-             (without [Z.of_nat a] (na_armed (snd x)))) (st_named t)) t))))).
-  { intros t. destruct (declared_named t a env r) as [[h n]| |]; easy. }
-  apply (frame_read p R R W s (fun t => declared_named t a env r)); [now apply reads_declared_named with k|].
-  intros [h n] D. destruct (declared_named_is s a env r k h n K D) as [-> F]. apply frame_pure. intros [] _. cbn [fst snd].
-  apply frame_put_named; [easy|]. now rewrite F.
-Qed.
-
-(** An arrival that does not let others go on. *)
-Lemma frame_meet R W' s a env r threads sync k n : key_of env r = Done k -> find same_key k (st_named s) = Some n ->
-  na_waiting n = [] \/ (forall g all, agent_of p a = Done g -> value env threads = Done all -> na_arrived_threads n + ag_threads g < all) ->
-  In (AtPlace a) R -> In (AtNamed k) R -> incl (AtPlace a :: end_of p s a ++ [AtNamed k]) W' ->
-  frame R (filter own R) W' s (fun t => bind (meet p t a env r threads sync) (fun x => if snd x then advance p (fst x) a else Done (fst x))).
-Proof.
-  intros K F Q I J C. unfold meet.
-  assert (CN : In (AtNamed k) W') by (apply C; right; apply in_or_app; right; now left).
-  set (me := Z.of_nat a).
-  apply (frame_same p R _ W' s (fun t => bind (agent_of p a) (fun g => bind (value env threads) (fun all =>
-    bind (declared_named t a env r) (fun x => let n := snd x in let k := fst x in
-      bind (guard (inside me (na_arrived n) || inside me (na_waiting n)) NamedBarrierMisuse [a]) (fun _ =>
-      bind (guard (negb (((na_expected_threads n =? 0) || (na_expected_threads n =? all)) && (na_arrived_threads n + ag_threads g <=? all))) NamedBarrierMisuse [a]) (fun _ =>
-      let rest := without [me] (na_armed n) in
-      let armed := if negb sync && awaited p (fst k) then add me rest else rest in
-      if na_arrived_threads n + ag_threads g <? all then
-        let m := Named (na_arrived_threads n + ag_threads g) all (if sync then na_arrived n else add me (na_arrived n))
-               (if sync then add me (na_waiting n) else na_waiting n) armed in
-        if negb sync then bind (Done (with_named (put same_key k m (st_named t)) t)) (fun u => advance p u a)
-        else Done (with_named (put same_key k m (st_named t)) t)
-      else bind (fold (fun s other => advance p s (Z.to_nat other)) (with_named (put same_key k (Named 0 0 [] [] armed) (st_named t)) t) (na_waiting n))
-        (fun u => advance p u a)))))))).
-  { intros t. destruct (agent_of p a) as [g| |]; cbn [bind]; [|easy..]. destruct (value env threads) as [all| |]; cbn [bind]; [|easy..].
-    destruct (declared_named t a env r) as [[h m]| |]; cbn [bind fst snd]; [|easy..]. cbv zeta. fold me.
-    destruct (inside me (na_arrived m) || inside me (na_waiting m)); cbn [guard bind]; [easy|].
-    destruct (negb _); cbn [guard bind]; [easy|]. destruct (_ <? all); cbn [bind fst snd]; [now destruct sync|].
-    now destruct (fold _ _ (na_waiting m)). }
-  apply (frame_pure p R _ W' s (agent_of p a)). intros g G. apply (frame_pure p R _ W' s (value env threads)). intros all V.
-  apply (frame_read p R _ W' s (fun t => declared_named t a env r)); [now apply reads_declared_named with k|].
-  intros [h m] D. destruct (declared_named_is s a env r k h m K D) as [-> X]. rewrite F in X. injection X as <-. cbn [fst snd]. cbv zeta.
-  apply frame_pure. intros [] _. apply frame_pure. intros [] _.
-  assert (A : forall m, frame R (filter own R) W' s (fun t => bind (Done (with_named (put same_key k m (st_named t)) t)) (fun u => advance p u a))).
-  { intros m. apply (frame_goes_on p R [AtNamed k]); try easy; [now intros [|[]]|].
-    apply frame_after with R; [apply own_less|]. apply frame_put_named; [now left|now rewrite F]. }
-  destruct (na_arrived_threads n + ag_threads g <? all) eqn:L.
-  - destruct (negb sync); [apply A|]. apply frame_after with R; [apply own_less|]. apply frame_put_named; [easy|]. now rewrite F.
-  - destruct Q as [->|Q]; [cbn [fold]; apply A|]. specialize (Q g all G V). apply Z.ltb_ge in L. lia.
 Qed.
 
 (** ** Fences *)

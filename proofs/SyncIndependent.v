@@ -1,12 +1,13 @@
 (** The table of commutation: which steps of sync programs are independent, proved of Sync.v.
 
-    [footprint] lists what a step sees and changes, from the state and the operation alone; [independent] is the
-    table: neither changes what the other sees. Then the steps lead in either order to the
+    [footprint] lists what a step sees and changes, and its actions on barriers, queues and pools, from the state and the operation alone;
+    [independent] is the table: neither changes what the other sees, and where both act on one location the two actions lead to
+    the same content in either order. Then the steps lead in either order to the
     same state ([independent_commute]), and neither hides a fault of the other ([independent_fault]). It is extracted, and
     held against the single steps that the checker of certificates takes for all (tests/proofs/test_commutation.py). *)
 
 From Coq Require Import Bool ZArith Lia List.
-From Titan Require Import Expression Sync SyncShift SyncFrames.
+From Titan Require Import Expression Sync SyncShift SyncFrames SyncParts SyncActs.
 Import ListNotations.
 Open Scope Z_scope.
 Opaque local_steps_max.
@@ -18,6 +19,7 @@ Notation near := (near p).
 Notation moved := (moved p).
 Notation frame := (frame p).
 Notation reads := (reads p).
+Notation acting := (acting p).
 
 (** ** The table *)
 
@@ -29,70 +31,112 @@ Definition body (s : state) (x : step_) : outcome state :=
   | ReadsStep a n => engine_step p s a n true
   end.
 
-Definition lets_others_go (s : state) (a : nat) (env : nat -> Z) (k : key) (threads : expression) : bool :=
-  match find same_key k (st_named s), agent_of p a, value env threads with
-  | Some n, Done g, Done all => negb (is_empty (na_waiting n)) && (all <=? na_arrived_threads n + ag_threads g)
-  | _, _, _ => true
+(** What a step sees and what it changes, and its actions. *)
+Definition foot : Type := list loc * list loc * acts.
+
+Definition at_barrier (a : nat) (env : nat -> Z) (r : reference) (f : key -> mbarrier -> outcome mbarrier) : option foot :=
+  match key_of env r with
+  | Done k => Some (far_end p a k false, [AtBarrier k], [(AtBarrier k, on_barrier (f k))])
+  | _ => None
   end.
 
-Definition at_key (env : nat -> Z) (r : reference) (f : key -> option (list loc * list loc)) :=
-  match key_of env r with Done k => f k | _ => None end.
+(** Who waits at a named barrier that the arrival fills goes on with it. *)
+Definition at_named (s : state) (a : nat) (env : nat -> Z) (r : reference) (threads : expression) (sync : bool) : option foot :=
+  match key_of env r, agent_of p a, value env threads with
+  | Done k, Done g, Done all =>
+    match find same_key k (st_named s) with
+    | Some n =>
+      let full := match met p a g k all sync n with Done (_, full) => full | _ => false end in
+      if full && negb (is_empty (na_waiting n)) then
+        if apart_all (a :: map Z.to_nat (na_waiting n)) then
+          Some (AtNamed k :: map (fun o => AtPlace (Z.to_nat o)) (na_waiting n), AtNamed k :: released_places p s (na_waiting n), [])
+        else None
+      else Some ([], [AtNamed k], [(AtNamed k, on_named (meet_act p full a g k all sync))])
+    | None => None
+    end
+  | _, _, _ => None
+  end.
 
-(** What an operation sees and changes beside the place of its agent; None: the table says nothing of it. *)
-Definition operation_footprint (s : state) (a : nat) (env : nat -> Z) (o : operation) : option (list loc * list loc) :=
+Definition at_queue (s : state) (k : nat * nat) (R W : list loc) (f : groups -> option groups) : option foot :=
+  match find same_pair k (st_queues s) with
+  | Some g =>
+    match f g with
+    | Some g' => let V := queue_moves k g g' in Some (R, W ++ V, [(AtQueue k, on_queue V k f)])
+    | None => None
+    end
+  | None => None
+  end.
+
+Definition at_pool (a : nat) (env : nat -> Z) (n : nat) (amount : expression) (f : Z -> Z -> Z) : option foot :=
+  match pool_units a env amount with
+  | Done m => Some ([], [AtPool n], [(AtPool n, on_number (f m))])
+  | _ => None
+  end.
+
+(** Of an operation, beside the place of its agent; None: the table says nothing of it. *)
+Definition operation_footprint (s : state) (a : nat) (env : nat -> Z) (o : operation) : option foot :=
   match o with
   | Access effects =>
     match resolved p s a env effects with
     | Done l => if plain_effects p l
-                then Some (alive_list p a effects ++ over_cells (seen_by a) l, over_cells (changed_by a) l) else None
+                then Some (alive_list p a effects ++ over_cells (seen_by a) l, over_cells (changed_by a) l, []) else None
     | _ => None
     end
-  | Asynchronous _ effects q _ _ =>
-    match parts_of p s a env effects, nth_error (st_issued s) a with
-    | Done l, Some n =>
+  | Asynchronous site effects q completes chunks =>
+    match parts_of p s a env effects, nth_error (st_issued s) a, done_of s a env completes with
+    | Done l, Some n, Done done =>
       if issue_plain p l then
-        let lane := match q with None => [AtFlight a n] | Some q => [AtQueue (a, q); AtWhere a n] end in
-        Some (AtIssued a :: alive_list p a effects ++ issue_seen l ++ filter own lane,
-              AtIssued a :: lane ++ map (fun w => AtTouch (fa_cell w)) (concat l))
+        let f := Flight a n site (concat l) done true chunks chunks false q in
+        let R := AtIssued a :: alive_list p a effects ++ issue_seen l in
+        match q with
+        | None => Some (AtFlight a n :: R, AtIssued a :: AtFlight a n :: touched_cells f, [])
+        | Some q => match queue_decl p q with Done d => at_queue s (a, q) R [AtIssued a] (append d f) | _ => None end
+        end
       else None
-    | _, _ => None
+    | _, _, _ => None
     end
-  | Commit q => Some ([AtQueue (a, q)], [AtQueue (a, q)])
-  | QueueWait _ _ _ => Some ([], [])
-  | QueueArrive _ q _ _ =>
-    match nth_error (st_issued s) a with
-    | Some n => Some ([AtIssued a; AtQueue (a, q)], [AtIssued a; AtQueue (a, q); AtWhere a n])
-    | None => None
+  | Commit q => at_queue s (a, q) [] [] commit_act
+  | QueueWait _ _ _ => Some ([], [], [])
+  | QueueArrive site q r count =>
+    match nth_error (st_issued s) a, declared s a env r, value env count, queue_decl p q with
+    | Some n, Done k, Done m, Done d =>
+      at_queue s (a, q) [AtIssued a] [AtIssued a] (append d (Flight a n site [] [(k, m)] false 1 1 true (Some q)))
+    | _, _, _, _ => None
     end
-  | Arrive r _ _ _ _ | ExpectTransaction r _ | Wait r _ _ | TokenWait r =>
-    at_key env r (fun k => Some (AtBarrier k :: far p a k false, [AtBarrier k]))
-  | BarrierSync r threads | BarrierArrive r threads =>
-    at_key env r (fun k => if lets_others_go s a env k threads then None else Some ([AtNamed k], [AtNamed k]))
-  | BarrierWait r => at_key env r (fun k => Some ([AtNamed k], [AtNamed k]))
+  | Arrive r count bytes drop token => at_barrier a env r (fun k => arrive_act p s a env k count bytes drop token)
+  | ExpectTransaction r bytes => at_barrier a env r (fun k => expect_act p s a env k bytes)
+  | Wait r _ phase => at_barrier a env r (fun k => wait_act p s a env k phase)
+  | TokenWait r => at_barrier a env r (fun k => token_act p s a k)
+  | BarrierSync r threads => at_named s a env r threads true
+  | BarrierArrive r threads => at_named s a env r threads false
+  | BarrierWait r => match key_of env r with Done k => Some ([], [AtNamed k], [(AtNamed k, on_named (wait_named a))]) | _ => None end
   | Fence kind spaces =>
     let W := flat_map (fence_changed a) (fence_cells p a kind spaces) in
-    if simple_fence kind && negb (po_path (pr_policies p)) then Some (filter own W, W) else None
-  | PoolTake n _ | PoolGive n _ => Some ([AtPool n], [AtPool n])
+    if simple_fence kind && negb (po_path (pr_policies p)) then Some (filter own W, W, []) else None
+  | PoolTake n amount => at_pool a env n amount (fun m v => v - m)
+  | PoolGive n amount => at_pool a env n amount (fun m v => v + m)
   | _ => None
   end.
 
-Definition engine_footprint (s : state) (a : nat) (n : Z) (early : bool) : option (list loc * list loc) :=
+Definition engine_footprint (s : state) (a : nat) (n : Z) (early : bool) : option foot :=
+  let changed f := effect_changed f early ++ ends_changed f early in
   match List.find (is_mark a n) (st_free s) with
   | Some f =>
-    if flight_plain p f then
-      Some (AtFlight a n :: effect_seen p f early,
-            AtFlight a n :: effect_changed f early ++ flat_map touched_cells (filter (is_mark a n) (st_free s)))
+    if flight_plain p f && once (map fst (fl_completes f)) then
+      Some (AtFlight a n :: ends_seen p f early,
+            changed f ++ AtFlight a n :: flat_map touched_cells (filter (is_mark a n) (st_free s)), ends_acts p s f early)
     else None
   | None =>
     match where_ a n s with
     | Some (owner, q) =>
       match queue_decl p q, find same_pair (owner, q) (st_queues s) with
-      | Done _, Some g =>
+      | Done d, Some g =>
         match List.find (is_mark a n) (contents g) with
         | Some f =>
-          if flight_plain p f && distinct (map fst (st_queues s)) then
-            Some (AtFlight a n :: AtWhere a n :: AtQueue (owner, q) :: effect_seen p f early,
-                  queue_changed a n (owner, q) g ++ effect_changed f early)
+          if flight_plain p f && once (map fst (fl_completes f)) && distinct (map fst (st_queues s)) then
+            let V := queue_moves (owner, q) g (finished d a n (rest_of f early) g) in
+            Some (AtFlight a n :: AtWhere a n :: ends_seen p f early, changed f ++ V,
+                  ends_acts p s f early ++ [(AtQueue (owner, q), on_queue V (owner, q) (finish_act d a n f early))])
           else None
         | None => None
         end
@@ -102,7 +146,7 @@ Definition engine_footprint (s : state) (a : nat) (n : Z) (early : bool) : optio
     end
   end.
 
-Definition footprint (s : state) (x : step_) : option (list loc * list loc) :=
+Definition footprint (s : state) (x : step_) : option foot :=
   match x with
   | AgentStep a =>
     match nth_error (st_positions s) a, env_of p s a with
@@ -110,7 +154,7 @@ Definition footprint (s : state) (x : step_) : option (list loc * list loc) :=
       match op_of p q with
       | Some o =>
         match operation_footprint s a env o with
-        | Some (R, W) => Some (AtPlace a :: R, AtPlace a :: end_of p s a ++ W)
+        | Some (R, W, A) => Some (AtPlace a :: R, AtPlace a :: end_of p s a ++ W, A)
         | None => None
         end
       | None => None
@@ -121,23 +165,29 @@ Definition footprint (s : state) (x : step_) : option (list loc * list loc) :=
   | ReadsStep a n => engine_footprint s a n true
   end.
 
-Definition listed (l : loc) (m : list loc) : bool := if in_dec loc_dec l m then true else false.
-Definition disjoint (W R : list loc) : bool := forallb (fun l => negb (listed l R)) W.
-Definition seen_too (R W : list loc) : bool := forallb (fun l => negb (own l) || listed l R) W.
+Definition disjoint (W R : list loc) : bool := forallb (fun l => negb (in_list l R)) W.
+Definition seen_too (R W : list loc) (A : acts) : bool := forallb (fun l => negb (own l) || in_list l R || in_list l (map fst A)) W.
+Definition speaks (x : option (outcome part)) : bool := match x with Some _ => true | None => false end.
+
+(** Who changes a location of the other's actions acts there, too, and in either order they lead to one content. *)
+Definition acts_meet (A B : acts) (W : list loc) (s : state) : bool :=
+  forallb (fun '(l, q) => speaks (q (part_at l s)) &&
+    (negb (in_list l W) || existsb (fun '(h, r) => (if loc_dec h l then true else false) && either r q (part_at l s)) A)) B.
 
 (** The table: two steps that may be done in either order. *)
 Definition independent (s : state) (x y : step_) : bool :=
   match footprint s x, footprint s y with
-  | Some (R, W), Some (R', W') => seen_too R W && seen_too R' W' && disjoint W R' && disjoint W' R
+  | Some (R, W, A), Some (R', W', A') =>
+    seen_too R W A && seen_too R' W' A' && disjoint W R' && disjoint W' R && acts_meet A A' W s && acts_meet A' A W' s
   | _, _ => false
   end.
 
 (** *** It is right *)
 
-Lemma frame_place R F W s a env o q (run : (nat -> Z) -> operation -> state -> outcome state) :
+Lemma acting_place A R F W s a env o q (run : (nat -> Z) -> operation -> state -> outcome state) :
   nth_error (st_positions s) a = Some q -> env_of p s a = Done env -> op_of p q = Some o -> In (AtPlace a) R ->
-  frame R F W s (run env o) ->
-  frame R F W s (fun t => let* q := got (nth_error (st_positions t) a) in let* env := env_of p t a in
+  acting A R F W s (run env o) ->
+  acting A R F W s (fun t => let* q := got (nth_error (st_positions t) a) in let* env := env_of p t a in
     let* o := got (op_of p q) in run env o t).
 Proof.
   intros Q E O I H t N. assert (P : nth_error (st_positions s) a = nth_error (st_positions t) a) by apply (proj2 N _ I).
@@ -145,22 +195,55 @@ Proof.
   rewrite V, <- P, Q, E. cbn [got bind]. rewrite O. cbn [got bind]. now apply H.
 Qed.
 
+(** An operation, and going on behind it. *)
+Lemma acting_goes_on A R W s a f : In (AtPlace a) R -> ~ In (AtPlace a) W -> held A -> ~ In (AtPlace a) (map fst A) ->
+  acting A R (filter own R) W s f ->
+  acting A R (filter own R) (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)).
+Proof.
+  intros I N O NA H. apply (acting_less p A R (filter own R) _ (W ++ AtPlace a :: end_of p s a)); [apply incl_refl| |].
+  { intros l L. apply in_app_or in L as [L|[L|L]]; [right; apply in_or_app; now right|now left|right; apply in_or_app; now left]. }
+  rewrite <- (app_nil_r A). apply (acting_bind p A [] R (filter own R) (filter own R)); try easy.
+  - intros s' _ M. apply acting_frame, (frame_after p _ (filter own (filter own R))); [apply own_own|].
+    assert (P : nth_error (st_positions s) a = nth_error (st_positions s') a) by apply (proj2 M _ N).
+    apply frame_advance; [now apply filter_In|now left|]. unfold end_of, ends. rewrite <- P. intros l L. now right.
+  - intros l L [X|X]; [now subst|]. apply named_act in L as (r & L). specialize (O l r L). unfold end_of in X.
+    destruct (ends p s a); [|easy]. destruct X as [<-|[]]. easy.
+Qed.
+
+
 Lemma no_place_over a l : ~ In (AtPlace a) (over_cells (changed_by a) l).
 Proof.
   intros I. apply in_flat_map in I as (x & _ & I). apply in_flat_map in I as (c & _ & I).
   unfold changed_by in I. destruct (ef_write (fst x)); cbn in I; intuition discriminate.
 Qed.
 
-Lemma frame_operation R W s a env o : operation_footprint s a env o = Some (R, W) ->
+Lemma moves_kinds k g g' l : In l (queue_moves k g g') -> l = AtQueue k \/ (exists c, l = AtTouch c) \/ exists a n, l = AtWhere a n.
+Proof.
+  unfold queue_moves. intros [<-|I]; [now left|right]. apply in_app_or in I as [I|I]; apply in_flat_map in I as (x & _ & I).
+  - destruct (touch_dec _ _); [easy|]. destruct I as [<-|[]]. left. now exists x.
+  - destruct (Bool.bool_dec _ _); [easy|]. destruct I as [<-|[]]. right. eauto.
+Qed.
+
+Lemma acting_at_queue R0 W0 s a q phi F R W A f : at_queue s (a, q) R0 W0 phi = Some (R, W, A) ->
+  (forall V, incl V W -> R = R0 -> acting [(AtQueue (a, q), on_queue V (a, q) phi)] F (filter own F) (W0 ++ V) s f) ->
+  acting A F (filter own F) W s f /\ R = R0 /\ (forall b, In (AtPlace b) W -> In (AtPlace b) W0) /\ (forall b, ~ In (AtPlace b) (map fst A)) /\ held A.
+Proof.
+  unfold at_queue. destruct (find same_pair (a, q) (st_queues s)) as [g|]; [|easy]. destruct (phi g) as [g'|]; [|easy]. intros [= <- <- <-] H.
+  split; [apply H; [|easy]; intros l L; apply in_or_app; now right|]. split; [easy|]. split.
+  { intros b I. apply in_app_or in I as [I|I]; [easy|]. apply moves_kinds in I as [I|[(c & I)|(c & m & I)]]; discriminate. }
+  split; [now intros b [X|[]]|]. intros l r [[= <- _]|[]]. easy.
+Qed.
+
+Lemma frame_operation R W A s a env o : operation_footprint s a env o = Some (R, W, A) ->
   nth_error (st_positions s) a <> None -> env_of p s a = Done env ->
   (forall q, nth_error (st_positions s) a = Some q -> op_of p q = Some o) ->
-  frame (AtPlace a :: R) (filter own (AtPlace a :: R)) (AtPlace a :: end_of p s a ++ W) s (fun t => execute p t a).
+  acting A (AtPlace a :: R) (filter own (AtPlace a :: R)) (AtPlace a :: end_of p s a ++ W) s (fun t => execute p t a) /\ held A.
 Proof.
   intros H Q0 E OQ. destruct (nth_error (st_positions s) a) as [q|] eqn:Q; [|easy]. specialize (OQ q eq_refl). clear Q0.
   set (R' := AtPlace a :: R) in *. assert (PR : In (AtPlace a) R') by now left.
   assert (IR : incl R R') by (intros l L; now right).
   unfold execute.
-  apply (frame_place R' (filter own R') _ s a env o q (fun env o t =>
+  assert (X : acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s ((fun env o t =>
     let goes_on x := let* s := x in advance p s a in
     match o with
     | Access effects => goes_on (access p t a env effects)
@@ -183,133 +266,209 @@ Proof.
     | PoolGive pool amount => let* n := pool_units a env amount in let* free := got (nth_error (st_pools t) pool) in
       goes_on (Done (with_pools (set_nth pool (free + n) (st_pools t)) t))
     | Assign _ _ | Loop _ _ _ _ | Branch _ _ _ => Undefined
-    end)); try easy. cbv zeta beta.
-  assert (PL : forall f, frame R' R' W s f -> ~ In (AtPlace a) W ->
-    frame R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a))).
-  { intros f Hf N. apply (frame_goes_on p R' W); try easy. now apply frame_after with R'; [apply own_less|]. }
-  assert (PO : forall f, frame R' (filter own R') W s f -> ~ In (AtPlace a) W ->
-    frame R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a))).
-  { intros f Hf N. now apply (frame_goes_on p R' W). }
-  destruct o; cbn [operation_footprint] in H; unfold at_key in H; try easy.
-  - destruct (resolved p s a env effects) as [l| |] eqn:L; try easy. destruct (plain_effects p l) eqn:P; [|easy]. injection H as <- <-.
-    apply PL; [|apply no_place_over]. apply (frame_access p R' _ s a env effects l); try easy;
-      intros x X; apply IR, in_or_app; [now left|now right].
+    end) env o) /\ held A); [|split; [|apply X]; destruct X as [X _]; now apply (acting_place A R' (filter own R') _ s a env o q (fun env o t => _))].
+  cbv zeta beta.
+  assert (PL : forall f, frame R' R' W s f -> A = [] -> ~ In (AtPlace a) W ->
+    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+  { intros f Hf -> N. split; [|easy]. apply acting_frame, (frame_goes_on p R' W); try easy. now apply frame_after with R'; [apply own_less|]. }
+  assert (PO : forall f, acting A R' (filter own R') W s f -> held A -> ~ In (AtPlace a) (map fst A) -> ~ In (AtPlace a) W ->
+    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+  { intros f Hf O NA N. split; [|easy]. now apply acting_goes_on. }
+  assert (BA : forall r phi f, at_barrier a env r phi = Some (R, W, A) ->
+    (forall k, key_of env r = Done k -> ~ In (AtBarrier k) R' -> incl (far_end p a k false) R' ->
+      acting [(AtBarrier k, on_barrier (phi k))] R' (filter own R') [AtBarrier k] s f) ->
+    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+  { intros r phi f B Hf. unfold at_barrier in B. destruct (key_of env r) as [k| |] eqn:K; try easy. injection B as HR <- <-.
+    apply PO; try (now intros [X|[]]).
+    - apply Hf; [easy| |now rewrite HR]. intros [X|X]; [easy|]. rewrite <- HR in X. unfold far_end in X. destruct (_ && _); [|easy]. now destruct X.
+    - intros l x [[= <- _]|[]]. easy. }
+  assert (NA : forall r threads sync, at_named s a env r threads sync = Some (R, W, A) ->
+    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => meet_on p t a env r threads sync) /\ held A).
+  { intros r threads sync N. unfold at_named in N. destruct (key_of env r) as [k| |] eqn:K; try easy. destruct (agent_of p a) as [g| |] eqn:G; try easy.
+    destruct (value env threads) as [all| |] eqn:V; try easy. destruct (find same_key k (st_named s)) as [n|] eqn:B; [|easy].
+    set (full := match met p a g k all sync n with Done (_, full) => full | _ => false end) in *. destruct (full && negb (is_empty (na_waiting n))).
+    - destruct (apart_all (a :: map Z.to_nat (na_waiting n))) eqn:D; [|easy]. injection N as HR HW <-. split; [|easy]. apply acting_frame.
+      apply (frame_meet p R' _ s a env r threads sync g k all n); try easy.
+      + apply IR. rewrite <- HR. now left.
+      + intros l L. apply IR. rewrite <- HR. now right.
+      + rewrite <- HW. intros l [<-|[<-|L]]; [|now left|].
+        * right. apply in_or_app. right. now left.
+        * right. apply in_app_or in L as [L|L]; apply in_or_app; [now left|right; now right].
+    - injection N as HR HW <-. split.
+      + apply (acting_less p _ R' (filter own R') _ ([AtNamed k] ++ AtPlace a :: end_of p s a)); [apply incl_refl| |].
+        * rewrite <- HW. intros l [<-|[<-|L]]; [|now left|]; right; apply in_or_app; [right; now left|now left].
+        * apply (acting_meet p R' s a env r threads sync g k all full); try easy. intros [X|X]; [easy|]. now rewrite <- HR in X.
+      + intros l x [[= <- _]|[]]. easy. }
+  assert (MO : forall r threads sync t, (let* (s, on) := meet p t a env r threads sync in if on then advance p s a else Done s) = meet_on p t a env r threads sync).
+  { intros r threads sync t. unfold meet_on. now destruct (meet p t a env r threads sync) as [[u on]| |]. }
+  destruct o; cbn [operation_footprint] in H; try easy.
+  - destruct (resolved p s a env effects) as [l| |] eqn:L; try easy. destruct (plain_effects p l) eqn:P; [|easy]. injection H as HR <- <-.
+    apply PL; [|easy|apply no_place_over]. apply (frame_access p R' _ s a env effects l); try easy;
+      intros x X; apply IR; rewrite <- HR; apply in_or_app; [now left|now right].
   - destruct (parts_of p s a env effects) as [l| |] eqn:L; try easy. destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy].
-    destruct (issue_plain p l) eqn:P; [|easy]. injection H as <- <-. apply PO.
-    + apply (frame_issue p R' _ s a env site effects queue completes chunks l n); try easy.
-      * intros x X. apply IR. right. apply in_or_app. now left.
-      * intros x X. apply IR. right. apply in_or_app. right. apply in_or_app. now left.
-      * apply IR. now left.
-      * now left.
-      * intros f <- <-. split; intros x X.
-        -- apply IR. right. apply in_or_app. right. apply in_or_app. right. now destruct queue.
-        -- right. apply in_or_app. left. now destruct queue.
-      * intros x X. right. apply in_or_app. now right.
-    + intros [X|X]; [easy|]. apply in_app_or in X as [X|X].
-      * destruct queue; cbn in X; intuition discriminate.
-      * apply in_map_iff in X as (w & X & _). discriminate.
-  - injection H as <- <-. apply PO; [apply frame_commit; [apply IR; now left|now left]|now intros [|[]]].
-  - injection H as <- <-. apply frame_advance; [now left|now left|]. intros l L. right. apply in_or_app. now left.
-  - destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy]. injection H as <- <-. apply PO.
-    + apply frame_queue_arrive with n; try easy; try (apply IR; cbn; tauto); cbn; tauto.
-    + cbn. intuition discriminate.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as <- <-. apply PL; [|now intros [|[]]].
-    apply frame_arrive with k; try easy; try (apply IR; now left); [now left|]. intros l L. apply IR. now right.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as <- <-. apply PL; [|now intros [|[]]].
-    apply frame_expect with k; try easy; try (apply IR; now left); [now left|]. intros l L. apply IR. now right.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as <- <-. apply PL; [|now intros [|[]]].
-    apply frame_wait with k; try easy; try (apply IR; now left); [now left|]. intros l L. apply IR. now right.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as <- <-. apply PL; [|now intros [|[]]].
-    apply frame_token_wait with k; try easy; try (apply IR; now left); [now left|]. intros l L. apply IR. now right.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. destruct (lets_others_go s a env k threads) eqn:G; [easy|]. injection H as <- <-.
-    unfold lets_others_go in G. destruct (find same_key k (st_named s)) as [n|] eqn:F; [|easy].
-    apply (frame_same p R' _ _ s (fun t => bind (meet p t a env barrier threads true) (fun x => if snd x then advance p (fst x) a else Done (fst x)))).
-    { intros t. now destruct (meet p t a env barrier threads true) as [[u on]| |]. }
-    apply frame_meet with k n; try easy.
-    + destruct (agent_of p a) as [g| |]; try easy. destruct (value env threads) as [all| |]; try easy. apply andb_false_iff in G as [G|G].
-      * left. destruct (na_waiting n); easy.
-      * right. intros g' all' [= <-] [= <-]. apply Z.leb_gt in G. lia.
-    + apply IR. now left.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. destruct (lets_others_go s a env k threads) eqn:G; [easy|]. injection H as <- <-.
-    unfold lets_others_go in G. destruct (find same_key k (st_named s)) as [n|] eqn:F; [|easy].
-    apply (frame_same p R' _ _ s (fun t => bind (meet p t a env barrier threads false) (fun x => if snd x then advance p (fst x) a else Done (fst x)))).
-    { intros t. now destruct (meet p t a env barrier threads false) as [[u on]| |]. }
-    apply frame_meet with k n; try easy.
-    + destruct (agent_of p a) as [g| |]; try easy. destruct (value env threads) as [all| |]; try easy. apply andb_false_iff in G as [G|G].
-      * left. destruct (na_waiting n); easy.
-      * right. intros g' all' [= <-] [= <-]. apply Z.leb_gt in G. lia.
-    + apply IR. now left.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as <- <-. apply PL; [|now intros [|[]]].
-    apply frame_named_wait with k; try easy; [apply IR; now left|now left].
-  - destruct (simple_fence kind) eqn:S; [|easy]. destruct (po_path (pr_policies p)) eqn:P; [easy|]. injection H as <- <-.
-    apply PL; [now apply frame_fence|]. intros X. apply in_flat_map in X as (c & _ & X). cbn in X. intuition discriminate.
-  - injection H as <- <-. apply frame_pure. intros n _.
-    apply (frame_read p R' _ _ s (fun t => got (nth_error (st_pools t) pool))).
-    { intros t [_ X]. now rewrite <- (X _ (IR _ (or_introl eq_refl)) : nth_error (st_pools s) pool = _). }
-    intros v V. apply (PL (fun t => Done (with_pools (set_nth pool (v - n) (st_pools t)) t))); [|now intros [|[]]].
-    apply frame_put_pool; [now left|apply IR; now left|]. now destruct (nth_error (st_pools s) pool).
-  - injection H as <- <-. apply frame_pure. intros n _.
-    apply (frame_read p R' _ _ s (fun t => got (nth_error (st_pools t) pool))).
-    { intros t [_ X]. now rewrite <- (X _ (IR _ (or_introl eq_refl)) : nth_error (st_pools s) pool = _). }
-    intros v V. apply (PL (fun t => Done (with_pools (set_nth pool (v + n) (st_pools t)) t))); [|now intros [|[]]].
-    apply frame_put_pool; [now left|apply IR; now left|]. now destruct (nth_error (st_pools s) pool).
+    destruct (done_of s a env completes) as [done| |] eqn:D; try easy. destruct (issue_plain p l) eqn:P; [|easy].
+    assert (SN : forall k, ~ In (AtQueue k) (alive_list p a effects ++ issue_seen l)).
+    { intros k I. apply in_app_or in I as [I|I]; apply in_flat_map in I as (x & _ & I).
+      - destruct (nth_error (pr_buffers p) (ef_buffer x)); [|easy]. destruct (_ && _); [|easy]. now destruct I.
+      - cbn in I. intuition discriminate. }
+    destruct queue as [qn|].
+    + destruct (queue_decl p qn) as [d| |] eqn:QD; try easy.
+      destruct (acting_at_queue _ _ s a qn _ R' R W A (fun t => issue p t a env site effects (Some qn) completes chunks) H) as (X1 & X2 & X3 & X4 & X5).
+      * intros V IV HR. apply (acting_issue p _ R' _ _ s a env site effects (Some qn) completes chunks l n done); try easy;
+          try (intros x X; apply IR; rewrite HR; right; apply in_or_app; now (left + right)); [apply IR; rewrite HR; now left|].
+        apply (acting_enqueue p R' (filter own R') V s qn d (Flight a n site (concat l) done true chunks chunks false (Some qn)) n); try easy.
+        -- apply own_less.
+        -- intros [X|X]; [easy|]. rewrite HR in X. destruct X as [X|X]; [easy|]. now apply (SN (a, qn)).
+        -- intros x X. now apply filter_In in X.
+        -- apply IR. rewrite HR. now left.
+      * apply PO; try easy. intros I. apply X3 in I. now destruct I as [I|[]].
+    + injection H as HR HW <-. apply PO; try easy.
+      * apply (acting_issue p _ R' _ _ s a env site effects None completes chunks l n done); try easy;
+          try (intros x X; apply IR; rewrite <- HR; right; right; apply in_or_app; now (left + right)); [apply IR; rewrite <- HR; right; now left|].
+        apply acting_frame, acting_free; cbn [fl_agent fl_ordinal].
+        -- apply IR. rewrite <- HR. right. now left.
+        -- rewrite <- HW. now left.
+        -- rewrite <- HW. right. now left.
+        -- rewrite <- HW. intros x X. right. now right.
+      * rewrite <- HW. intros [X|[X|X]]; try easy. apply in_map_iff in X as (w & X & _). discriminate.
+  - destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => commit t a queue) H) as (X1 & X2 & X3 & X4 & X5).
+    + intros V IV HR. apply acting_commit; [apply own_less| |intros x X; now apply filter_In in X]. intros [X|X]; [easy|]. now rewrite HR in X.
+    + apply PO; try easy. intros I. now apply X3 in I.
+  - injection H as HR <- <-. split; [|easy]. apply acting_frame, frame_advance; [now left|now left|]. intros l L. right. apply in_or_app. now left.
+  - destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy]. destruct (declared s a env barrier) as [k| |] eqn:K; try easy.
+    destruct (value env count) as [m| |] eqn:M; try easy. destruct (queue_decl p queue) as [d| |] eqn:QD; try easy.
+    destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => queue_arrive p t a env site queue barrier count) H) as (X1 & X2 & X3 & X4 & X5).
+    + intros V IV HR. apply (acting_queue_arrive p R' (filter own R') V s a env site queue barrier count d n k m); try easy.
+      * apply own_less.
+      * intros [X|X]; [easy|]. rewrite HR in X. now destruct X.
+      * intros x X. now apply filter_In in X.
+      * apply IR. rewrite HR. now left.
+    + apply PO; try easy. intros I. apply X3 in I. now destruct I as [I|[]].
+  - apply (BA barrier _ _ H). intros k K N I. apply acting_arrive; try easy; [apply own_less|now left].
+  - apply (BA barrier _ _ H). intros k K N I. apply acting_expect; try easy; [apply own_less|now left].
+  - apply (BA barrier _ _ H). intros k K N I. apply acting_wait; try easy; [apply own_less|now left].
+  - apply (BA barrier _ _ H). intros k K N I. apply acting_token; try easy; [apply own_less|now left].
+  - destruct (NA barrier threads true H) as [X Y]. split; [|easy].
+    apply (acting_same p A R' _ _ s (fun t => meet_on p t a env barrier threads true)); [|easy]. intros t. symmetry. apply MO.
+  - destruct (NA barrier threads false H) as [X Y]. split; [|easy].
+    apply (acting_same p A R' _ _ s (fun t => meet_on p t a env barrier threads false)); [|easy]. intros t. symmetry. apply MO.
+  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as HR <- <-. apply PO; try (now intros [X|[]]).
+    + apply acting_named_wait; [easy|apply own_less| |now left]. intros [X|X]; [easy|]. now rewrite <- HR in X.
+    + intros l x [[= <- _]|[]]. easy.
+  - destruct (simple_fence kind) eqn:S; [|easy]. destruct (po_path (pr_policies p)) eqn:P; [easy|]. injection H as HR <- <-.
+    apply PL; [now apply frame_fence|easy|]. intros X. apply in_flat_map in X as (c & _ & X). cbn in X. intuition discriminate.
+  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; try easy. injection H as HR <- <-. cbn [bind].
+    assert (X : acting [(AtPool pool, on_number (fun v => v - n))] R' (filter own R') [AtPool pool] s
+      (fun t => bind (got (nth_error (st_pools t) pool)) (fun v => Done (with_pools (set_nth pool (v - n) (st_pools t)) t)))).
+    { apply acting_pool; [apply own_less| |now left|].
+      - intros [X|X]; [easy|]. now rewrite <- HR in X.
+      - intros t v _ V. now rewrite V. }
+    apply PO in X; [|intros l x [[= <- _]|[]]; easy|now intros [Y|[]]..]. destruct X as [X Y]. split; [|easy].
+    apply (acting_same p _ R' _ _ s _ _ (fun t => match nth_error (st_pools t) pool as z return
+      bind (bind (got z) (fun v => Done (with_pools (set_nth pool (v - n) (st_pools t)) t))) (fun t => advance p t a) =
+      bind (got z) (fun v => bind (Done (with_pools (set_nth pool (v - n) (st_pools t)) t)) (fun t => advance p t a))
+      with Some _ => eq_refl | None => eq_refl end)). exact X.
+  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; try easy. injection H as HR <- <-. cbn [bind].
+    assert (X : acting [(AtPool pool, on_number (fun v => v + n))] R' (filter own R') [AtPool pool] s
+      (fun t => bind (got (nth_error (st_pools t) pool)) (fun v => Done (with_pools (set_nth pool (v + n) (st_pools t)) t)))).
+    { apply acting_pool; [apply own_less| |now left|].
+      - intros [X|X]; [easy|]. now rewrite <- HR in X.
+      - intros t v _ V. now rewrite V. }
+    apply PO in X; [|intros l x [[= <- _]|[]]; easy|now intros [Y|[]]..]. destruct X as [X Y]. split; [|easy].
+    apply (acting_same p _ R' _ _ s _ _ (fun t => match nth_error (st_pools t) pool as z return
+      bind (bind (got z) (fun v => Done (with_pools (set_nth pool (v + n) (st_pools t)) t))) (fun t => advance p t a) =
+      bind (got z) (fun v => bind (Done (with_pools (set_nth pool (v + n) (st_pools t)) t)) (fun t => advance p t a))
+      with Some _ => eq_refl | None => eq_refl end)). exact X.
 Qed.
 
-Lemma frame_engine R W s a n early : engine_footprint s a n early = Some (R, W) ->
-  frame R (filter own R) W s (fun t => engine_step p t a n early).
+Lemma ends_no_barrier f early k : ~ In (AtBarrier k) (ends_seen p f early).
 Proof.
-  unfold engine_footprint. destruct (List.find (is_mark a n) (st_free s)) as [f|] eqn:F.
-  - destruct (flight_plain p f) eqn:P; [|easy]. intros [= <- <-]. apply frame_engine_free with f; try easy; try (now left).
-    + intros l L. right. apply in_or_app. now left.
+  unfold ends_seen. intros I. apply in_app_or in I as [I|I].
+  - apply filter_In in I as [I _]. unfold effect_changed in I. destruct early; [easy|]. destruct (fl_chunks f =? 1); [|easy].
+    apply in_flat_map in I as (w & _ & I). destruct (fa_write w), (is_generic (fa_proxy w)); cbn in I; intuition discriminate.
+  - destruct early; [easy|]. apply in_flat_map in I as (c & _ & I). unfold far_end in I. destruct (_ && _); [|easy]. now destruct I.
+Qed.
+Lemma ends_no_queue f early k : ~ In (AtQueue k) (ends_seen p f early).
+Proof.
+  unfold ends_seen. intros I. apply in_app_or in I as [I|I].
+  - apply filter_In in I as [I _]. unfold effect_changed in I. destruct early; [easy|]. destruct (fl_chunks f =? 1); [|easy].
+    apply in_flat_map in I as (w & _ & I). destruct (fa_write w), (is_generic (fa_proxy w)); cbn in I; intuition discriminate.
+  - destruct early; [easy|]. apply in_flat_map in I as (c & _ & I). unfold far_end in I. destruct (_ && _); [|easy]. now destruct I.
+Qed.
+
+Lemma frame_engine R W A s a n early : engine_footprint s a n early = Some (R, W, A) ->
+  acting A R (filter own R) W s (fun t => engine_step p t a n early) /\ held A.
+Proof.
+  assert (HE : forall f early, held (ends_acts p s f early)).
+  { intros f e l r I. now destruct (acts_barriers p s f e l r I) as [k ->]. }
+  unfold engine_footprint. cbv zeta. destruct (List.find (is_mark a n) (st_free s)) as [f|] eqn:F.
+  - destruct (flight_plain p f && once (map fst (fl_completes f))) eqn:P; [|easy]. apply andb_true_iff in P as [P O]. intros [= <- <- <-].
+    split; [|apply HE]. apply acting_engine_free; try easy; try (now left).
+    + intros k [X|X]; [easy|]. now apply ends_no_barrier in X.
     + intros l L. now right.
-    + intros l L. right. apply in_or_app. now right.
+    + intros k [X|X]; [easy|]. apply in_flat_map in X as (g & _ & X). apply in_map_iff in X as (w & X & _). discriminate.
+    + intros l L. now right.
   - destruct (where_ a n s) as [[owner q]|] eqn:Wh; [|easy]. destruct (queue_decl p q) as [d| |] eqn:QD; try easy.
     destruct (find same_pair (owner, q) (st_queues s)) as [g|] eqn:G; [|easy].
     destruct (List.find (is_mark a n) (contents g)) as [f|] eqn:M; [|easy].
-    destruct (flight_plain p f && distinct (map fst (st_queues s))) eqn:P; [|easy]. apply andb_true_iff in P as [P D]. intros [= <- <-].
-    apply frame_engine_queue with owner q d g f; try easy; try (cbn; tauto).
-    + intros l L. change (In l (queue_changed a n (owner, q) g ++ effect_changed f early)). apply in_or_app. now left.
-    + intros l L. change (In l (queue_changed a n (owner, q) g ++ effect_changed f early)). apply in_or_app. now right.
-    + intros l L. right. right. now right.
+    destruct (flight_plain p f && once (map fst (fl_completes f)) && distinct (map fst (st_queues s))) eqn:P; [|easy].
+    apply andb_true_iff in P as [P D]. apply andb_true_iff in P as [P O]. intros [= <- <- <-]. split.
+    + apply acting_engine_queue; try easy; try (cbn; tauto).
+      * intros k [X|[X|X]]; try easy. now apply ends_no_barrier in X.
+      * intros l L. right. now right.
+      * intros k X. apply moves_kinds in X as [X|[(c & X)|(c & m & X)]]; discriminate.
+      * intros [X|[X|X]]; try easy. now apply ends_no_queue in X.
+    + intros l r I. apply in_app_or in I as [I|[[= <- _]|[]]]; [now apply (HE f early l r)|easy].
 Qed.
 
-(** A step sees no more of a state than its footprint lists, and changes no more. *)
-Theorem footprint_frame s x R W : footprint s x = Some (R, W) -> frame R (filter own R) W s (fun t => body t x).
+(** A step sees no more of a state than its footprint lists, changes no more, and acts as it says. *)
+Theorem footprint_acting s x R W A : footprint s x = Some (R, W, A) -> acting A R (filter own R) W s (fun t => body t x) /\ held A.
 Proof.
   destruct x as [a|a n|a n]; cbn [footprint body]; [|apply frame_engine..].
   destruct (nth_error (st_positions s) a) as [q|] eqn:Q; [|easy]. destruct (env_of p s a) as [env| |] eqn:E; try easy.
-  destruct (op_of p q) as [o|] eqn:O; [|easy]. destruct (operation_footprint s a env o) as [[R' W']|] eqn:H; [|easy].
-  intros [= <- <-]. apply frame_operation with env o; try easy; [congruence|]. intros r X. congruence.
+  destruct (op_of p q) as [o|] eqn:O; [|easy]. destruct (operation_footprint s a env o) as [[[R' W'] A']|] eqn:H; [|easy].
+  intros [= <- <- <-]. apply frame_operation with env o; try easy; [congruence|]. intros r X. congruence.
 Qed.
 
+Lemma listed_in l m : in_list l m = true <-> In l m.
+Proof. unfold in_list. now destruct (in_dec loc_dec l m). Qed.
 Lemma disjoint_apart W R : disjoint W R = true -> apart W R.
 Proof.
-  unfold disjoint, listed. rewrite forallb_forall. intros H l L I. specialize (H l L). now destruct (in_dec loc_dec l R).
+  unfold disjoint. rewrite forallb_forall. intros H l L I. specialize (H l L). apply negb_true_iff in H. apply listed_in in I. congruence.
 Qed.
-Lemma seen_covered R W : seen_too R W = true -> covered W (filter own R).
+Lemma seen_covered R W A : seen_too R W A = true -> covers W (filter own R) A.
 Proof.
-  unfold seen_too, listed. rewrite forallb_forall. intros H l L O. specialize (H l L). rewrite O in H.
-  apply filter_In. split; [|easy]. now destruct (in_dec loc_dec l R).
+  unfold seen_too. rewrite forallb_forall. intros H l L O. specialize (H l L). rewrite O in H. cbn [negb orb] in H.
+  apply orb_true_iff in H as [H|H]; apply listed_in in H; [left; now apply filter_In|now right].
+Qed.
+Lemma acts_meets A B W s : acts_meet A B W s = true -> meets A B W s.
+Proof.
+  unfold acts_meet, meets. rewrite forallb_forall. intros H l q I. specialize (H _ I). cbn in H. apply andb_true_iff in H as [H K]. split.
+  - unfold speaks in H. destruct (q (part_at l s)) as [[]|]; now cbn.
+  - intros L. apply orb_true_iff in K as [K|K]; [apply negb_true_iff in K; apply listed_in in L; congruence|].
+    apply existsb_exists in K as ([h r] & J & K). apply andb_true_iff in K as [K E]. destruct (loc_dec h l) as [->|]; [|easy]. now exists r.
 Qed.
 
 (** Independent steps lead to one state in either order, *)
 Theorem independent_commute s x y t u : independent s x y = true -> body s x = Done t -> body s y = Done u ->
   exists v w, body t y = Done v /\ body u x = Done w /\ alike p v w.
 Proof.
-  unfold independent. destruct (footprint s x) as [[R W]|] eqn:X; [|easy]. destruct (footprint s y) as [[R' W']|] eqn:Y; [|easy].
-  rewrite !andb_true_iff. intros [[[A B] C] D].
-  apply (apart_commute p R (filter own R) W R' (filter own R') W' s t u (fun t => body t x) (fun t => body t y));
-    try (now apply footprint_frame); try (now apply seen_covered); try apply own_less; now apply disjoint_apart.
+  unfold independent. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
+  rewrite !andb_true_iff. intros [[[[[I J] C] D] M] N].
+  destruct (footprint_acting s x R W A X) as [HX OX]. destruct (footprint_acting s y R' W' A' Y) as [HY OY].
+  apply (acting_commute p A A' R (filter own R) W R' (filter own R') W' s t u (fun t => body t x) (fun t => body t y)); try easy;
+    try (now apply seen_covered); try apply own_less; try (now apply disjoint_apart); now apply acts_meets.
 Qed.
 
 (** and a fault of one is the same fault behind the other. *)
 Theorem independent_fault s x y t k l : independent s x y = true -> body s x = Done t -> body s y = Faulty k l ->
   body t y = Faulty k l.
 Proof.
-  unfold independent. destruct (footprint s x) as [[R W]|] eqn:X; [|easy]. destruct (footprint s y) as [[R' W']|] eqn:Y; [|easy].
-  rewrite !andb_true_iff. intros [[[A B] C] D].
-  apply (apart_fault p R (filter own R) W R' (filter own R') W' s t (fun t => body t x) (fun t => body t y));
-    try (now apply footprint_frame); now apply disjoint_apart.
+  unfold independent. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
+  rewrite !andb_true_iff. intros [[[[[I J] C] D] M] N].
+  destruct (footprint_acting s x R W A X) as [HX OX]. destruct (footprint_acting s y R' W' A' Y) as [HY OY].
+  apply (acting_fault p A A' R (filter own R) W R' (filter own R') W' s t (fun t => body t x) (fun t => body t y)); try easy;
+    try (now apply disjoint_apart); try (now apply acts_meets). intros h r K. now apply (acts_meets A' A W' s N).
 Qed.
 End Table.
 

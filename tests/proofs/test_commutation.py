@@ -40,28 +40,23 @@ STEPS_MAX = 60
 Kinds = tuple[str, str]
 
 # What the table does not have, or not wherever the checker has it.
-AT_ONE_BARRIER = {  # sums of arrivals and bytes; a wait marks the phase as observed
-    ("Arrive", "Arrive"), ("Arrive", "FINISH"), ("FINISH", "FINISH"), ("Wait", "Wait"),
+FILLS_THE_BARRIER = {  # arrivals at one named barrier of which the second fills it
     ("BarrierArrive", "BarrierArrive"), ("BarrierArrive", "BarrierSync"),
     ("BarrierSync", "BarrierSync"),
 }  # fmt: skip
-LETS_OTHERS_GO = {  # the arrival that fills a named barrier moves those who wait there
-    *((min(kind, "BarrierSync"), max(kind, "BarrierSync")) for kind in (
-        "Access", "Arrive", "Asynchronous", "Commit", "FINISH", "Fence", "QueueArrive",
-        "QueueWait", "READS", "Wait")),
-    ("BarrierArrive", "FINISH"), ("BarrierArrive", "Wait"), ("Asynchronous", "BarrierArrive"),
+LAST_OF_AN_AGENT = {  # the last step of an agent, where others of its CTA go on
+    ("Arrive", "FINISH"), ("BarrierSync", "FINISH"), ("FINISH", "PoolGive"),
+    ("FINISH", "QueueWait"), ("Asynchronous", "BarrierSync"),
 }  # fmt: skip
-IN_ONE_QUEUE = {  # what an agent issues, closes or waits for behind what it has in flight
-    ("Asynchronous", "FINISH"), ("Asynchronous", "READS"), ("Commit", "FINISH"),
-    ("Commit", "READS"), ("FINISH", "QueueArrive"), ("QueueArrive", "READS"),
-    ("FINISH", "QueueWait"), ("QueueWait", "READS"), ("FINISH", "READS"), ("READS", "READS"),
-}  # fmt: skip
-IN_ONE_CELL = {  # fences of two agents take away marks of engines; two copies read one place
+FENCES = {  # fences take away marks at cells that the other touches
     ("Access", "Fence"), ("Asynchronous", "Fence"), ("FINISH", "Fence"), ("Fence", "Fence"),
-    ("Fence", "READS"), ("Asynchronous", "Asynchronous"), ("Access", "FINISH"),
 }  # fmt: skip
-IN_ONE_POOL = {("PoolGive", "PoolGive"), ("PoolGive", "PoolTake")}
-NOT_IN_COQ = AT_ONE_BARRIER | LETS_OTHERS_GO | IN_ONE_QUEUE | IN_ONE_CELL | IN_ONE_POOL
+READ_TOGETHER = {  # both read one cell, one of them or both by an engine
+    ("Access", "Asynchronous"), ("Access", "FINISH"), ("Asynchronous", "Asynchronous"),
+    ("Asynchronous", "FINISH"), ("Asynchronous", "READS"), ("FINISH", "FINISH"),
+    ("FINISH", "READS"),
+}  # fmt: skip
+NOT_IN_COQ = FILLS_THE_BARRIER | LAST_OF_AN_AGENT | FENCES | READ_TOGETHER
 
 
 class Tried:
@@ -158,7 +153,7 @@ def trials(first: int, count: int) -> list[Tried]:
 def test_rules_of_the_checker_are_in_the_table(machine: Path) -> None:
     proved, missing = unproved(machine, trials(0, part(2000, of=8)))
     assert missing.keys() <= NOT_IN_COQ, missing
-    assert proved.total() > 2 * missing.total()
+    assert proved.total() > 6 * missing.total()
     assert len(proved.keys() - NOT_IN_COQ) > 25, proved
 
 

@@ -1,0 +1,784 @@
+(** The actions of steps on barriers, pools, named barriers and queues. *)
+
+From Coq Require Import Bool ZArith Lia List.
+From Titan Require Import Expression Sync SyncShift SyncFrames SyncParts.
+Import ListNotations.
+Open Scope Z_scope.
+Opaque local_steps_max.
+
+Section Acts.
+Variable p : program.
+Notation agree := (agree p).
+Notation near := (near p).
+Notation moved := (moved p).
+Notation frame := (frame p).
+Notation reads := (reads p).
+Notation acting := (acting p).
+
+(** ** mbarriers *)
+
+Definition stored (a : nat) (k : key) (b : mbarrier) : outcome mbarrier :=
+  let* _ := guard (transaction_max <? Z.abs (mb_transaction b)) TransactionMismatch [a] in
+  let over := mb_pending b =? 0 in
+  let* _ := guard (over && (mb_transaction b <? 0)) TransactionMismatch [a] in
+  Done (if over && (mb_transaction b =? 0)
+     then Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_expected b) 0 (mb_phase b + 1) []
+            (po_run_ahead (pr_policies p)
+             && match peer_commit p (fst k) with Some _ => false | None => true end) (mb_armed b)
+     else b).
+
+Definition counted_down (a : nat) (k : key) (b : mbarrier) (count bytes : Z) : outcome mbarrier :=
+  let* _ := guard (negb ((0 <=? count) && (count <=? mb_pending b) && (0 <=? mb_expected b))) OverArrival [a] in
+  let* _ := guard (negb (count =? 0) && negb (mb_observed b) && negb (po_run_ahead (pr_policies p))) UnobservedPhase [a] in
+  stored a k (Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b - count)
+    (mb_transaction b + bytes) (mb_phase b) (mb_tokens b) (mb_observed b) (mb_armed b)).
+
+Definition dead (s : state) (cta : Z) : bool := negb (po_exit_allowed (pr_policies p)) && ended p s cta.
+
+Definition usable_if (dead : bool) (a : nat) (k : key) (by_engine : bool) (b : mbarrier) : outcome mbarrier :=
+  let far := negb (barrier_cta p k =? cta_of p a) || by_engine in
+  let* _ := guard (is_absent (mb_status b)) BarrierUninitialised [a] in
+  let* _ := guard (far && is_unpublished (mb_status b)) UnpublishedInit [a] in
+  let* _ := if far then guard dead LeakAtExit [a] else Done tt in
+  Done b.
+
+Definition put_back (s : state) (k : key) (x : outcome mbarrier) : outcome state := bind x (fun b => Done (put_barrier s k b)).
+
+Lemma put_back_bind s k {X} (x : outcome X) f : put_back s k (bind x f) = bind x (fun v => put_back s k (f v)).
+Proof. now destruct x. Qed.
+
+Lemma store_stored s a k b : store p s a k b = put_back s k (stored a k b).
+Proof.
+  unfold store, stored. destruct (guard (transaction_max <? _) TransactionMismatch [a]); [|easy..]. cbn [bind]. cbv zeta.
+  now destruct (guard _ TransactionMismatch [a]).
+Qed.
+
+Lemma count_down_stored s a k b n m : count_down p s a k b n m = put_back s k (counted_down a k b n m).
+Proof.
+  unfold count_down, counted_down. cbv zeta. destruct (guard _ OverArrival [a]); [|easy..]. cbn [bind].
+  destruct (guard _ UnobservedPhase [a]); [|easy..]. cbn [bind]. apply store_stored.
+Qed.
+
+Lemma usable_found s a k e b : find same_key k (st_barriers s) = Some b ->
+  usable p s a k e = usable_if (dead s (barrier_cta p k)) a k e b.
+Proof. intros F. unfold usable. rewrite F. reflexivity. Qed.
+
+(** A CTA that is seen to have ended or not; where all may end, nobody looks. *)
+Definition far_end (a : nat) (k : key) (e : bool) : list loc :=
+  if (negb (barrier_cta p k =? cta_of p a) || e) && negb (po_exit_allowed (pr_policies p)) then [AtEnded (barrier_cta p k)] else [].
+
+Lemma usable_near R s t a k e b : near R s t -> incl (far_end a k e) R ->
+  usable_if (dead t (barrier_cta p k)) a k e b = usable_if (dead s (barrier_cta p k)) a k e b.
+Proof.
+  intros [_ N] I. unfold usable_if, dead, far_end in *. destruct (negb (barrier_cta p k =? cta_of p a) || e); [|easy].
+  destruct (po_exit_allowed (pr_policies p)); [easy|]. cbn [andb negb] in *.
+  now rewrite (N _ (I _ (or_introl eq_refl)) : ended p s (barrier_cta p k) = _).
+Qed.
+
+Definition on_barrier (f : mbarrier -> outcome mbarrier) : action := fun v =>
+  match v with PBarrier (Some b) => Some (bind (f b) (fun b => Done (PBarrier (Some b)))) | _ => None end.
+
+Lemma acting_barrier R F W s k phi f : incl F R -> ~ In (AtBarrier k) R -> In (AtBarrier k) W ->
+  (forall t b, near R s t -> find same_key k (st_barriers t) = Some b -> f t = put_back t k (phi b)) ->
+  acting [(AtBarrier k, on_barrier phi)] R F W s f.
+Proof.
+  intros I O J H t N M. specialize (M (AtBarrier k) _ (or_introl eq_refl)). cbn [part_at on_barrier] in M.
+  destruct (find same_key k (st_barriers s)) as [b|] eqn:B; [|easy]. destruct (find same_key k (st_barriers t)) as [c|] eqn:C; [|cbn in M; now destruct (phi b)].
+  rewrite (H s b (near_refl p R s) B), (H t c N C). unfold on_barrier in M. destruct (phi b) as [b'| |] eqn:B', (phi c) as [c'| |] eqn:C'; cbn in M; try easy.
+  cbn [put_back bind].
+  assert (P : forall u x y, find same_key k (st_barriers u) = Some x -> moved W u (put_barrier u k y)).
+  { intros u x y E. apply put_barrier_moved; [easy|congruence]. }
+  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  - split.
+    + apply shape_trans with s; [apply shape_sym, (P s b b' B)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C).
+    + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
+      rewrite !find_put_other; try easy; intros <-; now apply O, I.
+  - intros l r [[= <- <-]|[]]. cbn. rewrite B, C, !find_put_same. cbn. now rewrite B', C'.
+Qed.
+
+Section Operations.
+Variables (R F W : list loc) (s : state) (a : nat) (env : nat -> Z) (r : reference) (k : key).
+Hypothesis K : key_of env r = Done k.
+Hypothesis IF : incl F R.
+Hypothesis KR : ~ In (AtBarrier k) R.
+Hypothesis KW : In (AtBarrier k) W.
+Hypothesis FR : incl (far_end a k false) R.
+
+Definition usable_at (b : mbarrier) : outcome mbarrier := usable_if (dead s (barrier_cta p k)) a k false b.
+
+Lemma declared_found t b : find same_key k (st_barriers t) = Some b -> declared t a env r = Done k.
+Proof. intros B. unfold declared. rewrite K. cbn [bind]. now rewrite B. Qed.
+
+Lemma usable_there t b : near R s t -> find same_key k (st_barriers t) = Some b -> usable p t a k false = usable_at b.
+Proof. intros N B. rewrite (usable_found t a k false b B). now apply usable_near with R. Qed.
+
+Definition arrive_act (count bytes : expression) (drop token : bool) (b : mbarrier) : outcome mbarrier :=
+  let* b := usable_at b in
+  let* n := value env count in
+  let own l := if token then add (Z.of_nat a) l else l in
+  let* t := value env bytes in
+  counted_down a k
+    (Mbarrier (mb_status b) (mb_owner b) (if drop then mb_expected b - n else mb_expected b)
+       (mb_pending b) (mb_transaction b) (mb_phase b) (own (mb_tokens b)) (mb_observed b)
+       (own (mb_armed b))) n t.
+Definition expect_act (bytes : expression) (b : mbarrier) : outcome mbarrier :=
+  let* b := usable_at b in
+  let* _ := guard (mb_pending b =? 0) TransactionMismatch [a] in
+  let* n := value env bytes in
+  stored a k (Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b)
+    (mb_transaction b + n) (mb_phase b) (mb_tokens b) (mb_observed b) (mb_armed b)).
+Definition wait_act (phase : option expression) (b : mbarrier) : outcome mbarrier :=
+  let* b := usable_at b in
+  let* meant := optional env phase in
+  let* _ := guard (match meant with Some m => negb (mb_phase b =? m + 1) | None => false end) LappedWait [a] in
+  Done (with_observed b).
+Definition token_act (b : mbarrier) : outcome mbarrier :=
+  let* b := usable_at b in
+  let* _ := guard (negb (inside (Z.of_nat a) (mb_armed b))) NamedBarrierMisuse [a] in
+  Done (with_observed b).
+
+Lemma acting_arrive count bytes drop token :
+  acting [(AtBarrier k, on_barrier (arrive_act count bytes drop token))] R F W s (fun t => arrive p t a env r count bytes drop token).
+Proof.
+  apply acting_barrier; try easy. intros t b N B. unfold arrive, arrive_act. rewrite (declared_found t b B). cbn [bind].
+  rewrite (usable_there t b N B), put_back_bind. destruct (usable_at b) as [c| |]; [|easy..]. cbn [bind]. rewrite put_back_bind.
+  destruct (value env count) as [n| |]; [|easy..]. cbn [bind]. rewrite put_back_bind. destruct (value env bytes) as [m| |]; [|easy..]. cbn [bind].
+  apply count_down_stored.
+Qed.
+Lemma acting_expect bytes : acting [(AtBarrier k, on_barrier (expect_act bytes))] R F W s (fun t => expect p t a env r bytes).
+Proof.
+  apply acting_barrier; try easy. intros t b N B. unfold expect, expect_act. rewrite (declared_found t b B). cbn [bind].
+  rewrite (usable_there t b N B), put_back_bind. destruct (usable_at b) as [c| |]; [|easy..]. cbn [bind]. rewrite put_back_bind.
+  destruct (guard (mb_pending c =? 0) TransactionMismatch [a]) as [u| |]; [|easy..]. cbn [bind]. rewrite put_back_bind.
+  destruct (value env bytes) as [m| |]; [|easy..]. cbn [bind]. apply store_stored.
+Qed.
+Lemma acting_wait phase : acting [(AtBarrier k, on_barrier (wait_act phase))] R F W s (fun t => wait p t a env r phase).
+Proof.
+  apply acting_barrier; try easy. intros t b N B. unfold wait, wait_act. rewrite (declared_found t b B). cbn [bind].
+  rewrite (usable_there t b N B), put_back_bind. destruct (usable_at b) as [c| |]; [|easy..]. cbn [bind]. rewrite put_back_bind.
+  destruct (optional env phase) as [m| |]; [|easy..]. cbn [bind]. rewrite put_back_bind. now destruct (guard _ LappedWait [a]).
+Qed.
+Lemma acting_token : acting [(AtBarrier k, on_barrier token_act)] R F W s (fun t => token_wait p t a env r).
+Proof.
+  apply acting_barrier; try easy. intros t b N B. unfold token_wait, token_act. rewrite (declared_found t b B). cbn [bind].
+  rewrite (usable_there t b N B), put_back_bind. destruct (usable_at b) as [c| |]; [|easy..]. cbn [bind]. rewrite put_back_bind.
+  now destruct (guard _ NamedBarrierMisuse [a]).
+Qed.
+End Operations.
+
+(** What the end of an operation does to its barriers, each of which is named once. *)
+Section Completes.
+Variables (s : state) (f : flight).
+
+Definition complete_act (k : key) (amount : Z) (b : mbarrier) : outcome mbarrier :=
+  let* b := usable_if (dead s (barrier_cta p k)) (fl_agent f) k true b in
+  if fl_marker f then counted_down (fl_agent f) k b amount 0
+  else
+    let share := amount / fl_total f in
+    let part := if fl_chunks f =? 1 then amount - share * (fl_total f - 1) else share in
+    stored (fl_agent f) k (Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b)
+      (mb_transaction b - part) (mb_phase b) (mb_tokens b) (mb_observed b) (mb_armed b)).
+
+Definition complete_acts (l : list (key * Z)) : acts := map (fun c => (AtBarrier (fst c), on_barrier (complete_act (fst c) (snd c)))) l.
+
+Fixpoint once (l : list key) : bool :=
+  match l with [] => true | k :: l => negb (existsb (same_key k) l) && once l end.
+
+Definition completes (t : state) (c : key * Z) : outcome state :=
+  let (k, amount) := c in
+  let* b := usable p t (fl_agent f) k true in
+  if fl_marker f then count_down p t (fl_agent f) k b amount 0
+  else
+    let share := amount / fl_total f in
+    let part := if fl_chunks f =? 1 then amount - share * (fl_total f - 1) else share in
+    store p t (fl_agent f) k (Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_pending b)
+      (mb_transaction b - part) (mb_phase b) (mb_tokens b) (mb_observed b) (mb_armed b)).
+
+Definition ends_alike (t : state) : Prop := forall cta, ended p t cta = ended p s cta.
+
+Lemma acting_complete R F W t c : ends_alike t -> incl F R -> ~ In (AtBarrier (fst c)) R -> In (AtBarrier (fst c)) W ->
+  incl (far_end (fl_agent f) (fst c) true) R ->
+  acting [(AtBarrier (fst c), on_barrier (complete_act (fst c) (snd c)))] R F W t (fun u => completes u c).
+Proof.
+  intros N I O J E. apply acting_barrier; try easy. intros u b N' B. destruct c as [k amount]. cbn [fst snd] in *.
+  unfold completes, complete_act. rewrite (usable_found u _ k true b B), put_back_bind.
+  rewrite (usable_near R t u _ k true b N' E). unfold dead. rewrite N.
+  destruct (usable_if _ _ _ _ b) as [c| |]; [|easy..]. cbn [bind]. destruct (fl_marker f); [apply count_down_stored|apply store_stored].
+Qed.
+
+Lemma acting_completes R F l : incl F R -> forall t, ends_alike t -> once (map fst l) = true ->
+  (forall c, In c l -> ~ In (AtBarrier (fst c)) R /\ incl (far_end (fl_agent f) (fst c) true) R) ->
+  acting (complete_acts l) R F (map (fun c => AtBarrier (fst c)) l) t (fun u => fold completes u l).
+Proof.
+  intros IF. induction l as [|c l IH]; intros t N O H; cbn [fold map complete_acts].
+  - apply acting_frame. now apply frame_done.
+  - cbn in O. apply andb_true_iff in O as [O1 O2]. destruct (H c (or_introl eq_refl)) as [H1 H2].
+    assert (D : ~ In (AtBarrier (fst c)) (map (fun c => AtBarrier (fst c)) l)).
+    { intros I. apply in_map_iff in I as (d & [= E] & I). apply negb_true_iff in O1.
+      assert (Y : existsb (same_key (fst c)) (map fst l) = true); [|congruence].
+      apply existsb_exists. exists (fst d). split; [now apply in_map|]. rewrite E. apply same_key_refl. }
+    assert (Z : forall l, complete_acts l = [] ++ complete_acts l) by easy.
+    change (acting ([(AtBarrier (fst c), on_barrier (complete_act (fst c) (snd c)))] ++ complete_acts l) R F
+      ([AtBarrier (fst c)] ++ map (fun c => AtBarrier (fst c)) l) t (fun u => bind (completes u c) (fun s' => fold completes s' l))).
+    apply acting_bind with R.
+    + apply acting_complete; try easy. now left.
+    + intros u U _. apply IH; try easy.
+      * destruct (completes t c) as [v| |] eqn:V; try easy. injection U as ->.
+        assert (Q : exists b, find same_key (fst c) (st_barriers t) = Some b /\ exists b', u = put_barrier t (fst c) b').
+        { destruct c as [k amount]. unfold completes in V. destruct (find same_key k (st_barriers t)) as [b|] eqn:B.
+          - exists b. split; [easy|]. rewrite (usable_found t _ k true b B) in V. destruct (usable_if _ _ _ _ b) as [b1| |]; [|easy..]. cbn [bind] in V.
+            destruct (fl_marker f); rewrite ?count_down_stored, ?store_stored in V;
+              match type of V with put_back _ _ ?x = _ => destruct x as [b2| |]; [|easy..] end; injection V as <-; now exists b2.
+          - unfold usable in V. now rewrite B in V. }
+        destruct Q as (b & B & b' & ->). intros cta. now rewrite <- N.
+      * intros d I. apply H. now right.
+    + intros x r [[= <- <-]|[]]. easy.
+    + intros x r I. apply in_map_iff in I as (d & [= <- <-] & _). easy.
+    + intros x [<-|[]]. easy.
+    + intros x I [<-|[]]. apply in_map_iff in I as ([y q] & E & I). apply in_map_iff in I as (d & [= <- <-] & I). cbn in E.
+      apply D. rewrite <- E. apply in_map_iff. now exists d.
+Qed.
+End Completes.
+
+(** ** Pools *)
+
+Definition on_number (f : Z -> Z) : action := fun v => match v with PNumber (Some x) => Some (Done (PNumber (Some (f x)))) | _ => None end.
+
+Lemma acting_pool R F W s n phi f : incl F R -> ~ In (AtPool n) R -> In (AtPool n) W ->
+  (forall t v, near R s t -> nth_error (st_pools t) n = Some v -> f t = Done (with_pools (set_nth n (phi v) (st_pools t)) t)) ->
+  acting [(AtPool n, on_number phi)] R F W s f.
+Proof.
+  intros I O J H t N M. specialize (M (AtPool n) _ (or_introl eq_refl)). cbn [part_at] in M.
+  destruct (nth_error (st_pools s) n) as [b|] eqn:B; [|easy]. destruct (nth_error (st_pools t) n) as [c|] eqn:C; [|easy]. clear M.
+  rewrite (H s b (near_refl p R s) B), (H t c N C).
+  assert (P : forall u x y, nth_error (st_pools u) n = Some x -> moved W u (with_pools (set_nth n y (st_pools u)) u)).
+  { intros u x y E. apply put_pool_moved; [easy|congruence]. }
+  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  - split.
+    + apply shape_trans with s; [apply shape_sym, (P s b (phi b) B)|]. apply shape_trans with t; [apply N|]. apply (P t c (phi c) C).
+    + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
+      rewrite !nth_set_other; try easy; intros <-; now apply O, I.
+  - intros l r [[= <- <-]|[]]. cbn. rewrite B, C, !nth_set_same by congruence. easy.
+Qed.
+
+(** ** Queues *)
+
+Definition touch_dec (x y : list (flight * flight_access)) : {x = y} + {x <> y}.
+Proof. repeat decide equality. Defined.
+
+Definition cells_in (g : groups) : list cell := flat_map (fun f => map fa_cell (fl_accesses f)) (contents g).
+
+(** The locations that change with the content of a queue: besides the queue what is in flight at cells, and where an
+    operation is found. *)
+Definition queue_moves (k : nat * nat) (g g' : groups) : list loc :=
+  AtQueue k
+  :: flat_map (fun c => if touch_dec (flat_map (touches c) (contents g)) (flat_map (touches c) (contents g')) then [] else [AtTouch c])
+       (cells_in g ++ cells_in g')
+  ++ flat_map (fun f => if Bool.bool_dec (existsb (is_mark (fl_agent f) (fl_ordinal f)) (contents g))
+                              (existsb (is_mark (fl_agent f) (fl_ordinal f)) (contents g')) then []
+                        else [AtWhere (fl_agent f) (fl_ordinal f)]) (contents g ++ contents g').
+
+Lemma untouched c g : ~ In c (cells_in g) -> flat_map (touches c) (contents g) = [].
+Proof.
+  intros N. unfold cells_in in N. induction (contents g) as [|f l IH]; [easy|]. cbn in *. rewrite IH by (intros I; apply N, in_or_app; now right).
+  rewrite app_nil_r. unfold touches. destruct (filter _ (fl_accesses f)) as [|w m] eqn:E; [easy|]. exfalso. apply N, in_or_app. left.
+  assert (J : In w (filter (fun w => same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f))) by (rewrite E; now left).
+  apply filter_In in J as [J K]. apply andb_true_iff in K as [K _]. apply same_key_eq in K. subst c. now apply in_map.
+Qed.
+
+Lemma moves_touch k g g' c : flat_map (touches c) (contents g') = flat_map (touches c) (contents g) \/ In (AtTouch c) (queue_moves k g g').
+Proof.
+  destruct (touch_dec (flat_map (touches c) (contents g)) (flat_map (touches c) (contents g'))) as [E|N]; [now left|right].
+  right. apply in_or_app. left. apply in_flat_map. exists c. split.
+  - destruct (in_dec key_cases c (cells_in g ++ cells_in g')) as [I|I]; [easy|]. exfalso. apply N.
+    rewrite !untouched; [easy|intros J; apply I, in_or_app; now right|intros J; apply I, in_or_app; now left].
+  - destruct (touch_dec _ _); [easy|now left].
+Qed.
+
+Lemma marks_same a n f l : is_mark a n f = true -> existsb (is_mark (fl_agent f) (fl_ordinal f)) l = existsb (is_mark a n) l.
+Proof. unfold is_mark. rewrite andb_true_iff, Nat.eqb_eq, Z.eqb_eq. now intros [<- <-]. Qed.
+
+Lemma moves_where k g g' a n : existsb (is_mark a n) (contents g') = existsb (is_mark a n) (contents g) \/ In (AtWhere a n) (queue_moves k g g').
+Proof.
+  destruct (Bool.bool_dec (existsb (is_mark a n) (contents g)) (existsb (is_mark a n) (contents g'))) as [E|N]; [now left|right].
+  assert (X : exists f, In f (contents g ++ contents g') /\ is_mark a n f = true).
+  { destruct (existsb (is_mark a n) (contents g)) eqn:E.
+    - apply existsb_exists in E as (f & I & M). exists f. split; [apply in_or_app; now left|easy].
+    - destruct (existsb (is_mark a n) (contents g')) eqn:E'; [|easy].
+      apply existsb_exists in E' as (f & I & M). exists f. split; [apply in_or_app; now right|easy]. }
+  destruct X as (f & I & M). right. apply in_or_app. right. apply in_flat_map. exists f. split; [easy|].
+  rewrite !(marks_same a n f _ M). destruct (Bool.bool_dec _ _); [easy|]. left.
+  unfold is_mark in M. rewrite andb_true_iff, Nat.eqb_eq, Z.eqb_eq in M. destruct M as [<- <-]. easy.
+Qed.
+
+Definition in_list (l : loc) (m : list loc) : bool := if in_dec loc_dec l m then true else false.
+
+(** An action on a queue that changes with it no more than [W]. *)
+Definition on_queue (W : list loc) (k : nat * nat) (f : groups -> option groups) : action := fun v =>
+  match v with
+  | PQueue (Some g) =>
+    match f g with
+    | Some g' => if forallb (fun l => in_list l W) (queue_moves k g g') then Some (Done (PQueue (Some g'))) else None
+    | None => None
+    end
+  | _ => None
+  end.
+
+Lemma acting_queue R F W s k phi f : incl F R -> ~ In (AtQueue k) R -> (forall l, In l F -> own l = true) ->
+  (forall t g g', near R s t -> find same_pair k (st_queues t) = Some g -> phi g = Some g' ->
+    f t = Done (with_queues (put same_pair k g' (st_queues t)) t)) ->
+  acting [(AtQueue k, on_queue W k phi)] R F W s f.
+Proof.
+  intros I O OF H t N M. specialize (M (AtQueue k) _ (or_introl eq_refl)). cbn [part_at on_queue] in M.
+  destruct (find same_pair k (st_queues s)) as [b|] eqn:B; [|easy]. destruct (find same_pair k (st_queues t)) as [c|] eqn:C.
+  2: { match type of M with matched ?x _ => now destruct x as [[]|] end. }
+  cbn [on_queue] in M. destruct (phi b) as [b'|] eqn:B'; [|easy]. destruct (forallb _ (queue_moves k b b')) eqn:Vb; [|easy].
+  destruct (phi c) as [c'|] eqn:C'; [|easy]. destruct (forallb _ (queue_moves k c c')) eqn:Vc; [|easy]. clear M.
+  rewrite (H s b b' (near_refl p R s) B B'), (H t c c' N C C').
+  assert (P : forall u x y, find same_pair k (st_queues u) = Some x -> forallb (fun l => in_list l W) (queue_moves k x y) = true ->
+    moved W u (with_queues (put same_pair k y (st_queues u)) u)).
+  { intros u x y E V. rewrite forallb_forall in V. assert (V' : incl (queue_moves k x y) W).
+    { intros l L. specialize (V l L). unfold in_list in V. now destruct (in_dec loc_dec l W). }
+    apply (put_queue_moved p W k x y); try easy.
+    - apply V'. now left.
+    - intros z. destruct (moves_touch k x y z); [now left|right; now apply V'].
+    - intros z n. destruct (moves_where k x y z n); [now left|right; now apply V']. }
+  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  - split.
+    + apply shape_trans with s; [apply shape_sym, (P s b b' B Vb)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C Vc).
+    + intros l L. pose proof (proj2 N l (I l L)) as E. pose proof (OF l L) as Q. destruct l; try exact E; try discriminate Q. cbn in E |- *.
+      rewrite !pair_put_other; try easy; intros <-; now apply O, I.
+  - intros l r [[= <- <-]|[]]. cbn [part_at with_queues st_queues]. rewrite B, C, !pair_put_same. cbn [on_queue]. now rewrite B', C', Vb, Vc.
+Qed.
+
+Definition commit_act (g : groups) : option groups :=
+  Some (if is_empty (gr_open g) && is_empty (gr_closed g) then g else Groups (gr_closed g ++ [gr_open g]) []).
+
+Lemma put_again {V} k (g : V) l : find same_pair k l = Some g -> put same_pair k g l = l.
+Proof.
+  induction l as [|[h w] l IH]; cbn; [easy|]. destruct (same_pair k h) eqn:E.
+  - apply same_pair_eq in E. subst. now intros [= ->].
+  - intros F. now rewrite IH.
+Qed.
+
+Lemma acting_commit R F W s a q : incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
+  acting [(AtQueue (a, q), on_queue W (a, q) commit_act)] R F W s (fun t => commit t a q).
+Proof.
+  intros I O OF. apply acting_queue; try easy. intros t g g' N G. unfold commit, commit_act. rewrite G. cbn [got bind]. intros [= <-].
+  destruct (is_empty (gr_open g) && is_empty (gr_closed g)); [|easy]. rewrite put_again by easy. now destruct t.
+Qed.
+
+Definition append (d : queue) (f : flight) (g : groups) : option groups :=
+  Some (if qu_grouped d then Groups (gr_closed g) (gr_open g ++ [f]) else Groups (gr_closed g ++ [[f]]) (gr_open g)).
+
+Lemma acting_enqueue R F W s q d f n : incl F R -> ~ In (AtQueue (fl_agent f, q)) R -> (forall l, In l F -> own l = true) ->
+  queue_decl p q = Done d -> nth_error (st_issued s) (fl_agent f) = Some n -> In (AtIssued (fl_agent f)) R ->
+  acting [(AtQueue (fl_agent f, q), on_queue W (fl_agent f, q) (append d f))] R F (AtIssued (fl_agent f) :: W) s (fun t => enqueue p t (Some q) f).
+Proof.
+  intros I O OF D N IR.
+  apply (acting_same p _ R F _ s (fun t => bind (got (nth_error (st_issued t) (fl_agent f))) (fun n =>
+    bind (Done (with_issued (set_nth (fl_agent f) (n + 1) (st_issued t)) t))
+      (fun u => bind (got (find same_pair (fl_agent f, q) (st_queues u))) (fun g => Done (with_queues (put same_pair (fl_agent f, q)
+        (if qu_grouped d then Groups (gr_closed g) (gr_open g ++ [f]) else Groups (gr_closed g ++ [[f]]) (gr_open g)) (st_queues u)) u)))))).
+  { intros t. unfold enqueue. now rewrite D. }
+  apply (acting_read p _ R F _ s (fun t => got (nth_error (st_issued t) (fl_agent f)))).
+  { intros t [_ H]. now rewrite <- (H _ IR : nth_error (st_issued s) (fl_agent f) = _). }
+  rewrite N. intros n' [= <-].
+  apply (acting_bind p [] _ R R F [AtIssued (fl_agent f)] W).
+  - apply acting_frame. apply frame_issued; try easy; [now left|congruence].
+  - intros u _ _. apply acting_queue; try easy. intros t g g' _ G. rewrite G. cbn [got bind]. unfold append. now intros [= <-].
+  - easy.
+  - intros l r [[= <- <-]|[]]. easy.
+  - easy.
+  - intros l [<-|[]] [E|[]]. easy.
+Qed.
+
+(** ** Ends of what is in a queue *)
+
+Definition finish_act (d : queue) (a : nat) (n : Z) (f : flight) (early : bool) (g : groups) : option groups :=
+  match List.find (is_mark a n) (contents g) with
+  | Some f' => if flight_dec f' f then Some (finished d a n (rest_of f early) g) else None
+  | None => None
+  end.
+
+(** ** Issuing *)
+
+Definition done_of (s : state) (a : nat) (env : nat -> Z) (completes : list (reference * expression)) : outcome (list (key * Z)) :=
+  each (fun '(r, bytes) => let* k := declared s a env r in let* n := value env bytes in Done (k, n)) completes.
+
+Lemma reads_done R s a env completes : reads R s (fun t => done_of t a env completes).
+Proof.
+  apply (reads_each p R s (fun x t => let '(r, bytes) := x in let* k := declared t a env r in let* n := value env bytes in Done (k, n))).
+  intros [r bytes] _ t K. now rewrite (reads_declared p R s a env r t K).
+Qed.
+
+Lemma acting_issue A R F W s a env site effects q completes chunks l n done :
+  parts_of p s a env effects = Done l -> nth_error (st_issued s) a = Some n -> done_of s a env completes = Done done ->
+  issue_plain p l = true -> incl (alive_list p a effects) R -> incl (issue_seen l) R -> In (AtIssued a) R ->
+  acting A R F W s (fun t => enqueue p t q (Flight a n site (concat l) done true chunks chunks false q)) ->
+  acting A R F W s (fun t => issue p t a env site effects q completes chunks).
+Proof.
+  intros E N DE P L S I Q. unfold issue.
+  apply (acting_read p A R F W s (fun t => parts_of p t a env effects)); [now apply reads_parts|]. rewrite E. intros l' [= <-].
+  apply (acting_read p A R F W s (fun t => each (fun '(e, w) =>
+    let* _ := check_cached p t a (ef_buffer e) (fa_cell w) (fa_proxy w) (fa_write w) in
+    let* _ := check_proxy p t a (fa_cell w) (fa_proxy w) (fa_write w) in
+    if fa_write w then
+      let* _ := check_write p t a (fa_cell w) q (fa_extent w) (fa_kind w) in
+      check_sum t a (fa_cell w) (fa_tile w) (fa_kind w)
+    else check_read p t a (fa_cell w) (fa_tile w) q)
+    (flat_map (fun '(e, l) => map (pair e) l) (combine effects l)))).
+  - apply (reads_each p R s (fun x t => let '(e, w) := x in _)). intros [e w] M t K.
+    assert (C : In w (concat l)).
+    { apply in_flat_map in M as ([e' m] & M & M'). apply in_map_iff in M' as (w' & [= -> ->] & M').
+      apply in_concat. exists m. split; [|easy]. now apply in_combine_r in M. }
+    assert (Y : plain p (fa_cell w) = true) by (unfold issue_plain in P; rewrite forallb_forall in P; now apply P).
+    assert (X : incl [AtContent (fa_cell w); AtTouch (fa_cell w); AtWriters (fa_cell w); AtReaders (fa_cell w)] R).
+    { intros x X. apply S, in_flat_map. now exists w. }
+    assert (X1 : In (AtContent (fa_cell w)) R) by (apply X; now left). assert (X2 : In (AtTouch (fa_cell w)) R) by (apply X; right; now left).
+    assert (X3 : In (AtWriters (fa_cell w)) R) by (apply X; do 2 right; now left). assert (X4 : In (AtReaders (fa_cell w)) R) by (apply X; do 3 right; now left).
+    rewrite !check_cached_plain by easy. cbn [bind]. rewrite (reads_check_proxy p R s a _ (fa_proxy w) (fa_write w) X1 X3 X4 t K).
+    rewrite (reads_check_write p R s a _ q (fa_extent w) (fa_kind w) X2 t K), (reads_check_sum p R s a _ (fa_tile w) (fa_kind w) X1 t K).
+    now rewrite (reads_check_read p R s a _ (fa_tile w) q X1 X2 t K).
+  - intros _ _. apply (acting_read p A R F W s (fun t => done_of t a env completes)); [apply reads_done|].
+    rewrite DE. intros d [= <-]. apply (acting_read p A R F W s (fun t => got (nth_error (st_issued t) a))).
+    { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) a = _). }
+    rewrite N. now intros n' [= <-].
+Qed.
+
+(** Into no queue. *)
+Lemma acting_free R W s f : In (AtIssued (fl_agent f)) R -> In (AtIssued (fl_agent f)) W ->
+  In (AtFlight (fl_agent f) (fl_ordinal f)) W -> incl (touched_cells f) W ->
+  frame R (filter own R) W s (fun t => enqueue p t None f).
+Proof.
+  intros I J K T. unfold enqueue.
+  apply (frame_read p R _ W s (fun t => got (nth_error (st_issued t) (fl_agent f)))).
+  { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) (fl_agent f) = _). }
+  intros n E. destruct (nth_error (st_issued s) (fl_agent f)) as [n'|] eqn:N; [|easy]. clear E.
+  apply (frame_same p R _ W s (fun t => bind (Done (with_issued (set_nth (fl_agent f) (n + 1) (st_issued t)) t))
+      (fun u => Done (with_free (st_free u ++ [f]) u)))); [easy|].
+  apply (frame_bind p R R); [apply frame_issued; try easy; now rewrite N|]. intros u _. now apply frame_put_free.
+Qed.
+
+Lemma acting_queue_arrive R F W s a env site q r count d n k m : incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
+  queue_decl p q = Done d -> nth_error (st_issued s) a = Some n -> In (AtIssued a) R ->
+  declared s a env r = Done k -> value env count = Done m ->
+  acting [(AtQueue (a, q), on_queue W (a, q) (append d (Flight a n site [] [(k, m)] false 1 1 true (Some q))))] R F (AtIssued a :: W) s
+    (fun t => queue_arrive p t a env site q r count).
+Proof.
+  intros I O OF D N IR K M. unfold queue_arrive. apply (acting_read p _ R F _ s (fun t => declared t a env r)); [apply reads_declared|].
+  rewrite K. intros k' [= <-]. rewrite M. cbn [bind].
+  apply (acting_read p _ R F _ s (fun t => got (nth_error (st_issued t) a))).
+  { intros t [_ H]. now rewrite <- (H _ IR : nth_error (st_issued s) a = _). }
+  rewrite N. intros n' [= <-].
+  apply (acting_enqueue R F W s q d (Flight a n site [] [(k, m)] false 1 1 true (Some q)) n); easy.
+Qed.
+
+(** ** Ends of operations in flight *)
+
+Definition ends_acts (s : state) (f : flight) (early : bool) : acts := if early then [] else complete_acts s f (fl_completes f).
+Definition ends_changed (f : flight) (early : bool) : list loc := if early then [] else map (fun c => AtBarrier (fst c)) (fl_completes f).
+Definition ends_seen (f : flight) (early : bool) : list loc :=
+  filter own (effect_changed f early) ++ (if early then [] else flat_map (fun c => far_end (fl_agent f) (fst c) true) (fl_completes f)).
+
+Lemma effect_parts t f early : effect_of p t f early =
+  bind (if early then have_read p t f else if fl_chunks f =? 1 then take_effect p t f else Done t)
+    (fun u => if early then Done u else fold (completes f) u (fl_completes f)).
+Proof.
+  unfold effect_of. destruct early; [now destruct (have_read p t f)|]. cbv zeta.
+  destruct (if fl_chunks f =? 1 then take_effect p t f else Done t) as [u| |]; cbn [bind]; try easy.
+Qed.
+
+Lemma acting_effect R s f early : flight_plain p f = true -> (forall k, ~ In (AtBarrier k) R) -> incl (ends_seen f early) R ->
+  once (map fst (fl_completes f)) = true ->
+  acting (ends_acts s f early) R R (effect_changed f early ++ ends_changed f early) s (fun t => effect_of p t f early).
+Proof.
+  intros P NB J O.
+  apply (acting_same p _ R R _ s (fun t => bind (if early then have_read p t f else if fl_chunks f =? 1 then take_effect p t f else Done t)
+    (fun u => if early then Done u else fold (completes f) u (fl_completes f)))); [intros t; symmetry; apply effect_parts|].
+  apply (acting_bind p [] (ends_acts s f early) R R R).
+  - apply acting_frame. destruct early; [now apply frame_have_read|]. destruct (fl_chunks f =? 1) eqn:C; [|now apply frame_done].
+    now apply frame_take_effect.
+  - intros u U _. unfold ends_acts, ends_changed. destruct early; [apply acting_frame; now apply frame_done|].
+    apply acting_completes; try easy.
+    + intros cta. destruct (fl_chunks f =? 1) eqn:C; [|now injection U as <-].
+      pose proof (frame_take_effect p R (effect_changed f false) s f P C (incl_refl _) s (near_refl p _ s)) as X. cbn beta in X.
+      rewrite U in X. destruct X as [[_ M] _]. symmetry. apply (M (AtEnded cta)). intros I. unfold effect_changed in I. rewrite C in I.
+      apply in_flat_map in I as (w & _ & I). destruct (fa_write w), (is_generic (fa_proxy w)); cbn in I; intuition discriminate.
+    + intros c I. split; [apply NB|]. intros l L. apply J. unfold ends_seen. apply in_or_app. right. apply in_flat_map. now exists c.
+  - easy.
+  - intros l r I. unfold ends_acts in I. destruct early; [easy|]. apply in_map_iff in I as (c & [= <- _] & _). easy.
+  - easy.
+  - intros l I. unfold ends_acts in I. destruct early; [easy|]. apply in_map_iff in I as ([h r] & E & I). apply in_map_iff in I as (c & [= <- _] & _).
+    cbn in E. subst l. unfold effect_changed. destruct (fl_chunks f =? 1); [|easy]. intros X. apply in_flat_map in X as (w & _ & X).
+    destruct (fa_write w), (is_generic (fa_proxy w)); cbn in X; intuition discriminate.
+Qed.
+
+Lemma acts_barriers s f early l r : In (l, r) (ends_acts s f early) -> exists k, l = AtBarrier k.
+Proof. unfold ends_acts. destruct early; [easy|]. intros I. apply in_map_iff in I as (c & [= <- _] & _). now exists (fst c). Qed.
+
+(** Of an operation without a queue. *)
+Lemma acting_engine_free R W s a n f early : List.find (is_mark a n) (st_free s) = Some f -> flight_plain p f = true ->
+  (forall k, ~ In (AtBarrier k) R) -> incl (ends_seen f early) R -> once (map fst (fl_completes f)) = true ->
+  In (AtFlight a n) R -> In (AtFlight a n) W -> (forall k, ~ In (AtBarrier k) W) ->
+  incl (flat_map touched_cells (filter (is_mark a n) (st_free s))) W ->
+  acting (ends_acts s f early) R (filter own R) ((effect_changed f early ++ ends_changed f early) ++ W) s (fun t => engine_step p t a n early).
+Proof.
+  intros F P NB J O I K NW T.
+  assert (H : acting (ends_acts s f early ++ []) R (filter own R) ((effect_changed f early ++ ends_changed f early) ++ W) s
+    (fun t => bind (effect_of p t f early) (fun u => Done (with_free (replaced a n (rest_of f early) (st_free u)) u)))).
+  { assert (M : is_mark a n f = true) by now apply find_some in F.
+    apply (acting_bind p _ [] R R (filter own R)); [now apply acting_effect| | | | |easy].
+    - intros u U _. apply acting_frame. destruct (quiet_effect p f early s u U) as [Q _]. apply frame_replace_free; try easy.
+      + intros g G. split; [now rewrite (rest_mark f early a n g G)|]. intros l L. apply T, in_flat_map. exists f. split.
+        * apply filter_In. split; [|easy]. now apply find_some in F.
+        * now apply (rest_touches f early g G).
+      + now rewrite Q.
+    - intros l r X. now destruct (acts_barriers s f early l r X) as [k ->].
+    - easy.
+    - intros l X. apply in_map_iff in X as ([h r] & <- & X). destruct (acts_barriers s f early h r X) as [k ->]. apply NW. }
+  rewrite app_nil_r in H. intros t N M. specialize (H t N M). pose proof (proj2 N _ I) as E. cbn in E.
+  assert (F' : List.find (is_mark a n) (st_free t) = Some f) by now rewrite find_filter, <- E, <- find_filter.
+  assert (Q : forall u, List.find (is_mark a n) (st_free u) = Some f -> engine_step p u a n early =
+    bind (effect_of p u f early) (fun v => Done (with_free (replaced a n (rest_of f early) (st_free v)) v))).
+  { intros u U. unfold engine_step. rewrite U, finish_effect. destruct (effect_of p u f early) as [v| |] eqn:Z; cbn [bind]; [|easy..].
+    now destruct (quiet_effect p f early u v Z) as [-> _]. }
+  now rewrite !Q.
+Qed.
+
+(** Of an operation in a queue. *)
+Lemma acting_engine_queue R W s a n owner q d f early : distinct (map fst (st_queues s)) = true -> queue_decl p q = Done d ->
+  List.find (is_mark a n) (st_free s) = None -> where_ a n s = Some (owner, q) -> flight_plain p f = true ->
+  (forall k, ~ In (AtBarrier k) R) -> incl (ends_seen f early) R -> once (map fst (fl_completes f)) = true ->
+  (forall k, ~ In (AtBarrier k) W) -> In (AtFlight a n) R -> In (AtWhere a n) R -> ~ In (AtQueue (owner, q)) R ->
+  acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue W (owner, q) (finish_act d a n f early))]) R (filter own R)
+    ((effect_changed f early ++ ends_changed f early) ++ W) s (fun t => engine_step p t a n early).
+Proof.
+  intros D QD F0 Wh P NB J O NW I1 I2 NQ.
+  assert (H : acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue W (owner, q) (finish_act d a n f early))]) R (filter own R)
+    ((effect_changed f early ++ ends_changed f early) ++ W) s (fun t => bind (effect_of p t f early) (fun u =>
+      bind (got (find same_pair (owner, q) (st_queues u))) (fun g =>
+      Done (with_queues (put same_pair (owner, q) (finished d a n (rest_of f early) g) (st_queues u)) u))))).
+  { apply (acting_bind p _ _ R R (filter own R)); [now apply acting_effect| | | | |].
+    - intros u _ _. apply acting_queue; [apply own_less|easy|intros l L; now apply filter_In in L|].
+      intros t g g' _ G. rewrite G. cbn [got bind]. unfold finish_act. destruct (List.find (is_mark a n) (contents g)) as [f'|]; [|easy].
+      destruct (flight_dec f' f); [|easy]. now intros [= <-].
+    - intros l r X. now destruct (acts_barriers s f early l r X) as [k ->].
+    - intros l r [[= <- _]|[]]. easy.
+    - intros l X. apply in_map_iff in X as ([h r] & <- & X). destruct (acts_barriers s f early h r X) as [k ->]. apply NW.
+    - intros l [<-|[]] X. unfold effect_changed, ends_changed in X. apply in_app_or in X as [X|X].
+      + destruct early; [easy|]. destruct (fl_chunks f =? 1); [|easy]. apply in_flat_map in X as (w & _ & X).
+        destruct (fa_write w), (is_generic (fa_proxy w)); cbn in X; intuition discriminate.
+      + destruct early; [easy|]. apply in_map_iff in X as (c & X & _). discriminate. }
+  intros t N M. specialize (H t N M). pose proof (proj2 N _ I1) as E1. pose proof (proj2 N _ I2) as E2. cbn in E1, E2.
+  destruct N as [(_ & _ & _ & _ & _ & K & _) _].
+  assert (MQ : matched (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) s))
+    (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) t))) by (apply M, in_or_app; right; now left).
+  assert (Z : forall u v, matched (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) u)) v ->
+    exists g, find same_pair (owner, q) (st_queues u) = Some g /\ List.find (is_mark a n) (contents g) = Some f).
+  { intros u v. cbn [part_at on_queue]. destruct (find same_pair (owner, q) (st_queues u)) as [g|]; [|easy]. unfold finish_act.
+    destruct (List.find (is_mark a n) (contents g)) as [f'|] eqn:G; [|easy]. destruct (flight_dec f' f) as [->|]; [|easy]. intros _. now exists g. }
+  assert (Y : forall x y : option (outcome part), matched x y -> matched y x).
+  { intros [[]|] [[]|]; cbn; intuition congruence. }
+  destruct (Z s _ MQ) as (g & G & G'). destruct (Z t _ (Y _ _ MQ)) as (h & B & B').
+  assert (E : forall u g, distinct (map fst (st_queues u)) = true -> List.find (is_mark a n) (st_free u) = None -> where_ a n u = Some (owner, q) ->
+    find same_pair (owner, q) (st_queues u) = Some g -> List.find (is_mark a n) (contents g) = Some f ->
+    engine_step p u a n early = bind (effect_of p u f early) (fun u => bind (got (find same_pair (owner, q) (st_queues u))) (fun g =>
+      Done (with_queues (put same_pair (owner, q) (finished d a n (rest_of f early) g) (st_queues u)) u)))).
+  { intros u x U1 U2 U3 U4 U5. rewrite (engine_step_queue p u a n owner q d x f early) by easy.
+    destruct (effect_of p u f early) as [v| |] eqn:V; cbn [bind]; [|easy..]. destruct (quiet_effect p f early u v V) as [_ ->]. now rewrite U4. }
+  rewrite (E s g), (E t h); try easy.
+  - congruence.
+  - rewrite find_filter in *. congruence.
+  - congruence.
+Qed.
+
+(** ** Named barriers *)
+
+Definition on_named (f : named -> option (outcome named)) : action := fun v =>
+  match v with
+  | PNamed (Some n) => match f n with Some x => Some (bind x (fun n => Done (PNamed (Some n)))) | None => None end
+  | _ => None
+  end.
+
+Lemma acting_named R F W s k phi f : incl F R -> ~ In (AtNamed k) R -> In (AtNamed k) W ->
+  (forall t n x, near R s t -> find same_key k (st_named t) = Some n -> phi n = Some x ->
+    f t = bind x (fun n => Done (with_named (put same_key k n (st_named t)) t))) ->
+  acting [(AtNamed k, on_named phi)] R F W s f.
+Proof.
+  intros I O J H t N M. specialize (M (AtNamed k) _ (or_introl eq_refl)). cbn [part_at on_named] in M.
+  destruct (find same_key k (st_named s)) as [b|] eqn:B; [|easy]. destruct (find same_key k (st_named t)) as [c|] eqn:C.
+  2: { match type of M with matched ?x _ => now destruct x as [[]|] end. }
+  destruct (phi b) as [x|] eqn:B'; [|easy]. destruct (phi c) as [y|] eqn:C'; [|cbn in M; now destruct x].
+  rewrite (H s b x (near_refl p R s) B B'), (H t c y N C C'). destruct x as [b'| |], y as [c'| |]; cbn in M; try easy. cbn [bind].
+  assert (P : forall u x y, find same_key k (st_named u) = Some x -> moved W u (with_named (put same_key k y (st_named u)) u)).
+  { intros u x y E. apply put_named_moved; [easy|congruence]. }
+  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  - split.
+    + apply shape_trans with s; [apply shape_sym, (P s b b' B)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C).
+    + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
+      rewrite !find_put_other; try easy; intros <-; now apply O, I.
+  - intros l r [[= <- <-]|[]]. cbn [part_at with_named st_named on_named]. rewrite B, C, !find_put_same. cbn. now rewrite B', C'.
+Qed.
+
+Definition wait_named (a : nat) (n : named) : option (outcome named) := Some (
+  let me := Z.of_nat a in
+  let* _ := guard (negb (inside me (na_armed n))) NamedBarrierMisuse [a] in
+  Done (Named (na_arrived_threads n) (na_expected_threads n) (na_arrived n) (na_waiting n) (without [me] (na_armed n)))).
+
+Lemma acting_named_wait R F W s a env r k : key_of env r = Done k -> incl F R -> ~ In (AtNamed k) R -> In (AtNamed k) W ->
+  acting [(AtNamed k, on_named (wait_named a))] R F W s (fun t => named_wait t a env r).
+Proof.
+  intros K I O J. apply acting_named; try easy. intros t n x _ N. unfold named_wait, declared_named, wait_named. rewrite K. cbn [bind]. rewrite N.
+  intros [= <-]. cbn [bind]. now destruct (guard _ NamedBarrierMisuse [a]).
+Qed.
+
+(** The barrier behind an arrival of [a], and whether it is full. *)
+Definition met (a : nat) (g : agent) (k : key) (all : Z) (sync : bool) (n : named) : outcome (named * bool) :=
+  let me := Z.of_nat a in
+  let* _ := guard (inside me (na_arrived n) || inside me (na_waiting n)) NamedBarrierMisuse [a] in
+  let arrived := na_arrived_threads n + ag_threads g in
+  let fits := ((na_expected_threads n =? 0) || (na_expected_threads n =? all)) && (arrived <=? all) in
+  let* _ := guard (negb fits) NamedBarrierMisuse [a] in
+  let rest := without [me] (na_armed n) in
+  let armed := if negb sync && awaited p (fst k) then add me rest else rest in
+  Done (if arrived <? all then
+    (Named arrived all (if sync then na_arrived n else add me (na_arrived n)) (if sync then add me (na_waiting n) else na_waiting n) armed, false)
+  else (Named 0 0 [] [] armed, true)).
+
+(** Nobody goes on with it but the agent. *)
+Definition meet_act (full : bool) (a : nat) (g : agent) (k : key) (all : Z) (sync : bool) (n : named) : option (outcome named) :=
+  match met a g k all sync n with
+  | Done (m, true) => if full && is_empty (na_waiting n) then Some (Done m) else None
+  | Done (m, false) => if full then None else Some (Done m)
+  | Faulty x l => Some (Faulty x l)
+  | Undefined => Some Undefined
+  end.
+
+Definition meet_on (t : state) (a : nat) (env : nat -> Z) (r : reference) (threads : expression) (sync : bool) : outcome state :=
+  bind (meet p t a env r threads sync) (fun x => if snd x then advance p (fst x) a else Done (fst x)).
+
+Lemma meet_met t a env r threads sync g k all n : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
+  find same_key k (st_named t) = Some n ->
+  meet_on t a env r threads sync = bind (met a g k all sync n) (fun x =>
+    let u := with_named (put same_key k (fst x) (st_named t)) t in
+    if snd x then bind (fold (fun s other => advance p s (Z.to_nat other)) u (na_waiting n)) (fun u => advance p u a)
+    else if sync then Done u else advance p u a).
+Proof.
+  intros G V K N. unfold meet_on, meet, met, declared_named. rewrite G, V, K. cbn [bind]. rewrite N. cbn [bind]. cbv zeta.
+  destruct (guard _ NamedBarrierMisuse [a]); [|easy..]. cbn [bind]. destruct (guard _ NamedBarrierMisuse [a]); [|easy..]. cbn [bind].
+  destruct (_ <? all); cbn [bind fst snd]; [now destruct sync|]. now destruct (fold _ _ (na_waiting n)).
+Qed.
+
+Lemma acting_meet R s a env r threads sync g k all full : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
+  In (AtPlace a) R -> ~ In (AtNamed k) R ->
+  acting [(AtNamed k, on_named (meet_act full a g k all sync))] R (filter own R) ([AtNamed k] ++ AtPlace a :: end_of p s a) s
+    (fun t => meet_on t a env r threads sync).
+Proof.
+  intros G V K I O.
+  assert (H : acting ([(AtNamed k, on_named (meet_act full a g k all sync))] ++ []) R (filter own R) ([AtNamed k] ++ AtPlace a :: end_of p s a) s
+    (fun t => bind (bind (got (find same_key k (st_named t))) (fun n => bind (met a g k all sync n) (fun x =>
+      Done (with_named (put same_key k (fst x) (st_named t)) t)))) (fun u => if sync && negb full then Done u else advance p u a))).
+  { apply (acting_bind p _ [] R (filter own R) (filter own R)).
+    - apply acting_named; [apply own_less|easy|now left|]. intros t n x _ N. rewrite N. cbn [got bind]. unfold meet_act.
+      destruct (met a g k all sync n) as [[m []]| |]; cbn [bind fst].
+      + destruct (full && is_empty (na_waiting n)); [|easy]. now intros [= <-].
+      + destruct full; [easy|]. now intros [= <-].
+      + now intros [= <-].
+      + now intros [= <-].
+    - intros u U _. apply acting_frame. destruct (sync && negb full); [now apply frame_done|].
+      apply frame_after with (filter own (filter own R)); [apply own_own|]. apply frame_advance; [now apply filter_In|now left|].
+      assert (P : st_positions u = st_positions s).
+      { destruct (find same_key k (st_named s)) as [n|]; [|easy]. cbn [got bind] in U. destruct (met a g k all sync n) as [x| |]; [|easy..].
+        now injection U as <-. }
+      unfold end_of, ends. rewrite P. intros l L. now right.
+    - intros l x [[= <- _]|[]]. easy.
+    - easy.
+    - intros l [<-|[]] [X|X]; [easy|]. unfold end_of in X. destruct (ends p s a); [|easy]. now destruct X.
+    - easy. }
+  intros t N M. specialize (H t N M). specialize (M (AtNamed k) _ (or_introl eq_refl)). cbn [part_at on_named] in M.
+  destruct (find same_key k (st_named s)) as [b|] eqn:B; [|easy]. destruct (find same_key k (st_named t)) as [c|] eqn:C.
+  2: { match type of M with matched ?x _ => now destruct x as [[]|] end. }
+  rewrite (meet_met s a env r threads sync g k all b), (meet_met t a env r threads sync g k all c) by easy.
+  assert (Q : forall u n v, matched (match meet_act full a g k all sync n with Some x => Some (bind x (fun n => Done (PNamed (Some n)))) | None => None end) v ->
+    bind (met a g k all sync n) (fun x => let w := with_named (put same_key k (fst x) (st_named u)) u in
+    if snd x then bind (fold (fun s other => advance p s (Z.to_nat other)) w (na_waiting n)) (fun w => advance p w a)
+    else if sync then Done w else advance p w a) =
+    bind (bind (got (Some n)) (fun n => bind (met a g k all sync n) (fun x =>
+      Done (with_named (put same_key k (fst x) (st_named u)) u)))) (fun u => if sync && negb full then Done u else advance p u a)).
+  { intros u n v. unfold meet_act. cbn [got bind]. destruct (met a g k all sync n) as [[m []]| |]; cbn [bind fst snd]; try easy.
+    - destruct full; [|easy]. destruct (na_waiting n); [|easy]. intros _. now rewrite andb_false_r.
+    - destruct full; [easy|]. intros _. now rewrite andb_true_r. }
+  assert (Y : forall x y : option (outcome part), matched x y -> matched y x).
+  { intros [[]|] [[]|]; cbn; intuition congruence. }
+  cbn beta in H. rewrite B, C in H. rewrite (Q s b _ M), (Q t c _ (Y _ _ M)). exact H.
+Qed.
+
+(** An arrival that lets others go on sees and changes their places. *)
+Fixpoint apart_all (l : list nat) : bool := match l with [] => true | a :: l => negb (existsb (Nat.eqb a) l) && apart_all l end.
+
+Lemma frame_let_go W l : apart_all (map Z.to_nat l) = true -> forall R s s0,
+  (forall o, In o l -> In (AtPlace (Z.to_nat o)) R /\ In (AtPlace (Z.to_nat o)) W /\ incl (end_of p s0 (Z.to_nat o)) W) ->
+  (forall o, In o l -> nth_error (st_positions s) (Z.to_nat o) = nth_error (st_positions s0) (Z.to_nat o)) ->
+  frame R (filter own R) W s (fun t => fold (fun s other => advance p s (Z.to_nat other)) t l).
+Proof.
+  induction l as [|o l IH]; intros D R s s0 H P; cbn [fold]; [apply frame_done, own_less|].
+  cbn in D. apply andb_true_iff in D as [D1 D2]. destruct (H o (or_introl eq_refl)) as (H1 & H2 & H3).
+  apply (frame_bind p R (filter own R) (filter own R)).
+  - apply frame_advance; try easy. unfold end_of, ends in *. now rewrite (P o (or_introl eq_refl)).
+  - intros u U. apply (frame_after p _ (filter own (filter own R))); [apply own_own|]. apply IH with s0; try easy.
+    + intros x X. destruct (H x (or_intror X)) as (X1 & X2 & X3). split; [|easy]. now apply filter_In.
+    + intros x X. rewrite <- (P x (or_intror X)). assert (N : Z.to_nat o <> Z.to_nat x).
+      { intros E. apply negb_true_iff in D1. assert (Y : existsb (Nat.eqb (Z.to_nat o)) (map Z.to_nat l) = true); [|congruence].
+        apply existsb_exists. exists (Z.to_nat x). split; [now apply in_map|]. now apply Nat.eqb_eq. }
+      rewrite advance_goes in U. destruct (agent_of p (Z.to_nat o)) as [g| |]; [|easy..]. cbn [bind] in U.
+      destruct (nth_error (st_positions s) (Z.to_nat o)) as [q|]; [|easy]. cbn [got bind] in U. destruct (goes p g q) as [q'| |]; [|easy..].
+      injection U as <-. cbn. now apply nth_set_other.
+Qed.
+
+Definition released_places (s : state) (l : list Z) : list loc := flat_map (fun o => AtPlace (Z.to_nat o) :: end_of p s (Z.to_nat o)) l.
+
+Lemma frame_meet (R W : list loc) s a env r threads sync g k all n : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
+  find same_key k (st_named s) = Some n -> apart_all (a :: map Z.to_nat (na_waiting n)) = true ->
+  In (AtPlace a) R -> In (AtNamed k) R -> incl (map (fun o => AtPlace (Z.to_nat o)) (na_waiting n)) R ->
+  incl (AtNamed k :: AtPlace a :: end_of p s a ++ released_places s (na_waiting n)) W ->
+  frame R (filter own R) W s (fun t => meet_on t a env r threads sync).
+Proof.
+  intros G V K N D I J L C.
+  intros t Nr. pose proof (proj2 Nr _ J) as E. cbn in E. rewrite N in E. symmetry in E.
+  rewrite (meet_met s a env r threads sync g k all n), (meet_met t a env r threads sync g k all n) by easy.
+  cbn in D. apply andb_true_iff in D as [D1 D2].
+  enough (H : frame R (filter own R) W s (fun t => bind (met a g k all sync n) (fun x =>
+    let u := with_named (put same_key k (fst x) (st_named t)) t in
+    if snd x then bind (fold (fun s other => advance p s (Z.to_nat other)) u (na_waiting n)) (fun u => advance p u a)
+    else if sync then Done u else advance p u a))) by now apply H.
+  apply frame_pure. intros [m f] _. cbn [fst snd]. cbv zeta.
+  apply (frame_same p R _ W s (fun t => bind (Done (with_named (put same_key k m (st_named t)) t)) (fun u =>
+    if f then bind (fold (fun s other => advance p s (Z.to_nat other)) u (na_waiting n)) (fun u => advance p u a)
+    else if sync then Done u else advance p u a))); [easy|].
+  apply (frame_bind p R R (filter own R)); [apply frame_put_named; [apply C; now left|congruence]|]. intros u [= <-].
+  assert (A : forall v, nth_error (st_positions v) a = nth_error (st_positions s) a -> frame (filter own R) (filter own R) W v (fun u => advance p u a)).
+  { intros v Q. apply (frame_after p _ (filter own (filter own R))); [apply own_own|]. apply frame_advance; [now apply filter_In|apply C; right; now left|].
+    unfold end_of, ends. rewrite Q. intros l Y. apply C. right. right. apply in_or_app. now left. }
+  assert (A' : forall v, nth_error (st_positions v) a = nth_error (st_positions s) a -> frame R (filter own R) W v (fun u => advance p u a)).
+  { intros v Q. apply frame_advance; [easy|apply C; right; now left|].
+    unfold end_of, ends. rewrite Q. intros l Y. apply C. right. right. apply in_or_app. now left. }
+  destruct f; [|destruct sync; [apply frame_done, own_less|now apply A']].
+  apply (frame_bind p R (filter own R) (filter own R)).
+  - apply frame_let_go with s; try easy. intros o O. split; [apply L, in_map_iff; now exists o|].
+    assert (X : incl (AtPlace (Z.to_nat o) :: end_of p s (Z.to_nat o)) W).
+    { intros l Y. apply C. right. right. apply in_or_app. right. apply in_flat_map. now exists o. }
+    split; [apply X; now left|]. intros l Y. apply X. now right.
+  - intros v Q. apply A. assert (X : forall l u v, ~ In a (map Z.to_nat l) -> fold (fun s other => advance p s (Z.to_nat other)) u l = Done v ->
+      nth_error (st_positions v) a = nth_error (st_positions u) a).
+    { clear. induction l as [|o l IH]; intros u v X F; cbn [fold] in F; [now injection F as <-|].
+      destruct (advance p u (Z.to_nat o)) as [w| |] eqn:B; [|easy..]. cbn [bind] in F. rewrite (IH w v); [|intros Y; apply X; now right|easy].
+      rewrite advance_goes in B. destruct (agent_of p (Z.to_nat o)) as [g| |]; [|easy..]. cbn [bind] in B.
+      destruct (nth_error (st_positions u) (Z.to_nat o)) as [q|]; [|easy]. cbn [got bind] in B. destruct (goes p g q) as [q'| |]; [|easy..].
+      injection B as <-. cbn. apply nth_set_other. intros Y. apply X. now left. }
+    assert (NA : ~ In a (map Z.to_nat (na_waiting n))).
+    { intros Y. apply negb_true_iff in D1. assert (Z : existsb (Nat.eqb a) (map Z.to_nat (na_waiting n)) = true); [|congruence].
+      apply existsb_exists. exists a. split; [easy|]. apply Nat.eqb_refl. }
+    now rewrite (X _ _ _ NA Q).
+Qed.
+End Acts.
