@@ -1,4 +1,4 @@
-"""Loads of shared memory that nothing has written: undecided where their values are used."""
+"""Reads of shared memory that nothing has written: undecided where their values are used."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ COPY = "cp.async.ca.shared.global [%r4], [%d1], 4; cp.async.wait_all;"
         (f"{LOAD} setp.ne.and.u32 %p2, %r10, 0, %p1; @!%p2 bra L; st.global.u32 [%d1], 1; L:",
          Verdict.UNDECIDED),
         (f"{LOAD} add.u32 %r11, %r10, 1;", Verdict.VERIFIED),
+        # Kept for a while, added to, read as a matrix.
+        (f"{LOAD} @%p1 st.shared.u32 [%r4+128], %r10; bar.sync 0; ld.shared.u32 %r10, [%r4+128];"
+         f"{KEEP}", Verdict.UNDECIDED),
+        (f"{LOAD} @%p1 st.shared.u32 [%r4+128], %r10; bar.sync 0; {WRITE} bar.sync 0; {LOAD}"
+         f"{KEEP}",
+         Verdict.VERIFIED),
+        (f"@%p1 red.shared.add.u32 [%r4], 1; bar.sync 0; {LOAD} {KEEP}", Verdict.UNDECIDED),
+        (f"{WRITE} bar.sync 0; @%p1 red.shared.add.u32 [%r4], 1; bar.sync 0; {LOAD} {KEEP}",
+         Verdict.VERIFIED),
+        (f"@%p1 atom.shared.exch.b32 %r11, [%r4], 1; bar.sync 0; {LOAD} {KEEP}", Verdict.VERIFIED),
+        (f"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r10}}, [%r3]; {KEEP}", Verdict.UNDECIDED),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r3];", Verdict.VERIFIED),
         # Loaded beside its guard, as compilers do, and selected.
         (f"setp.lt.u32 %p2, %r2, 16; @%p2 {WRITE} bar.sync 0; {LOAD} selp.u32 %r10, %r10, 0, %p2;"
          f"{KEEP}", Verdict.VERIFIED),

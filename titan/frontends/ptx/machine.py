@@ -43,9 +43,8 @@ class Runner:
         With odd seeds the first test of a barrier may give true.
         """
         options = Options(
-            launch.cluster_members(cta), seed, self.steps_max, uninitialised=True,
-            first_poll_fails=seed % 2 == 0,
-        )  # fmt: skip
+            launch.cluster_members(cta), seed, self.steps_max, first_poll_fails=seed % 2 == 0
+        )
         return run(self.module, launch, options, self.source)
 
     def depth(self, base: Run, longer: Run) -> int:

@@ -56,8 +56,8 @@ class CodePolicies:
     ("shown"), and in global memory without that, too ("assumed"). `unsettled`: what volatile,
     relaxed and atomic accesses give may depend on the interleaving ("allow"). `unused_reads`: a
     read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
-    no wait. `unwritten_reads`: loads of shared memory that nothing has written, whose values are
-    used, leave a kernel undecided ("refuse").
+    no wait. `unwritten_reads`: reads of shared or tensor memory that nothing has written, whose
+    values are used, leave a kernel undecided ("refuse").
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
     ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
     is ("arrivals"), or that is in kernels of CUTLASS ("convention"). `wgmma_wait`: a warp that has

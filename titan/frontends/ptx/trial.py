@@ -73,6 +73,7 @@ COPY_HELP = (
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
+UNWRITTEN = "memory is read that nothing has written"
 IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
 
 
@@ -198,14 +199,14 @@ def _judged_traced(
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same of runs as they are."""
+    if policies.unwritten_reads == "refuse":
+        runs = [replace(run, unwritten=used_unwritten(run)) for run in runs]
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     unordered = any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics)
     compares = policies.equal_writes == "shown"
     runs = [
         replace(run, traced=traced(run))
-        if (unordered and worth_tracing(run))
-        or (compares and EQUAL_LANES in recording.remarks)
-        or used_unwritten(run)
+        if (unordered and worth_tracing(run)) or (compares and EQUAL_LANES in recording.remarks)
         else run
         for run, (recording, _) in zip(runs, judged, strict=True)
     ]
@@ -375,8 +376,8 @@ def _left_open(
     """What is not decided where nothing refutes the run, and at which instruction."""
     yield from open_ends(run)
     if policies.unwritten_reads == "refuse":
-        for instruction in used_unwritten(run)[:1]:
-            yield "shared memory is read that nothing has written", instruction
+        for instruction in run.unwritten[:1]:
+            yield UNWRITTEN, instruction
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction

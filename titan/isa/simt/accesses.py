@@ -17,7 +17,7 @@ from titan.isa.simt.layout import (
     resolve,
 )
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, UNWRITTEN, Bytes
+from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, Bytes
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind
 from titan.isa.simt.outcome import Policy, Steering
 from titan.isa.simt.provenance import reaches
@@ -301,15 +301,6 @@ def _event(
                    form.scope, known, collides, form.returns)  # fmt: skip
 
 
-def uninitialised(machine: SimtMachine, fragment: Fragment, located: Located, count: int) -> None:
-    """A read of shared bytes that were never written: the first place of an execution."""
-    for lanes, where in located if not machine.maybe else ():
-        cta = where[1]
-        if cta is not None and cta.shared.has(where[2], count, UNWRITTEN):
-            fault(machine, fragment, lanes, ev.MemoryFaultKind.UNINITIALISED, where, count)
-            return
-
-
 # --------------------------------------------------------------------------------- handlers
 
 
@@ -355,8 +346,6 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     record(machine, fragment, located, count, form, known=known)
     access = strong_or_plain(machine, form.mode, form.semantics)
     order_lanes(machine, fragment, located, count, access, pc)
-    if machine.options.uninitialised:
-        uninitialised(machine, fragment, located, count)
     for register, value in zip(step.out, results, strict=True):
         found = uniform(value, mask)
         machine.write(warp, register, value if found is None else found, mask)

@@ -13,6 +13,7 @@ The swizzle exchanges 16-byte units by the address: bits 4.. are xored with bits
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,31 +88,47 @@ def _runs(units: list[int]) -> list[tuple[int, int]]:
 
 
 def _k_major(d: MatrixDescriptor, extent: int, k_bytes: int) -> list[int]:
-    units: list[int] = []
-    for row in range(extent):
-        if d.width == 16:
-            at = d.start + row % ROWS * 16 + row // ROWS * d.stride
-            units.extend(at + unit * d.leading for unit in range(k_bytes // 16))
-        else:
-            at = d.start + row % ROWS * d.width + row // ROWS * d.stride
-            units.extend(at + unit * 16 for unit in range(k_bytes // 16))
-    return units
+    return [at for row in range(extent) for at in _k_major_row(d, row, k_bytes)]
+
+
+def _k_major_row(d: MatrixDescriptor, row: int, k_bytes: int) -> list[int]:
+    units = range(k_bytes // 16)
+    if d.width == 16:
+        at = d.start + row % ROWS * 16 + row // ROWS * d.stride
+        return [at + unit * d.leading for unit in units]
+    at = d.start + row % ROWS * d.width + row // ROWS * d.stride
+    return [at + unit * 16 for unit in units]
 
 
 def _mn_major(d: MatrixDescriptor, extent: int, k_bytes: int, element_bits: int) -> list[int]:
-    units: list[int] = []
-    chunks = -(-extent * element_bits // 128)
-    depth = k_bytes * 8 // element_bits
+    chunks = range(-(-extent * element_bits // 128))
+    return [at for chunk in chunks for at in _mn_major_chunk(d, chunk, k_bytes, element_bits)]
+
+
+def _mn_major_chunk(
+    d: MatrixDescriptor, chunk: int, k_bytes: int, element_bits: int
+) -> Iterator[int]:
+    """The units with the rows of one 16-byte chunk along M or N."""
     per = d.width // 16
-    for k in range(depth):
-        for chunk in range(chunks):
-            if d.width == 16:
-                at = d.start + chunk * d.stride + k % ROWS * 16 + k // ROWS * d.leading
-            else:
-                at = d.start + chunk % per * 16 + chunk // per * d.leading
-                at += k % ROWS * d.width + k // ROWS * d.stride
-            units.append(at)
-    return units
+    for k in range(k_bytes * 8 // element_bits):
+        if d.width == 16:
+            yield d.start + chunk * d.stride + k % ROWS * 16 + k // ROWS * d.leading
+        else:
+            at = d.start + chunk % per * 16 + chunk // per * d.leading
+            yield at + k % ROWS * d.width + k // ROWS * d.stride
+
+
+@lru_cache(maxsize=1 << 16)
+def units_of_row(
+    descriptor: MatrixDescriptor, row: int, k_bytes: int, mn_major: bool, element_bits: int
+) -> tuple[int, ...]:
+    """The 16-byte units that hold one row (M or N) of an operand; see `operand`."""
+    if mn_major:
+        chunk = row * element_bits // 128
+        units = list(_mn_major_chunk(descriptor, chunk, k_bytes, element_bits))
+    else:
+        units = _k_major_row(descriptor, row, k_bytes)
+    return tuple(swizzled(at, descriptor.width) for at in units)
 
 
 def _boxes(runs: list[tuple[int, int]]) -> tuple[Box, ...]:

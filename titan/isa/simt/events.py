@@ -540,8 +540,7 @@ class MemoryFaultKind(IntEnum):
     NOT_ALLOCATED_TENSOR = 2
     WRONG_SPACE = 3  # a window that the instruction cannot use
     DESCRIPTOR = 4  # a descriptor or instruction descriptor that has no meaning
-    UNINITIALISED = 5  # bytes that were never written
-    NO_SUCH_CTA = 6  # a multicast to a CTA that the cluster does not have
+    NO_SUCH_CTA = 5  # a multicast to a CTA that the cluster does not have
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,19 +177,17 @@ class Options:
     """How to run. `ctas`: the linear indices of the CTAs to run (whole clusters); None runs all.
 
     `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
-    `uninitialised`: record reads of shared bytes that were never written. `first_poll_fails`: the
-    first test_wait or try_wait at each place for each phase gives false, as it may in some
-    interleaving; code that peeks before it waits then shows its wait. `highest_columns`:
-    tcgen05.alloc gives the highest free columns of tensor memory, not the lowest; code that takes
-    them to begin at 0 then shows that it does. `strong_as_plain`: strong accesses of a warp's lanes
-    clash as plain ones do, but for reductions with each other; what they give is settled where
-    nothing clashes.
+    `first_poll_fails`: the first test_wait or try_wait at each place for each phase gives false, as
+    it may in some interleaving; code that peeks before it waits then shows its wait.
+    `highest_columns`: tcgen05.alloc gives the highest free columns of tensor memory, not the
+    lowest; code that takes them to begin at 0 then shows that it does. `strong_as_plain`: strong
+    accesses of a warp's lanes clash as plain ones do, but for reductions with each other; what they
+    give is settled where nothing clashes.
     """
 
     ctas: tuple[int, ...] | None = None
     seed: int = 0
     steps_max: int = 20_000_000
-    uninitialised: bool = False
     first_poll_fails: bool = True
     highest_columns: bool = False
     strong_as_plain: bool = False

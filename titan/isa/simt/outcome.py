@@ -148,15 +148,13 @@ class TracedAccesses:
     `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
     `unused`: loads whose values decide nothing and are stored nowhere. `same_lane`: stores of which
     lanes write common bytes, equal to one before if the same lane's stay. `alike`: how far lanes
-    of a store write the same where they write common bytes. `unwritten`: loads of which a part is
-    used that nothing has written.
+    of a store write the same where they write common bytes.
     """
 
     written: dict[int, int]
     unused: frozenset[int]
     same_lane: tuple[int, ...] = ()
     alike: dict[int, Alike] = field(default_factory=dict)
-    unwritten: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,8 @@ class Run:
 
     `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
-    events, by sequence, that the instruction of the one before made in the same step.
+    events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
+    instructions that read what nothing has written, where that is used, if asked.
     """
 
     launch: Launch
@@ -177,6 +176,7 @@ class Run:
     traced: TracedAccesses | None = field(default=None, compare=False, repr=False)
     order: tuple[Event, ...] = field(default=(), compare=False, repr=False)
     same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    unwritten: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def unknown_addresses(self) -> set[int]:
         """The instructions whose accesses have a footprint that only bounds what they touch."""

@@ -212,14 +212,6 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
                    0);
     order_lanes(machine, fragment, located, total, count, lane_access(machine, READ, FLAG(s, 2), 0),
                 fragment->pc);
-    if (machine->launch->uninitialised && !machine->maybe)
-        for (int n = 0; n < total; n++)
-            if (located[n].spot.cta &&
-                has_state(&located[n].spot.cta->shared, located[n].spot.at, count, UNWRITTEN)) {
-                memory_fault(machine, fragment, located[n].lanes, FAULT_UNINITIALISED,
-                             located[n].spot, count);
-                break;
-            }
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
 }
 /* The bytes of a write by address, where all are known and one event writes none of them twice. */

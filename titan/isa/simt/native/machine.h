@@ -47,7 +47,7 @@ typedef struct {
     const int64_t *bounds; int32_t bound_count; /* pairs; none: no bounds */
     const int64_t *reaches;                     /* pairs by instruction, 0 for none; or null */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
-    uint64_t seed; int64_t steps_max; int32_t uninitialised, first_poll_fails, highest_columns;
+    uint64_t seed; int64_t steps_max; int32_t first_poll_fails, highest_columns;
     int32_t strong_as_plain;
     int64_t cancelled; /* clusters that try_cancel obtains for each */
     int32_t in_turn;   /* counters are raised by each cluster in turn */
@@ -121,7 +121,7 @@ enum {
     MISUSE_NO_COMPLETE_COMPLETED, MISUSE_OVERWRITTEN, MISUSE_MISALIGNED, MISUSE_OUTSIDE
 };
 enum { FAULT_OUTSIDE, FAULT_MISALIGNED, FAULT_NOT_ALLOCATED, FAULT_SPACE, FAULT_DESCRIPTOR,
-       FAULT_UNINITIALISED, FAULT_NO_SUCH_CTA };
+       FAULT_NO_SUCH_CTA };
 enum {
     OP_BULK_COPY, OP_TENSOR_COPY, OP_BULK_REDUCE, OP_TENSOR_REDUCE, OP_COPY, OP_STORE, OP_REDUCE,
     OP_WGMMA, OP_TENSOR_MULTIPLY, OP_TENSOR_MEMORY_COPY, OP_TENSOR_SHIFT, OP_TENSOR_LOAD,

@@ -82,7 +82,6 @@ def traced(run: Run) -> TracedAccesses | None:
         frozenset(machine.unused()),
         tuple(machine.same_lane),
         machine.alike,
-        frozenset(machine.unwritten()),
     )
 
 
@@ -362,8 +361,7 @@ class TracingExecution(SimtExecution):
             return value
         key = self._key(now, register, value, index, mask)
         number = self.numbers.fresh() if key is None else self.numbers.of(key)
-        unwritten = now.step.op is Op.LOAD and isinstance(value, Traced) and value.node < 0
-        return Traced(value.site, number, -now.node if unwritten else now.node)
+        return Traced(value.site, number, now.node)
 
     def _key(
         self, now: _Executed, register: int, value: Scalar, index: int, mask: int
@@ -504,18 +502,11 @@ class TracingExecution(SimtExecution):
 
     # ------------------------------------------------------------------------------- uses
 
-    def unwritten(self) -> Iterable[int]:
-        """The loads, by their events, of which something is used that nothing has written."""
-        used = self._all_used()
-        for node, events in self._reads.items():
-            if -node in used:
-                yield from events
-
     def unused(self) -> Iterable[int]:
         """The weak loads, by their events, of which nothing is used."""
         used = self._all_used()
         for node, events in self._reads.items():
-            if node not in used and -node not in used:
+            if node not in used:
                 yield from events
 
     def _all_used(self) -> set[int]:

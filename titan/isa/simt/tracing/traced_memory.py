@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, PAGE, PAGE_BITS, UNWRITTEN, Bytes, Sparse
+from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, PAGE, PAGE_BITS, Bytes, Sparse
 from titan.isa.simt.values import Opaque, Scalar, opaque_at
 
 PLACE_BITS = 5  # of a byte in its value
@@ -24,8 +24,7 @@ PAGES_MAX = 1 << 12  # filled at once; more make the whole of the memory unknown
 class Traced(Opaque):
     """An opaque value with its identity: `number` is the same for values shown to be equal.
 
-    `node`: the execution of an instruction from which it comes, negative for what it has loaded
-    from bytes that nothing has written.
+    `node`: the execution of an instruction from which it comes.
     """
 
     number: int
@@ -78,9 +77,7 @@ class TracedBytes(Bytes):
         value = super().read(at, count, site)
         if isinstance(value, Opaque):
             node = self.numbers.node
-            unwritten = UNWRITTEN in self.state[at : at + count]
-            number = self.numbers.of(("bytes", self.content(at, count)))
-            return Traced(site, number, -node if unwritten else node)
+            return Traced(site, self.numbers.of(("bytes", self.content(at, count))), node)
         return value
 
     def write(self, at: int, count: int, value: Scalar) -> None:

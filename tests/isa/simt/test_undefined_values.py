@@ -1,0 +1,254 @@
+"""What becomes of values that nothing has written, against the emulated device, which computes."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titan.emulated.faults import LaunchFault
+from titan.emulated.machine import Emulated
+from titan.emulated.settings import EmulationSettings
+from titan.isa.numbers.device import LaunchShape
+from titan.isa.ptx.parse import parse
+from titan.isa.simt.launch import Launch, LaunchParameter
+from titan.isa.simt.run import run
+from titan.isa.simt.tracing.undefined_values import undefined_uses
+
+OUT = 0x10000
+WORDS = 256  # of shared memory
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %p<8>; .reg .b32 %r<80>; .reg .b64 %d<10>; .reg .f32 %f<80>;
+    .shared .align 1024 .b8 kept[{bytes}];
+    ld.param.u64 %d1, [out];
+    mov.u32 %r1, %tid.x;
+    and.b32 %r2, %r1, 31;
+    mul.wide.u32 %d2, %r1, 4;
+    add.s64 %d3, %d1, %d2;
+    mov.u32 %r3, kept;
+    shl.b32 %r4, %r2, 2;
+    add.u32 %r4, %r3, %r4;
+    mov.b32 %r10, 0; mov.b32 %r11, 1; mov.b32 %r12, 2; mov.b32 %r13, 3;
+"""
+TAIL = "ret;\n}\n"
+
+
+def text_of(body: str, shared_bytes: int = 4 * WORDS) -> str:
+    return HEAD.replace("{bytes}", str(shared_bytes)) + body + TAIL
+
+
+def uses(text: str, threads: int = 32) -> frozenset[int]:
+    module, findings = parse(text, "k.ptx")
+    assert module is not None, findings
+    parameters = (LaunchParameter(OUT.to_bytes(8, "little")),)
+    launch = Launch("k", (1, 1, 1), (threads, 1, 1), (1, 1, 1), 0, parameters, {}, {}, ())
+    made, findings = run(module, launch)
+    assert made is not None, findings
+    found = undefined_uses(made)
+    assert found is not None
+    return found
+
+
+def leaves_unknown(text: str, threads: int = 32, words: int = 32) -> bool:
+    """Whether the emulated device finds unknown bytes in what the kernel leaves."""
+    device = Emulated(EmulationSettings())
+    out = device.array(np.zeros(words, dtype=np.uint32))
+    try:
+        device.launch(text, LaunchShape((1, 1, 1), (threads, 1, 1)), [out])
+    except LaunchFault as fault:
+        assert "unknown" in str(fault), fault
+        return True
+    return False
+
+
+registers = st.sampled_from(["%r10", "%r11", "%r12", "%r13"])
+lanes = st.integers(0, 32)
+places = st.integers(0, 96)
+
+
+@st.composite
+def instruction(draw):
+    one, other, to = draw(registers), draw(registers), draw(registers)
+    where, below = draw(places), draw(lanes)
+    quad = "{%r10, %r11, %r12, %r13}"
+    row = 16 * draw(st.integers(0, 8))
+    return draw(
+        st.sampled_from(
+            [
+                f"setp.lt.u32 %p1, %r2, {below}; @%p1 st.shared.u32 [%r4+{4 * where}], %r2;",
+                f"st.shared.u32 [%r4+{4 * where}], {one};",
+                f"ld.shared.u32 {to}, [%r4+{4 * where}];",
+                f"add.u32 {to}, {one}, {other};",
+                f"setp.lt.u32 %p1, %r2, {below}; selp.b32 {to}, {one}, {other}, %p1;",
+                f"setp.lt.u32 %p1, %r2, {below}; @%p1 mov.b32 {to}, {one};",
+                f"shfl.sync.bfly.b32 {to}, {one}, {1 + where % 31}, 31, 0xffffffff;",
+                f"shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3; and.b32 %r5, %r5, 0x7ffffff0;"
+                f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {quad}, [%r5+{row}];",
+                f"shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
+                f"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {{{to}, %r14}}, [%r5+{row}];",
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, "
+                f"{quad}, {{{one}, {other}}}, {{0f00000000, 0f00000000, 0f00000000, 0f3F800000}};"
+                f"mov.b32 {to}, %f{where % 4};",
+                "bar.warp.sync 0xffffffff;"
+                f"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {{{one}}};",
+                "bar.warp.sync 0xffffffff;",
+            ]
+        )
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(instruction(), min_size=2, max_size=10), registers, lanes)
+def test_what_is_used_is_what_the_emulated_device_does_not_know(body, kept, below):
+    start = "shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
+    end = f"setp.lt.u32 %p2, %r2, {below}; @%p2 st.global.u32 [%d3], {kept};"
+    text = text_of("\n".join([start, *body, end]))
+    assert bool(uses(text)) == leaves_unknown(text), text
+
+
+# -------------------------------------------------------------------- wgmma, tcgen05
+
+UNITS = """
+    and.b32 %r20, %r1, 127;
+    shl.b32 %r21, %r20, 4; add.u32 %r21, %r21, %r3;
+    {fill}
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+"""
+
+
+def filled(units: int, left_out: list[int], threads: int = 128) -> str:
+    """Threads write 16-byte units of kept, but for some."""
+    text = []
+    for block in range(0, units, threads):
+        size = min(threads, units - block)
+        text.append(f"setp.lt.u32 %p3, %r20, {size};")
+        for unit in left_out:
+            if block <= unit < block + size:
+                text.append(f"setp.ne.and.u32 %p3, %r20, {unit - block}, %p3;")
+        text.append(f"@%p3 st.shared.v4.b32 [%r21+{16 * block}], {{%r1, %r1, %r1, %r1}};")
+    return "\n".join(text)
+
+
+def described(at: int, leading: int, stride: int) -> str:
+    """A descriptor without swizzle, in %d4: `at` from kept on, the distances in bytes."""
+    high = (leading >> 4) << 16 | (stride >> 4) << 32
+    return (
+        f"add.u32 %r22, %r3, {at}; shr.u32 %r22, %r22, 4; and.b32 %r22, %r22, 16383;"
+        f"cvt.u64.u32 %d4, %r22; or.b64 %d4, %d4, {high};"
+    )
+
+
+def kept_words(registers: range, guard: str) -> str:
+    """Threads store some of the registers %f0 on, each thread in its own words."""
+    stores = "".join(
+        f"{guard} st.global.f32 [%d5+{4 * n}], %f{register};"
+        for n, register in enumerate(registers)
+    )
+    return f"mul.wide.u32 %d5, %r1, {4 * len(registers)}; add.s64 %d5, %d1, %d5; {stores}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 47), max_size=2), lanes, st.integers(0, 3), st.booleans(), st.booleans()
+)
+def test_products_of_a_warp(left_out, below, register, packed, transposed):
+    """A of 16 x 16 and B of 8 x 16 (or 16 x 8) in rows of 16 bytes; one register is kept."""
+    ready = "mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;"
+    sums = "{%f0, %f1, %f2, %f3}"
+    a, b = "{%r30, %r31, %r32, %r33}", "{%r34, %r35}"
+    product = f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {sums}, {a}, {b}, {sums};"
+    if packed:
+        register %= 2
+        ready = "mov.b32 %r36, 0; mov.b32 %r37, 0;"
+        sums = "{%r36, %r37}"
+        product = (
+            f"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {sums}, {a}, {b}, {sums};"
+            "mov.b32 %f0, %r36; mov.b32 %f1, %r37;"
+        )
+    text = text_of(
+        "mov.u32 %r20, %r1; shl.b32 %r21, %r20, 4; add.u32 %r21, %r21, %r3;"
+        + filled(48, left_out, 32)
+        + "bar.warp.sync 0xffffffff;"
+        + f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {a}, [%r21];"
+        + f"ldmatrix.sync.aligned.m8n8.x2{'.trans' if transposed else ''}.shared.b16 {b}, "
+        + f"[%r21+512]; {ready} {product} setp.lt.u32 %p5, %r1, {below};"
+        + kept_words(range(register, register + 1), "@%p5")
+    )
+    assert bool(uses(text)) == leaves_unknown(text), text
+
+
+blocks = st.integers(0, 128)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(0, 143), max_size=3), st.booleans(), st.booleans(), blocks,
+    st.sampled_from([0, 1]), st.sampled_from([0, 1]), st.integers(0, 3), st.integers(1, 4),
+)  # fmt: skip
+def test_products_of_a_warpgroup(left_out, adds, twice, below, across_a, across_b, first, words):
+    """A of 64 x 16 and B of 8 x 16 in 144 units, of which some are left out."""
+    one = (
+        f"setp.ne.u32 %p4, {int(adds)}, 0;"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d6, %d4, "
+        f"%p4, 1, 1, {across_a}, {across_b};"
+    )
+    text = text_of(
+        UNITS.replace("{fill}", filled(144, left_out))
+        + (described(0, 1024, 128) if across_a else described(0, 128, 256))
+        + "mov.b64 %d6, %d4;"
+        + described(2048, 128, 256)
+        + "mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;"
+        + "wgmma.fence.sync.aligned;"
+        + one * (1 + twice)
+        + "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+        + f"setp.lt.u32 %p5, %r1, {below};"
+        + kept_words(range(first, min(first + words, 4)), "@%p5"),
+        4096,
+    )
+    assert bool(uses(text, 128)) == leaves_unknown(text, 128, 512), text
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(0, 287), max_size=3), st.booleans(), st.booleans(), blocks,
+    st.integers(1, 16), st.sampled_from([128, 64]),
+)  # fmt: skip
+def test_products_in_tensor_memory(left_out, adds, stored, below, columns, rows):
+    """A of 128 (or 64) x 16 and B of 16 x 16 in 288 units; of D some columns are kept."""
+    instruction = 1 << 4 | 1 << 7 | 1 << 10 | 16 >> 3 << 17 | rows >> 4 << 24
+    sums = ", ".join(f"%f{n}" for n in range(16))
+    zeros = ", ".join(["%r10"] * 16)
+    lanes_ = "shl.b32 %r23, %r1, 16; and.b32 %r23, %r23, 0x600000; add.u32 %r23, %r23, %r24;"
+    begins = f"{lanes_} tcgen05.st.sync.aligned.32x32b.x16.b32 [%r23], {{{zeros}}};"
+    text = text_of(
+        UNITS.replace("{fill}", filled(288, left_out))
+        + "setp.lt.u32 %p6, %r1, 32; @!%p6 bra ALLOCATED;"
+        + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [kept+6144], 32;"
+        + "ALLOCATED: setp.eq.u32 %p7, %r1, 0; @%p7 mbarrier.init.shared::cta.b64 [kept+6152], 1;"
+        + "bar.sync 0; ld.shared.u32 %r24, [kept+6144];"
+        + (f"{begins} tcgen05.wait::st.sync.aligned;" if stored else "")
+        + "tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;"
+        + described(0, 128, 256)
+        + "mov.b64 %d6, %d4;"
+        + described(4096, 128, 256)
+        + f"setp.ne.u32 %p4, {int(adds)}, 0; @!%p7 bra ISSUED;"
+        + f"tcgen05.mma.cta_group::1.kind::f16 [%r24], %d6, %d4, {instruction}, %p4;"
+        + "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [kept+6152];"
+        + "ISSUED: mbarrier.try_wait.parity.shared::cta.b64 %p5, [kept+6152], 0; @!%p5 bra ISSUED;"
+        + "tcgen05.fence::after_thread_sync;"
+        + lanes_
+        + f"tcgen05.ld.sync.aligned.32x32b.x16.b32 {{{sums}}}, [%r23];"
+        + "tcgen05.wait::ld.sync.aligned;"
+        + f"setp.lt.u32 %p5, %r1, {below}; and.b32 %r25, %r1, 16;"
+        + ("setp.eq.and.u32 %p5, %r25, 0, %p5;" if rows == 64 else "")
+        + kept_words(range(columns), "@%p5")
+        + "tcgen05.fence::before_thread_sync; bar.sync 0; @!%p6 bra DONE;"
+        + "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r24, 32; DONE:",
+        8192,
+    ).replace("sm_90a", "sm_100a").replace(".version 8.7", ".version 8.8")  # fmt: skip
+    assert bool(uses(text, 128)) == leaves_unknown(text, 128, 128 * columns), text
