@@ -1,8 +1,9 @@
 """Writes the AMD assembly that Triton makes of a GEMM, an attention and a softmax, with launches.
 
-    PYTHON benchmarks/amd/triton_files.py FOLDER [--wide]
+    PYTHON benchmarks/amd/triton_files.py FOLDER [--wide] [--gfx1250]
 
-`--wide`: also attention of head dimension 128, which `bench_amd_loops.py` counts.
+`--gfx1250`: for that target alone. `--wide`: also attention of head dimension 128, which
+`bench_amd_loops.py` counts.
 PYTHON has Triton; no GPU is needed. `python -m benchmarks.amd_code FOLDER` judges the files.
 """
 
@@ -19,6 +20,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 TARGETS = ("gfx942", "gfx950")
+LATER = "gfx1250"
 
 
 @triton.jit
@@ -127,10 +129,11 @@ def _write(folder: Path, wanted: Wanted, target: str) -> None:
         attrs=attributes,
     )
     options = {"num_warps": wanted.warps, "num_stages": wanted.stages}
-    made = triton.compile(source, target=GPUTarget("hip", target, 64), options=options)
+    lanes = 32 if target == LATER else 64
+    made = triton.compile(source, target=GPUTarget("hip", target, lanes), options=options)
     given = ["pointer" if isinstance(one, str) else str(one) for one in wanted.values.values()]
     launch = (
-        f"grid: {wanted.grid}\nblock: {64 * wanted.warps}\n"
+        f"grid: {wanted.grid}\nblock: {lanes * wanted.warps}\n"
         f"dynamic_shared: {made.metadata.shared}\n"
         f"parameters: [{', '.join([*given, 'pointer', 'pointer'])}]\n"
     )
@@ -144,7 +147,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for wanted in _wanted("--wide" in sys.argv[2:]):
-        for target in TARGETS:
+        for target in (LATER,) if "--gfx1250" in sys.argv[2:] else TARGETS:
             _write(folder, wanted, target)
 
 

@@ -139,9 +139,9 @@ def test_waves_that_end_early_do_not_hold_others_up():
 
 
 def test_other_targets_are_refused_by_name():
-    finding = judged(RING.replace("--gfx950", "--gfx1250"))
+    finding = judged(RING.replace("--gfx950", "--gfx1100"))
     assert finding.verdict is Verdict.REFUSED
-    assert "gfx1250" in finding.diagnostics[0].headline
+    assert "gfx1100" in finding.diagnostics[0].headline
 
 
 def test_the_command(tmp_path, capsys):

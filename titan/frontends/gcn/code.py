@@ -12,6 +12,7 @@ from titan.foundation.source.span import Source, Span
 from titan.frontends.gcn.depth import lds_depth
 from titan.frontends.ptx.launch import LaunchDescription, completed
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
+from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.ptx.module import Function, StateSpace, Variable
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
@@ -19,9 +20,12 @@ from titan.isa.simt.outcome import Run
 if TYPE_CHECKING:
     from titan.isa.waves.wait_states import ClosePair
 
-LDS_BYTES = {"gfx950": 163_840}  # of a work-group; the other targets have LDS_BYTES_OF_OTHERS
+LDS_BYTES = {
+    "gfx950": 163_840,
+    "gfx1250": 327_680,
+}  # of a work-group; the other targets have LDS_BYTES_OF_OTHERS
 LDS_BYTES_OF_OTHERS = 65_536
-TARGETS = ("gfx90a", "gfx942", "gfx950")
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1250")
 _TYPES = {1: "b8", 2: "b16", 4: "b32", 8: "b64"}
 
 
@@ -82,9 +86,12 @@ def launched(
 def close_pairs_of(code: AssemblyCode) -> tuple[ClosePair, ...]:
     """The instructions that some path brings too close to each other; none without NumPy."""
     try:
+        from titan.isa.waves.vector_states_gfx1250 import close_pairs_of_gfx1250
         from titan.isa.waves.wait_states import close_pairs
     except ImportError:
         return ()  # the run will ask for it
+    if code.assembly.target == GFX1250:
+        return close_pairs_of_gfx1250(code.assembly, code.kernel)
     return close_pairs(code.assembly, code.kernel)
 
 

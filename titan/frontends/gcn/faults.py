@@ -14,9 +14,24 @@ from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.waves.events import LanesDiffer, OutsideLds, PendingRegister, WaitStatesMissing
+from titan.isa.waves.events import (
+    EndsSignalled,
+    LanesDiffer,
+    OutsideLds,
+    PendingRegister,
+    WaitStatesMissing,
+    WaveSignal,
+    WaveSignalWait,
+)
 
 FAULTS_MAX = 8
+IN_FLIGHT = "{register} is {verb} while the load into it is in flight"
+# Of gfx1250, by what counts the instruction that uses the register.
+IN_USE = {
+    "xcnt": "{register} is {verb} while an access that reads it may begin again",
+    "va_vdst": "{register} is {verb} while the vector unit has not written it",
+    "vm_vsrc": "{register} is {verb} while a memory instruction has not read it",
+}
 
 
 def wave_faults(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
@@ -37,9 +52,11 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
         case PendingRegister(register=register, write=write, issued_at=at, counter=counter):
             if policies.register_ready == "allow":
                 return None
+            if counter == "xcnt" and policies.replay == "allow":
+                return None
             verb = "written" if write else "read"
-            headline = f"{register} is {verb} while the load into it is in flight"
             others = (Annotation(places.span(at), f"{counter} counts it from here on"),)
+            headline = IN_USE.get(counter, IN_FLIGHT).format(register=register, verb=verb)
         case WaitStatesMissing():
             if policies.register_ready == "allow":
                 return None
@@ -59,6 +76,21 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
                 "with one instruction: which of them stays is open"
             )
             return diagnostic("TTN201", headline, places.span(event.instruction), who)
+        case WaveSignal(again=True):
+            headline = (
+                "the wave arrives at the barrier of the work-group again, and has not waited for "
+                "its last arrival"
+            )
+            return diagnostic("TTN210", headline, places.span(event.instruction), who)
+        case WaveSignalWait(hangs=True):
+            headline = (
+                f"the wave waits for arrival {event.generation + 1} of every wave at the barrier "
+                "of the work-group, and not all arrive so often"
+            )
+            return diagnostic("TTN205", headline, places.span(event.instruction), who)
+        case EndsSignalled():
+            headline = "the wave ends behind its arrival at the barrier, and has not waited"
+            return diagnostic("TTN210", headline, places.span(event.instruction), who)
         case OutsideLds(footprint=footprint, size_bytes=size):
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"

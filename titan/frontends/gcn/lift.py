@@ -8,10 +8,11 @@ from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code import WaveRunner, close_pairs_of, launched
 from titan.frontends.gcn.launched import LaunchedWaves
-from titan.frontends.gcn.verify import read_assembly
+from titan.frontends.gcn.verify import NOT_LIFTED, read_assembly
 from titan.frontends.lift.command import LiftResult, lifted_of, refusal_of_choice
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.verify_code import CodeOptions
+from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 
 
 def lift_assembly_file(path: str, options: CodeOptions) -> LiftResult:
@@ -24,6 +25,9 @@ def lift_assembly_file(path: str, options: CodeOptions) -> LiftResult:
     if len(names) > 1:
         return refusal_of_choice(names, place)
     code = read.kernels[0]
+    if code.assembly.target == GFX1250:
+        item = diagnostic("TTN010", NOT_LIFTED, place)
+        return LiftResult(Verdict.REFUSED, diagnostics=(item,))
     launch, errors, filled = launched(code, read.description, place)
     group = (options.ctas or (0,))[0]
     if launch is not None and group >= launch.ctas:

@@ -22,6 +22,9 @@ from titan.frontends.gcn.issue_order import IssueOrder
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import (
+    APART,
+    BY_CACHE_GFX1250,
+    SCALAR_QUEUES,
     CounterWait,
     OperationIssued,
     OutsideLds,
@@ -31,6 +34,8 @@ from titan.isa.waves.events import (
     WaveBarrier,
     WaveEnd,
     WaveQueue,
+    WaveSignal,
+    WaveSignalWait,
 )
 
 PAIRS_MAX = 4_000_000
@@ -41,7 +46,8 @@ Name = tuple[int, int]  # the wave, and which of its accesses
 class TimedAccess:
     """An operation with its extent in time.
 
-    `issued`, `over`: barriers that its wave has passed when it begins, and when it is over.
+    `issued`, `over`: barriers that its wave has passed when it begins, and at which it has arrived
+    when it is over.
 
     `since`, `until`: the same as places among the events of its wave.
     """
@@ -58,9 +64,11 @@ class TimedAccess:
         """Whether it is over before the other one begins, in every interleaving."""
         if self.name[0] != other.name[0]:
             return self.over < other.issued
-        if self.queue is other.queue and self.queue is not WaveQueue.SCALAR:
+        if self.queue in BY_CACHE_GFX1250 and other.queue in BY_CACHE_GFX1250:
+            return self.since < other.since
+        if self.queue is other.queue and self.queue not in SCALAR_QUEUES | APART:
             return self.number < other.number
-        return self.until < other.since
+        return 0 <= self.until < other.since
 
 
 _User = tuple[TimedAccess, bool, bytes]  # whether it writes, and its mark
@@ -139,7 +147,8 @@ def same_order(first: PhaseOrder | None, second: PhaseOrder | None) -> str:
 
 def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess, OperationIssued]]:
     """The operations that touch memory, with their extent in time; `texts` says what they are."""
-    barriers: dict[int, int] = {}
+    barriers: dict[int, int] = {}  # that the wave has passed
+    arrived: dict[int, int] = {}  # at which it has arrived
     flying: dict[tuple[int, WaveQueue], list[TimedAccess]] = {}
     issued: dict[tuple[int, WaveQueue], int] = {}
     found: list[tuple[TimedAccess, OperationIssued]] = []
@@ -148,13 +157,18 @@ def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess
         waiting = flying.setdefault((wave, queue), [])
         while waiting and waiting[0].number < cut:
             done = waiting.pop(0)
-            done.over, done.until = barriers.get(wave, 0), place
+            done.over, done.until = arrived.get(wave, 0), place
 
     for place, event in enumerate(run.events):
         wave = event.warp
         words = texts.setdefault(wave, [])
         match event:
             case WaveBarrier():
+                barriers[wave] = barriers.get(wave, 0) + 1
+                arrived[wave] = arrived.get(wave, 0) + 1
+            case WaveSignal():
+                arrived[wave] = arrived.get(wave, 0) + 1
+            case WaveSignalWait():
                 barriers[wave] = barriers.get(wave, 0) + 1
             case CounterWait(queue=queue, pending=pending):
                 finish(wave, queue, issued.get((wave, queue), 0) - pending, place)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from titan.frontends.gcn.cache_queue import in_one_queue
 from titan.frontends.gcn.issue_order import IssueOrder
 from titan.frontends.gcn.tokens import token_text
 from titan.frontends.ptx.agents import Locate, Member
@@ -26,10 +27,15 @@ from titan.frontends.ptx.equal_writes import mark_assumed
 from titan.frontends.ptx.memory import STRONG, MemoryUse, RecordedMemory, united
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
+from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
 from titan.isa.waves.events import (
+    APART,
+    GFX1250_QUEUES,
+    OLDER_QUEUES,
+    SCALAR_QUEUES,
     CounterFull,
     CounterWait,
     LanesAlike,
@@ -38,11 +44,13 @@ from titan.isa.waves.events import (
     WaveBarrier,
     WaveEnd,
     WaveQueue,
+    WaveSignal,
+    WaveSignalWait,
 )
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
-LANES = 64
+LANES, LANES_OF_GFX1250 = 64, 32
 BARRIER = "s_barrier"
 REMARKED = {UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes"}
 
@@ -74,7 +82,7 @@ def record_waves_together(
     memory.settle()
     made = []
     for run, (uses, remarks) in zip(runs, noted, strict=True):
-        roles, named, members = _roles(run, memory, uses, locate)
+        roles, named, members = _roles(run, memory, uses, locate, target)
         for event in run.events:
             remark = REMARKED.get(type(event))
             if remark is not None:
@@ -89,8 +97,8 @@ def record_waves_together(
             named,
             tuple(memory.buffers.values()),
             tuple(
-                ir.Queue(queue, grouped=False, pipelined=queue is not WaveQueue.SCALAR)
-                for queue in WaveQueue
+                ir.Queue(queue, grouped=False, pipelined=queue not in SCALAR_QUEUES | APART)
+                for queue in queues_of(target)
             ),
             (),
             replace(policies.of_program(), tensor_pipe="in_order"),
@@ -99,24 +107,41 @@ def record_waves_together(
     return made
 
 
+def queues_of(target: str) -> tuple[WaveQueue, ...]:
+    """The queues of the sync programs of a target."""
+    return GFX1250_QUEUES if target == GFX1250 else OLDER_QUEUES
+
+
+def lanes_of_wave(target: str) -> int:
+    """The lanes of a wave."""
+    return LANES_OF_GFX1250 if target == GFX1250 else LANES
+
+
 def _roles(
-    run: Run, memory: RecordedMemory, uses: Mapping[int, list[MemoryUse]], locate: Locate
+    run: Run,
+    memory: RecordedMemory,
+    uses: Mapping[int, list[MemoryUse]],
+    locate: Locate,
+    target: str,
 ) -> tuple[list[ir.Role], tuple[ir.NamedBarrier, ...], dict[int, list[Member]]]:
     """The waves of a run, the barriers at which they meet, and what operations were made of."""
     mine: dict[int, list[Event]] = {wave: [] for wave in sorted({e.warp for e in run.events})}
     for event in run.events:
         mine[event.warp].append(event)
+    if target == GFX1250:
+        mine = {wave: in_one_queue(events) for wave, events in mine.items()}
     barriers = {
-        wave: sum(isinstance(event, WaveBarrier) for event in events)
+        wave: sum(isinstance(event, WaveBarrier | WaveSignal) for event in events)
         for wave, events in mine.items()
     }
+    lanes = lanes_of_wave(target)
     named: dict[str, ir.NamedBarrier] = {}
     roles, members = [], dict[int, list[Member]]()
     for wave, events in mine.items():
-        agent = _WaveAgent(events, memory, uses, barriers, named, locate)
+        agent = _WaveAgent(events, memory, uses, barriers, named, locate, lanes)
         body = agent.body()
         members |= agent.members
-        roles.append(ir.Role(f"wave {wave}", tuple(body), threads=LANES))
+        roles.append(ir.Role(f"wave {wave}", tuple(body), threads=lanes))
     return roles, tuple(named.values()), members
 
 
@@ -181,7 +206,9 @@ class _WaveAgent:
         barriers: Mapping[int, int],
         named: dict[str, ir.NamedBarrier],
         locate: Locate,
+        lanes: int = LANES,
     ) -> None:
+        self.lanes = lanes
         self.events, self.memory, self.uses, self.locate = events, memory, uses, locate
         self.barriers, self.named = barriers, named
         self.queues = {queue: _QueueGroups(_cuts(events, queue)) for queue in WaveQueue}
@@ -202,11 +229,27 @@ class _WaveAgent:
                     reference, threads = self._barrier(generation)
                     span = self.locate(event.instruction)
                     self._add(ir.BarrierSync(reference, threads, span=span), [(event, ())])
-                case WaveEnd():
+                case WaveSignal(generation=generation):
+                    self._flush()
+                    reference, threads = self._barrier(generation)
+                    span = self.locate(event.instruction)
+                    self._add(ir.BarrierArrive(reference, threads, span=span), [(event, ())])
+                case WaveSignalWait(generation=generation):
+                    self._flush()
+                    reference, _ = self._barrier(generation)
+                    span = self.locate(event.instruction)
+                    self._add(ir.BarrierWait(reference, span=span), [(event, ())])
+                case WaveEnd() if self.lanes == LANES:
                     self._flush()
                     for queue in WaveQueue:
                         self._wait(queue, 0, event)
                     self._leave(event)
+                case WaveEnd():
+                    # No document says that the barrier is dropped behind what is in flight.
+                    self._flush()
+                    self._leave(event)
+                    for queue in WaveQueue:
+                        self._wait(queue, 0, event)
         self._flush()
         return self.operations
 
@@ -231,6 +274,9 @@ class _WaveAgent:
             for effect in self.memory.effects(use)
         )
         if effects:
+            if event.queue in APART and _meet(effects, queue.open):
+                self._close(event.queue)
+                queue.first = queue.issued - 1
             queue.open.append((event, effects))
 
     def _perform(self, event: OperationIssued) -> None:
@@ -279,7 +325,7 @@ class _WaveAgent:
         everyone = all(count > generation for count in self.barriers.values())
         name = BARRIER if everyone else f"{BARRIER} {generation + 1}"
         self.named.setdefault(name, ir.NamedBarrier(name))
-        return ir.Reference(name), Constant(LANES * len(self.barriers))
+        return ir.Reference(name), Constant(self.lanes * len(self.barriers))
 
     def _leave(self, event: Event) -> None:
         """The end of a wave replaces the barriers that others still execute."""
@@ -288,6 +334,17 @@ class _WaveAgent:
             reference, threads = self._barrier(generation)
             span = self.locate(event.instruction)
             self._add(ir.BarrierArrive(reference, threads, span=span), [(event, ())])
+
+
+def _meet(effects: Sequence[ir.Effect], others: Sequence[Member]) -> bool:
+    """Whether one of them writes a region that another one touches."""
+    touched: dict[str, bool] = {}
+    for _, them in others:
+        for effect in them:
+            touched[effect.buffer] = touched.get(effect.buffer, False) or effect.write
+    return any(
+        effect.buffer in touched and (effect.write or touched[effect.buffer]) for effect in effects
+    )
 
 
 def _cuts(events: list[Event], queue: WaveQueue) -> frozenset[int]:

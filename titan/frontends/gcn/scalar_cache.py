@@ -15,10 +15,11 @@ from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import (
+    SCALAR_QUEUES,
     OperationIssued,
     ScalarCacheInvalidated,
     WaveBarrier,
-    WaveQueue,
+    WaveSignalWait,
 )
 
 
@@ -43,7 +44,7 @@ def stale_scalar_load(run: Run) -> int | None:
     ]
     invalidations = _invalidations(run.events)
     for access, event in accesses:
-        for use in event.uses if event.queue is WaveQueue.SCALAR else ():
+        for use in event.uses if event.queue in SCALAR_QUEUES else ():
             for store, footprint in written:
                 if _overlap(use.footprint, footprint) and _stale(store, access, invalidations):
                     return event.instruction
@@ -70,7 +71,7 @@ def _invalidations(events: Sequence[Event]) -> list[_Invalidation]:
     passed: dict[int, int] = {}
     found = []
     for place, event in enumerate(events):
-        if isinstance(event, WaveBarrier):
+        if isinstance(event, WaveBarrier | WaveSignalWait):
             passed[event.warp] = passed.get(event.warp, 0) + 1
         elif isinstance(event, ScalarCacheInvalidated):
             found.append(_Invalidation(event.warp, passed.get(event.warp, 0), place))
@@ -86,7 +87,7 @@ def _meeting(run: Run) -> bool:
             if use.footprint.space is MemorySpace.GLOBAL:
                 if use.write:
                     stored[use.footprint] = None
-                elif isinstance(event, OperationIssued) and event.queue is WaveQueue.SCALAR:
+                elif isinstance(event, OperationIssued) and event.queue in SCALAR_QUEUES:
                     loaded[use.footprint] = None
     ranges = merged([run_of for footprint in stored for run_of in footprint.ranges()])
     return any(

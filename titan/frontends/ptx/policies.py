@@ -28,6 +28,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "lanes": ("refuse", "ordered"),
     "counter_full": ("stalls", "refuse"),
     "group_memory": ("issued", "waited"),
+    "replay": get_args(Permission),
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
     "tensor_lanes": ("own", "refuse"),
@@ -69,6 +70,8 @@ class CodePolicies:
     memory operations the oldest is done ("stalls"). `group_memory`: the waves of an AMD work-group
     reach global memory by one cache in the order of issue, so that a barrier orders their accesses
     ("issued"), or an access has to be waited for before the barrier ("waited").
+    `replay`: on gfx1250 the registers of an access whose addresses may not be translated yet may be
+    overwritten ("allow"), as no access begins again where all pages are there.
     `cta_release`: what a release of CTA scope at a
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
     overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
@@ -101,6 +104,7 @@ class CodePolicies:
     lanes: str = "refuse"
     counter_full: str = "stalls"
     group_memory: str = "issued"
+    replay: str = "refuse"
     cta_release: str = "reads"
     engine_release: str = "own"
     tensor_lanes: str = "own"

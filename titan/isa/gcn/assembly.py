@@ -23,8 +23,11 @@ from titan.isa.gcn.module import (
     GcnOperand,
     SymbolOperand,
 )
+from titan.isa.gcn.names_gfx1250 import OLDER, TARGET
 from titan.isa.gcn.opcodes import OPCODES, base_name
 from titan.isa.gcn.operands import BadOperand, modifier, operand, split, words
+from titan.isa.gcn.reading_gfx1250 import DUAL, adapted, dual_fault, in_sequence
+from titan.isa.gcn.register_banks import with_banks
 from titan.isa.gcn.targets import lacking
 
 INVALID, UNKNOWN, UNDECLARED, TWICE = "TTN001", "TTN010", "TTN011", "TTN013"
@@ -43,7 +46,11 @@ _LANES_MOVED = frozenset(
     )
 )  # fmt: skip
 _PARTS_SELECTED = frozenset(("dst_sel", "dst_unused", "src0_sel", "src1_sel"))
-_BARE = ("s_waitcnt", "s_sendmsg", "s_sendmsghalt")  # their operand is no list
+# Their operand is no list.
+_BARE = ("s_waitcnt", "s_sendmsg", "s_sendmsghalt", "s_delay_alu", "s_wait_alu")
+_LATER = re.compile(
+    rf"^\s*(?:\.amdgcn_target\b.*|amdhsa\.target:.*)\b{TARGET}\b|-mcpu={TARGET}", re.M
+)
 
 
 def parse_assembly(source: Source) -> tuple[AssemblyFile | None, list[Diagnostic]]:
@@ -69,6 +76,8 @@ class _Reader:
         self.locations = Locations()
         self.target = ""
         self.metadata: list[str] | None = None
+        self.later = _LATER.search(source.text) is not None  # written for gfx1250
+        self.names = OLDER if self.later else OPCODES
 
     def fault(self, code: str, headline: str, line: int, column: int, length: int) -> None:
         """Note a finding; nothing more than `FINDINGS_MAX` is kept."""
@@ -152,13 +161,42 @@ class _Reader:
     # ---------------------------------------------------------------------- instructions
 
     def _instruction(self, word: str, rest: str, number: int, column: int) -> None:
+        if self.later and DUAL in rest:
+            self._dual(word, rest, number, column)
+            return
+        item = self._read(word, rest, number, column)
+        if item is not None:
+            self.instructions.append(item)
+
+    def _dual(self, word: str, rest: str, number: int, column: int) -> None:
+        """Two halves between which `::` stands."""
+        first_rest, _, second = rest.partition(DUAL)
+        blank = len(second) - len(second.lstrip())
+        at = column + len(word) + len(first_rest) + len(DUAL) + blank
+        found = _STATEMENT.match(second.strip() and second.lstrip())
+        if found is None:
+            self.fault(INVALID, "a dual instruction has no second half", number, column, len(word))
+            return
+        halves = (
+            self._read(word, first_rest, number, column),
+            self._read(found.group(2), found.group(3), number, at),
+        )
+        if halves[0] is None or halves[1] is None:
+            return
+        wrong = dual_fault((halves[0], halves[1]))
+        if wrong:
+            self.fault(INVALID, wrong, number, column, len(word))
+        else:
+            self.instructions += in_sequence(halves[0], halves[1])
+
+    def _read(self, word: str, rest: str, number: int, column: int) -> AssemblyInstruction | None:
         base = base_name(word)
-        if base not in OPCODES:
-            helps = suggestion(base, OPCODES)
+        if base not in self.names:
+            helps = suggestion(base, self.names)
             self.fault(UNKNOWN, f"unknown instruction {quoted(word)}", number, column, len(word))
             if helps and self.findings:
                 self.findings[-1] = replace(self.findings[-1], helps=helps)
-            return
+            return None
         start = column + len(word)
         operands: tuple[GcnOperand, ...] = ()
         modifiers: dict[str, str] = {}
@@ -174,7 +212,7 @@ class _Reader:
         item = AssemblyInstruction(
             word, base, operands, modifiers, number, column, -1, self.locations.current
         )
-        self.instructions.append(item)
+        return adapted(item, OLDER[base]) if self.later else item
 
     def _operands(
         self, text: str, number: int, column: int
@@ -196,7 +234,7 @@ class _Reader:
                     self.fault(INVALID, f"{quoted(word)} is no modifier", number, place, len(word))
                     continue
                 try:
-                    operands.append(operand(word))
+                    operands.append(operand(word, self.later))
                 except BadOperand as error:
                     self.fault(INVALID, str(error), number, place, len(word))
         return tuple(operands), modifiers
@@ -229,7 +267,13 @@ class _Reader:
         if not kernels and not self.findings:
             place = whole_file(self.source.path)
             self.findings.append(diagnostic("TTN007", "the file has no .amdhsa_kernel", place))
-        return AssemblyFile(self.source.path, self.target, tuple(kernels), tuple(self.instructions))
+        code = self.instructions
+        if self.later:
+            code, wrong = with_banks(code, [kernel.start for kernel in kernels])
+            for number, headline in wrong:
+                item = code[number]
+                self.fault(UNKNOWN, headline, item.line, item.column, len(item.opcode))
+        return AssemblyFile(self.source.path, self.target, tuple(kernels), tuple(code))
 
     def _bounded(self, kernel: AssemblyKernel, start: int) -> AssemblyKernel:
         end = self.ends.get(kernel.name, len(self.instructions))

@@ -19,7 +19,7 @@ class Registers:
     """`count` registers from `first` on. `bank`: "v" vector, "a" accumulation, "s" scalar.
 
     Scalar registers with names have the numbers of their encoding: vcc 106, m0 124, exec 126.
-    `negative`, `absolute`: input modifiers.
+    `negative`, `absolute`: input modifiers. `half`: the 16 bits that are meant, "l" or "h".
     """
 
     bank: str
@@ -27,6 +27,7 @@ class Registers:
     count: int = 1
     negative: bool = False
     absolute: bool = False
+    half: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
-"""The instructions of gfx90a, gfx942 and gfx950 as a table: what each writes, and what counts it.
+"""The instructions of AMD GPUs as a table: what each writes, and what counts it.
 
 A name is that of the assembler without the suffix of its encoding (`_e32`, `_e64`, `_dpp`,
-`_sdwa`). Which counter an operation increments is a fact of its kind (`COUNTED`); legality states
-the same of whole operations in `backends/*/completion.yaml`, and a test compares the two.
+`_sdwa`). Those of gfx1250 that older targets have are read under their older names
+(`names_gfx1250.py`). Which counter an operation increments is a fact of its kind (`COUNTED`);
+legality states the same of whole operations in `backends/*/completion.yaml`, and a test compares
+the two.
 Sources: CDNA3 and CDNA4 instruction set architecture, chapters 5 to 11; the LLVM assembler.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -29,6 +32,7 @@ class OpcodeKind(StrEnum):
     SCRATCH = "scratch"
     BUFFER = "buffer"
     CACHE = "cache"
+    TENSOR = "tensor"  # the tensor data mover of gfx1250
 
 
 # CDNA3, 4.4: data and its counter. LDS and scalar memory share lgkmcnt and are unordered with each
@@ -211,9 +215,11 @@ for _kind, _prefix in (
     _PATTERNS[(_kind, 0)] = _none
 
 
-def _table() -> dict[str, GcnOpcode]:
+def _table(
+    plain: Mapping[tuple[OpcodeKind, int], str], read_as_well: Mapping[tuple[OpcodeKind, int], str]
+) -> dict[str, GcnOpcode]:
     table: dict[str, GcnOpcode] = {}
-    for patterns, both in ((_PATTERNS, False), (_READ_AS_WELL, True)):
+    for patterns, both in ((plain, False), (read_as_well, True)):
         for (kind, results), text in patterns.items():
             for pattern in text.split():
                 for name in expanded(pattern):
@@ -221,7 +227,45 @@ def _table() -> dict[str, GcnOpcode]:
     return table
 
 
-OPCODES = _table()
+# What no older target has (`names_gfx1250.py`), by kind and number of results.
+_NEW: dict[tuple[OpcodeKind, int], str] = {
+    (OpcodeKind.CONTROL, 0): """
+        s_wait_{loadcnt,storecnt,dscnt,kmcnt,xcnt,asynccnt,tensorcnt,loadcnt_dscnt,storecnt_dscnt}
+        s_wait_idle s_wait_alu s_delay_alu s_clause s_setprio_inc_wg s_set_vgpr_msb
+        s_barrier_{signal,wait} s_barrier_{init,join,leave} s_barrier_signal_isfirst""",
+    (OpcodeKind.CONTROL, 1): "s_get_barrier_state",
+    (OpcodeKind.SCALAR, 1): """
+        s_{add,sub}_nc_u64 s_mul_u64 s_cvt_{f32_u32,f32_i32,u32_f32,i32_f32}
+        s_{add,sub,mul,min_num,max_num}_f32 s_{trunc,floor,ceil,rndne}_f32 s_pack_hl_b32_b16""",
+    (OpcodeKind.SCALAR_MEMORY, 1): "s_load_dwordx3",
+    (OpcodeKind.SCALAR_MEMORY, 0): "s_prefetch_{data,inst}",
+    (OpcodeKind.CACHE, 0): "global_{inv,wb,wbinv}",
+    (OpcodeKind.GLOBAL, 0): """
+        global_prefetch_b8 global_load_async_to_lds_b{8,32,64,128}
+        global_store_async_from_lds_b{8,32,64,128}""",
+    (OpcodeKind.TENSOR, 0): "tensor_load_to_lds tensor_store_from_lds",
+    (OpcodeKind.LDS, 1): "ds_load_{tr16_b128,tr8_b64,tr6_b96,tr4_b64}",
+    (OpcodeKind.VECTOR, 1): """
+        v_{add,sub}_nc_u64 v_mul_u64 v_{min,max}_{i64,u64} v_s_{exp,log,rcp,rsq,sqrt}_f32
+        v_mov_b16 v_cndmask_b16 v_{and,or,xor}_b16 v_not_b16 v_{minimum,maximum}_f32
+        v_tanh_{f16,f32,bf16} v_{exp,log,rcp,rsq,sqrt}_bf16 v_permlane{16,x16}_b32
+        v_pk_{add,mul,fma}_bf16 v_pk_{min,max}_num_bf16
+        v_permlane_{bcast,up,down,xor}_b32""",
+    (OpcodeKind.MATRIX, 1): """
+        v_wmma_f32_16x16x32_{f16,bf16} v_wmma_f16_16x16x32_f16 v_wmma_bf16_16x16x32_bf16
+        v_wmma_f32_16x16x4_f32 v_wmma_i32_16x16x64_iu8
+        v_wmma_{f32,f16}_16x16x{64,128}_{fp8,bf8}_{fp8,bf8}""",
+}
+_NEW_READ_AS_WELL = {
+    (OpcodeKind.MATRIX, 1): """
+        v_swmmac_f32_16x16x64_{f16,bf16} v_swmmac_f16_16x16x64_f16 v_swmmac_bf16_16x16x64_bf16
+        v_swmmac_i32_16x16x128_iu8 v_swmmac_{f32,f16}_16x16x128_{fp8,bf8}_{fp8,bf8}""",
+    (OpcodeKind.SCALAR, 1): "s_fmac_f32",
+}
+_OLDER = _table(_PATTERNS, _READ_AS_WELL)
+_LATER = _table(_NEW, _NEW_READ_AS_WELL)
+ONLY_GFX1250 = frozenset(_LATER)
+OPCODES = _OLDER | _LATER
 _ENCODINGS = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
 
 

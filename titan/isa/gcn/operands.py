@@ -9,6 +9,7 @@ from titan.foundation.errors import TitanError
 from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand
 
 VCC, M0, EXEC = 106, 124, 126
+NULL = 125
 _NAMES = {
     "flat_scratch": (102, 2), "flat_scratch_lo": (102, 1), "flat_scratch_hi": (103, 1),
     "xnack_mask": (104, 2), "xnack_mask_lo": (104, 1), "xnack_mask_hi": (105, 1),
@@ -16,9 +17,12 @@ _NAMES = {
     "exec": (EXEC, 2), "exec_lo": (EXEC, 1), "exec_hi": (EXEC + 1, 1), "scc": (253, 1),
 }  # fmt: skip
 _BANK_SIZES = {"v": 256, "a": 256, "s": 106, "ttmp": 16}
+_RANGE_MAX = 32
 TTMP = 108
 _SINGLE = re.compile(r"(v|a|s|ttmp)(\d{1,4})$")
 _RANGE = re.compile(r"(v|a|s|ttmp)\[\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?\]$")
+_HALF = re.compile(r"(v\d{1,3})\.([lh])$")
+_LIKE_REGISTER = re.compile(r"(v|s|ttmp)(\d|\[)")
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)$")
 _REAL = re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?$")
 _MODIFIER = re.compile(r"([A-Za-z_]\w*)(?::(.*))?$", re.S)
@@ -58,8 +62,8 @@ def words(text: str) -> list[str]:
     return [*found, word] if word else found
 
 
-def operand(text: str) -> GcnOperand:
-    """One operand. Raises BadOperand."""
+def operand(text: str, later: bool = False) -> GcnOperand:
+    """One operand; `later`: of gfx1250. Raises BadOperand."""
     text = text.strip()
     negative = absolute = False
     if text.startswith("neg(") and text.endswith(")"):
@@ -72,9 +76,13 @@ def operand(text: str) -> GcnOperand:
         absolute, text = True, text[4:-1].strip()
     elif text.startswith("sext(") and text.endswith(")"):
         return SymbolOperand(text)
-    found = registers(text)
+    half = _HALF.match(text) if later else None
+    if later and text == "null":
+        return Registers("s", NULL)
+    found = registers(text if half is None else half[1], later)
     if found is not None:
-        return Registers(found.bank, found.first, found.count, negative, absolute)
+        part = "" if half is None else half[2]
+        return Registers(found.bank, found.first, found.count, negative, absolute, part)
     if _INTEGER.match(text):
         return Literal(int(text, 16 if "x" in text.lower() else 10))
     if _REAL.match(text):
@@ -84,27 +92,36 @@ def operand(text: str) -> GcnOperand:
             raise BadOperand(f"{text} is no binary32 number") from None
     if not text:
         raise BadOperand("an operand is empty")
+    if later and _LIKE_REGISTER.match(text):
+        raise BadOperand(f"{text} is no register")
     return SymbolOperand(text)
 
 
-def registers(text: str) -> Registers | None:
-    """A register or range of registers; None for something else. Raises BadOperand."""
+def registers(text: str, later: bool = False) -> Registers | None:
+    """A register or range of registers; None for something else. Raises BadOperand.
+
+    `later`: of gfx1250, where a range may go on beyond v255 (`register_banks.py`).
+    """
     if text in _NAMES:
         return Registers("s", *_NAMES[text])
     match = _SINGLE.match(text)
     if match is not None:
-        return _checked(match.group(1), int(match.group(2)), 1, text)
+        return _checked(match.group(1), int(match.group(2)), 1, text, later)
     match = _RANGE.match(text)
     if match is not None:
         first = int(match.group(2))
         last = first if match.group(3) is None else int(match.group(3))
         if last < first:
             raise BadOperand(f"{text} ends before it begins")
-        return _checked(match.group(1), first, last - first + 1, text)
+        return _checked(match.group(1), first, last - first + 1, text, later)
     return None
 
 
-def _checked(bank: str, first: int, count: int, text: str) -> Registers:
+def _checked(bank: str, first: int, count: int, text: str, later: bool) -> Registers:
+    if later and bank == "a":
+        raise BadOperand(f"{text}: gfx1250 has no accumulation registers")
+    if later and bank == "v" and first < _BANK_SIZES["v"] and count <= _RANGE_MAX:
+        return Registers(bank, first, count)
     if first + count > _BANK_SIZES[bank]:
         raise BadOperand(f"{text} is outside of the {_BANK_SIZES[bank]} registers of its kind")
     if bank == "ttmp":

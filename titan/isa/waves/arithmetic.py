@@ -249,6 +249,17 @@ WIDE_BINARY: dict[str, Callable[[Wide, Wide], Wide]] = {
     ),
 }
 
+# Of two numbers of 64 bits.
+WIDE_PAIRS: dict[str, Callable[[Wide, Wide], Wide]] = {
+    "v_add_nc_u64": lambda a, b: a + b,
+    "v_sub_nc_u64": lambda a, b: a - b,
+    "v_mul_u64": lambda a, b: a * b,
+    "v_min_u64": np.minimum,
+    "v_max_u64": np.maximum,
+    "v_min_i64": lambda a, b: np.minimum(a.view(np.int64), b.view(np.int64)).view(np.uint64),
+    "v_max_i64": lambda a, b: np.maximum(a.view(np.int64), b.view(np.int64)).view(np.uint64),
+}
+
 _ORDER: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
     "lt": lambda a, b: a < b,
     "eq": lambda a, b: a == b,

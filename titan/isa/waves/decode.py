@@ -44,10 +44,12 @@ def register_numbers(operand: object) -> range:
     return range(base, base + operand.count)
 
 
-def register_name(number: int) -> str:
-    """`v4`, `a0`, `s12`, `vcc`."""
+def register_name(number: int, later: bool = False) -> str:
+    """`v4`, `a0`, `s12`, `vcc`; on gfx1250 (`later`) v256 in place of `a0`."""
     if number >= SCALAR_BASE:
         return _NAMED.get(number - SCALAR_BASE, f"s{number - SCALAR_BASE}")
+    if later:
+        return f"v{number}"
     return f"v{number}" if number < BANK else f"a{number - BANK}"
 
 
@@ -79,9 +81,16 @@ def results_of(item: AssemblyInstruction, opcode: GcnOpcode) -> int:
         return 0
     if "_atomic_" in item.base and ("sc0" in item.options or "glc" in item.options):
         return 1
+    if "_atomic_" in item.base and "RETURN" in item.options.get("th", ""):
+        return 1
     return opcode.results
 
 
 def _keeps_half(item: AssemblyInstruction) -> bool:
-    """Loads of 16 bits keep the other half of their register."""
-    return "_d16" in item.base
+    """Loads of 16 bits keep the other half of their register, as do results in halves."""
+    return "_d16" in item.base or in_halves(item)
+
+
+def in_halves(item: AssemblyInstruction) -> bool:
+    """Whether operands are halves of registers (gfx1250)."""
+    return any(isinstance(one, Registers) and bool(one.half) for one in item.operands)

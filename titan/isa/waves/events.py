@@ -10,6 +10,11 @@ the 64 lanes that took part. An operation joins a queue of its wave when it is i
 `flat`: accesses at flat addresses. vmcnt and lgkmcnt both count them, and they return in no order;
 what they do in LDS is done when nothing of lgkmcnt is left, in global memory of vmcnt. They are two
 operations, one for each counter. Those of one wave keep their order where they meet.
+
+gfx1250 counts loads, stores, LDS and scalar memory apart (loadcnt, storecnt, dscnt, kmcnt), copies
+between global memory and LDS (asynccnt), and what the tensor data mover does (tensorcnt). Each
+counter returns in order, but for scalar memory, flat accesses, and copies to LDS among copies from
+it; no two counters are in order (LLVM AMDGPU usage, memory model of gfx125x; CDNA5, 10.11.1).
 """
 
 from __future__ import annotations
@@ -29,10 +34,41 @@ class WaveQueue(StrEnum):
     SCALAR = "lgkmcnt (scalar)"
     FLAT_LDS = "lgkmcnt (flat)"
     FLAT_GLOBAL = "vmcnt (flat)"
+    # Of gfx1250.
+    LOADS = "loadcnt"
+    STORES = "storecnt"
+    DS = "dscnt"
+    KM = "kmcnt"
+    ASYNC_LOADS = "asynccnt (loads)"
+    ASYNC_STORES = "asynccnt (stores)"
+    TENSOR = "tensorcnt"
+    FLAT_DS = "dscnt (flat)"
+    FLAT_LOADS = "loadcnt (flat)"
+    FLAT_STORES = "storecnt (flat)"
+    BY_CACHE = "loadcnt and storecnt"  # in sync programs: all of the four
 
 
+OLDER_QUEUES = (
+    WaveQueue.VECTOR, WaveQueue.LDS, WaveQueue.SCALAR, WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL,
+)  # fmt: skip
+GFX1250_QUEUES = (
+    WaveQueue.BY_CACHE, WaveQueue.DS, WaveQueue.KM, WaveQueue.ASYNC_LOADS, WaveQueue.ASYNC_STORES,
+    WaveQueue.TENSOR, WaveQueue.FLAT_DS,
+)  # fmt: skip
+# By the vector cache of gfx1250: those of one wave keep their order where they meet.
+BY_CACHE_GFX1250 = frozenset(
+    (WaveQueue.LOADS, WaveQueue.STORES, WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES)
+)
 # They return in no order: a wait that leaves any of their counter ends none of them.
-UNORDERED = frozenset((WaveQueue.SCALAR, WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL))
+UNORDERED = frozenset(
+    (
+        WaveQueue.SCALAR, WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL, WaveQueue.KM,
+        WaveQueue.FLAT_DS, WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES,
+    )
+)  # fmt: skip
+SCALAR_QUEUES = frozenset((WaveQueue.SCALAR, WaveQueue.KM))
+# They need a wait even where two operations of one of them meet.
+APART = frozenset((WaveQueue.ASYNC_LOADS, WaveQueue.ASYNC_STORES, WaveQueue.TENSOR))
 # Queues of which accesses to global memory go through the cache of the work-group's unit.
 BY_VECTOR_CACHE = frozenset((WaveQueue.VECTOR, WaveQueue.FLAT_GLOBAL))
 
@@ -81,6 +117,30 @@ class WaveBarrier(Event):
     """`s_barrier`; `generation` counts those of the wave from 0."""
 
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSignal(Event):
+    """`s_barrier_signal`: the wave arrives at the barrier for the `generation`-th time, from 0.
+
+    `again`: it has not waited since its last arrival.
+    """
+
+    generation: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSignalWait(Event):
+    """`s_barrier_wait`: the wave goes on when the generation is complete. `hangs`: it never is."""
+
+    generation: int
+    hangs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndsSignalled(Event):
+    """A wave ends behind `s_barrier_signal`, without having waited."""
 
 
 @dataclass(frozen=True, slots=True)

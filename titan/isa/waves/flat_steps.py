@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from titan.isa.gcn.module import GcnOperand, Registers
 from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Policy
@@ -29,6 +30,10 @@ from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
 _WINDOW = 32  # bits of an address within LDS or private memory
 
 
+def _whole_pointer(operand: GcnOperand) -> bool:
+    return isinstance(operand, Registers) and operand.count == 2
+
+
 def flat_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     """The step of a flat load, store or atomic."""
     item, number, size = code.item, code.number, size_of(code.item)
@@ -36,6 +41,8 @@ def flat_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     operands = item.operands[results_of(item, code.opcode) :]
     if not operands:
         raise Refused(f"{item.opcode} without an address")
+    if "scale_offset" in item.options or not _whole_pointer(operands[0]):
+        raise Refused(f"{item.opcode} with a pointer in scalar registers")
     pointer = wide_source(operands[0], number)
     offset = item.integer("offset")
     atomic = "_atomic_" in item.base

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,25 @@ class ConstantBytes:
 COUNTED_MAX = {WaveQueue.VECTOR: 63}  # vmcnt has 6 bits
 
 
+@dataclass(frozen=True, slots=True)
+class TargetQueues:
+    """The queue of each kind of operation of a target. `flat`: of flat loads, and of stores."""
+
+    loads: WaveQueue = WaveQueue.VECTOR
+    stores: WaveQueue = WaveQueue.VECTOR
+    lds: WaveQueue = WaveQueue.LDS
+    scalar: WaveQueue = WaveQueue.SCALAR
+    flat_lds: WaveQueue = WaveQueue.FLAT_LDS
+    flat: tuple[WaveQueue, WaveQueue] = (WaveQueue.FLAT_GLOBAL, WaveQueue.FLAT_GLOBAL)
+
+
+OLDER = TargetQueues()
+OF_GFX1250 = TargetQueues(
+    WaveQueue.LOADS, WaveQueue.STORES, WaveQueue.DS, WaveQueue.KM, WaveQueue.FLAT_DS,
+    (WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES),
+)  # fmt: skip
+
+
 class WaveGroup:
     """One work-group of a run: its memory, and the events of its waves in their order.
 
@@ -48,8 +68,10 @@ class WaveGroup:
         lds_bytes: int,
         constants: Sequence[ConstantBytes],
         contents: Contents | None = None,
+        queues: TargetQueues = OLDER,
     ) -> None:
         self.cta = cta
+        self.queues = queues
         self.lds_bytes = lds_bytes
         self.constants = tuple(constants)
         self.events: list[Event] = []
@@ -85,6 +107,7 @@ class WaveGroup:
         wave.issued[queue] = number + 1
         entry = PendingOperation(instruction, queue, registers, bool(registers))
         wave.in_flight[queue].append(entry)
+        wave.last = entry
         for register in registers:
             wave.pending[register] = entry
         header = self.header(wave, instruction)
@@ -99,12 +122,12 @@ class WaveGroup:
         in_global: tuple[WaveUse, ...],
     ) -> None:
         """An access at flat addresses, which two counters count."""
-        entry = PendingOperation(
-            instruction, WaveQueue.FLAT_GLOBAL, registers, bool(registers), counters=2
-        )
+        by_cache = self.queues.flat[0 if registers else 1]
+        entry = PendingOperation(instruction, by_cache, registers, bool(registers), counters=2)
+        wave.last = entry
         for register in registers:
             wave.pending[register] = entry
-        for queue, uses in ((WaveQueue.FLAT_LDS, in_lds), (WaveQueue.FLAT_GLOBAL, in_global)):
+        for queue, uses in ((self.queues.flat_lds, in_lds), (by_cache, in_global)):
             number = wave.issued[queue]
             wave.issued[queue] = number + 1
             wave.in_flight[queue].append(entry)

@@ -32,6 +32,9 @@ _SHAPE = re.compile(r"_(\d+)x(\d+)x(\d+)")
 # Products of binary32 that the matrix core executes otherwise than all others (CDNA3, 7.1).
 _SINGLE = re.compile(r"x\d+(_\d+b_)?_?f32$")
 _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)(_legacy)?_f\d\d$")
+TRANSCENDENTAL_GFX1250 = re.compile(
+    r"v_(s_)?(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos|tanh)_(f\d\d|bf16)$"
+)
 _READS_M0 = frozenset(("s_sendmsg", "s_sendmsghalt", "s_ttracedata"))
 _LANES_BY_SCALAR = frozenset(("v_readlane_b32", "v_writelane_b32"))
 _READ_LANES = frozenset(("v_readlane_b32", "v_readfirstlane_b32"))

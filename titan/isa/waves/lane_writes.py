@@ -49,8 +49,17 @@ def note_lanes(
     if (same & both & apart).any():
         at = places[1:][same & both & apart]
         group.events.append(LanesDiffer(*header, group.footprint(at, size, space)))
+    elif not (gaps > 0).any() and _alike(wave, [registers for _, registers in stored]):
+        pass  # one value at one place
     elif ((same & ~both) | ((gaps > 0) & (gaps < size))).any():
         group.events.append(LanesAlike(*header))
+
+
+def _alike(wave: Wave, stored: Sequence[Sequence[int]]) -> bool:
+    """Whether each register that is stored has one value in all active lanes."""
+    return len(stored) == 1 and all(
+        wave.exec & ~wave.alike.get(register, 0) == 0 for register in stored[0]
+    )
 
 
 def written_value(

@@ -12,11 +12,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel, Literal, SymbolOperand
+from titan.isa.gcn.names_gfx1250 import LANES as LANES_GFX1250
+from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import VCC
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.contents import Contents
+from titan.isa.waves.copies_gfx1250 import copy_step
 from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
 from titan.isa.waves.events import (
     UNORDERED,
@@ -28,13 +31,15 @@ from titan.isa.waves.events import (
     WaveQueue,
 )
 from titan.isa.waves.flat_steps import flat_step
-from titan.isa.waves.group import WaveGroup
+from titan.isa.waves.group import OF_GFX1250, OLDER, WaveGroup
+from titan.isa.waves.later_target import LaterTarget
 from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
-from titan.isa.waves.state import OpaqueWord, Refused, Wave
+from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
+from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
 from titan.isa.waves.vector_steps import opaque_step, vector_step
 from titan.isa.waves.wait_states import ClosePair, states_of
 
@@ -50,6 +55,7 @@ _QUEUES = {
     "vmcnt": (WaveQueue.VECTOR, WaveQueue.FLAT_GLOBAL),
     "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR, WaveQueue.FLAT_LDS),
 }
+_IN_ORDER = (WaveQueue.VECTOR, WaveQueue.LOADS)  # a later load of them also returns later
 _FLAT = (WaveQueue.FLAT_LDS, WaveQueue.FLAT_GLOBAL)
 COUNTER_OF = {queue: counter for counter, queues in _QUEUES.items() for queue in queues}
 COUNTER_OF[WaveQueue.FLAT_GLOBAL] = "vmcnt and lgkmcnt"
@@ -84,8 +90,11 @@ class WaveMachine:
         self.code, self.kernel, self.launch, self.cta = code, kernel, launch, cta
         self.steps_max = steps_max
         constants = constants_of(kernel, launch)
-        self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants, contents)
-        self.waves = waves_of(kernel, launch, cta)
+        later = code.target == GFX1250
+        queues = OF_GFX1250 if later else OLDER
+        self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants, contents, queues)
+        self.waves = waves_of(kernel, launch, cta, LANES_GFX1250 if later else LANES)
+        self.later = LaterTarget(self.group, self.waves) if later else None
         for wave in self.waves:
             wave.place = kernel.start
         self.decoded: dict[int, DecodedInstruction] = {}
@@ -121,12 +130,18 @@ class WaveMachine:
             live = [wave for wave in self.waves if not wave.ended]
             if not live:
                 return Outcome(Ending.FINISHED)
+            if self.later is not None and not any(
+                self.later.complete(wave.barriers) for wave in live
+            ):
+                for _ in self.later.hung(self._decoded):
+                    pass
+                return Outcome(Ending.HUNG, "a barrier that is never complete", live[0].place)
             for wave in live:
                 wave.at_barrier = False
 
     def _advance(self, wave: Wave) -> bool:
         """Until the wave waits or ends; False when the budget is spent."""
-        known, instructions, end = self.decoded, self.code.instructions, self.kernel.end
+        known, end, later = self.decoded, self.kernel.end, self.later
         start, follower = self.kernel.start, self.follower
         while not wave.ended and not wave.at_barrier:
             if self.steps >= self.steps_max:
@@ -137,13 +152,13 @@ class WaveMachine:
             if not start <= number < end:
                 self.at = (wave.number, end - 1)
                 raise Refused("execution leaves the kernel")
-            code = known.get(number)
-            if code is None:
-                code = known[number] = decoded(number, instructions[number])
+            code = known.get(number) or self._decoded(number)
             if wave.pending and not wave.pending.keys().isdisjoint(code.touches):
                 self._check_pending(wave, code)
             if self.watched:
                 self._check_states(wave, code)
+            if later is not None:
+                later.before(wave, code)
             wave.place = number + 1
             if follower is not None:
                 follower.before(wave, code)
@@ -156,12 +171,22 @@ class WaveMachine:
                 code.step(wave)
             else:
                 self.numbering.step(wave, code)
+            if later is not None:
+                later.after(wave, code)
             if follower is not None:
                 follower.after(wave, code)
         return True
 
+    def _decoded(self, number: int) -> DecodedInstruction:
+        code = self.decoded.get(number)
+        if code is None:
+            code = self.decoded[number] = decoded(number, self.code.instructions[number])
+        return code
+
     def _step(self, code: DecodedInstruction):  # type: ignore[no-untyped-def]
         try:
+            if code.opcode.kind is OpcodeKind.TENSOR or "_async_" in code.item.base:
+                return copy_step(code, self.group)
             if code.opcode.kind is OpcodeKind.FLAT:
                 return flat_step(code, self.group)
             if code.opcode.kind in _MEMORY:
@@ -181,6 +206,10 @@ class WaveMachine:
 
     def _control(self, wave: Wave, code: DecodedInstruction) -> None:
         name = code.item.base
+        if self.later is not None and self.later.control(wave, code):
+            if self.numbering is not None:
+                self.numbering.control(wave, code)
+            return
         header = self.group.header(wave, code.number)
         if name == "s_waitcnt":
             self._wait(wave, code)
@@ -194,7 +223,7 @@ class WaveMachine:
         elif name == "s_branch":
             wave.place = code.item.target
         elif name.startswith("s_cbranch_"):
-            if _taken(wave, name):
+            if taken(wave, name):
                 wave.place = code.item.target
         elif name in _UNFOLLOWED:
             raise Refused(f"{name} is not followed")
@@ -222,14 +251,15 @@ class WaveMachine:
         for register in sorted(code.touches & wave.pending.keys()):
             entry = wave.pending[register]
             read = register in code.reads
-            in_order = entry.queue is WaveQueue.VECTOR and _is_vector_load(code)
+            in_order = entry.queue in _IN_ORDER and _is_vector_load(code)
             if not read and in_order:
                 continue  # the later load also returns later
             del wave.pending[register]
             self.group.events.append(
                 PendingRegister(
-                    *self.group.header(wave, code.number), register_name(register), not read,
-                    entry.instruction, COUNTER_OF[entry.queue],
+                    *self.group.header(wave, code.number),
+                    register_name(register, self.later is not None), not read,
+                    entry.instruction, COUNTER_OF.get(entry.queue, entry.queue),
                 )
             )  # fmt: skip
 
@@ -247,7 +277,10 @@ class WaveMachine:
                         )
                     )
                 passed += states
-        wave.recent.append((code.number, states_of(code.item)))
+        if self.later is None:
+            wave.recent.append((code.number, states_of(code.item)))
+        elif code.opcode.kind in (OpcodeKind.VECTOR, OpcodeKind.MATRIX):
+            wave.recent.append((code.number, states_of_gfx1250(code.item)))
 
 
 _UNFOLLOWED = frozenset(
@@ -263,12 +296,13 @@ def _is_vector_load(code: DecodedInstruction) -> bool:
     return code.opcode.kind in kinds
 
 
-def _taken(wave: Wave, name: str) -> bool:
+def taken(wave: Wave, name: str) -> bool:
+    """Whether a wave takes a conditional branch. Raises Refused where that is not known."""
     condition = name.removeprefix("s_cbranch_")
     if condition in ("execz", "execnz"):
         return (wave.exec == 0) == (condition == "execz")
     if condition in ("vccz", "vccnz"):
-        value = wave.scalar(VCC, 2)
+        value = wave.scalar(VCC, wave.width // 32)
     elif condition in ("scc0", "scc1"):
         value = wave.condition
     else:

@@ -26,12 +26,12 @@ from titan.isa.waves.decode import (
     results_of,
     written_in_order,
 )
-from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveQueue, WaveUse
+from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_writes import note_lanes, written_value
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
-from titan.isa.waves.state import FULL, LANES, OpaqueWord, Refused, Wave, lanes_of
+from titan.isa.waves.state import FULL, LANES, OpaqueWord, Refused, Scalar, Wave, lanes_of
 from titan.isa.waves.transposed_reads import COMPUTED, transposed
 
 GLOBAL, LDS = MemorySpace.GLOBAL, MemorySpace.SHARED
@@ -98,12 +98,12 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         raise Refused(f"{item.opcode} accesses memory that all work-groups share, which")
     registers = written_in_order(code)
     results = results_of(item, code.opcode)
-    reads = item.base.startswith("ds_read")
+    reads = item.base.startswith(("ds_read", "ds_load_tr"))
     atomic = not reads and not item.base.startswith("ds_write")
     offsets = lds_offsets(item, size)
     by_lane = "addtid" in item.base or item.base in ("ds_append", "ds_consume")
     address_of = None if by_lane else vector_source(item.operands[results], number)
-    moved = "_tr_" in item.base  # each lane gets what others address
+    moved = "_tr" in item.base  # each lane gets what others address
     data = [] if reads or atomic else [
         list(register_numbers(operand)) for operand in item.operands[results + 1 :]
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
 
     def step(wave: Wave) -> None:
         if wave.exec == 0:
-            group.issue(wave, number, WaveQueue.LDS, registers, ())
+            group.issue(wave, number, group.queues.lds, registers, ())
             return
         addresses = lds_addresses(wave, address_of, item)
         if group.contents is not None:
@@ -142,7 +142,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
                 if data:
                     note_lanes(group, wave, number, item, stored, size, LDS)
                 _write_words(group, wave, rows, data, size)
-        group.issue(wave, number, WaveQueue.LDS, registers, uses)
+        group.issue(wave, number, group.queues.lds, registers, uses)
 
     return step
 
@@ -251,14 +251,15 @@ def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
         if pulls:
             addresses, known, _ = address_of(wave)
             data, data_known, why = data_of(wave)
-            lanes = (np.broadcast_to(addresses, (LANES,)) + np.uint32(offset) >> 2) & 63
+            lanes = np.broadcast_to(addresses, (LANES,)) + np.uint32(offset) >> np.uint32(2)
+            lanes &= np.uint32(wave.width - 1)
             usable = lanes_of(data_known & wave.exec)[lanes]
             mask = int.from_bytes(np.packbits(usable, bitorder="little").tobytes(), "little")
             rows = np.broadcast_to(data, (LANES,))[lanes]
             wave.set_vector(registers[0], rows, mask & known & wave.exec, why)
         else:
             _loaded(wave, registers, origin)
-        group.issue(wave, number, WaveQueue.LDS, registers, ())
+        group.issue(wave, number, group.queues.lds, registers, ())
 
     return step
 
@@ -268,17 +269,26 @@ def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
 
 def _global(code: DecodedInstruction, group: WaveGroup) -> Step:
     item = code.item
+    if item.base == "global_prefetch_b8":
+        return lambda wave: None
     results = results_of(item, code.opcode)
     operands = item.operands[results:]
     if not operands:
         raise Refused(f"{item.opcode} without an address")
-    # A pointer in vector registers, or an offset there and a pointer in scalar registers.
+    return _vector_access(code, group, address_from(code, operands[0]))
+
+
+def address_from(code: DecodedInstruction, first: GcnOperand) -> Callable[[Wave], Addresses | None]:
+    """The addresses of a global access: a pointer in vector registers (`first`), or an offset there
+    and a pointer in scalar registers. None where one of an active lane is unknown."""
+    item = code.item
     scalar = next(
-        (one for one in operands[1:] if isinstance(one, Registers) and one.bank == "s"), None
+        (one for one in item.operands[1:] if isinstance(one, Registers) and one.bank == "s"), None
     )
     offset = item.integer("offset")
+    scale = size_of(item) if "scale_offset" in item.options else 1
     if scalar is None:
-        pointer = wide_source(operands[0], code.number)
+        pointer = wide_source(first, code.number)
 
         def address_of(wave: Wave) -> Addresses | None:
             values, known, _ = pointer(wave)
@@ -286,17 +296,21 @@ def _global(code: DecodedInstruction, group: WaveGroup) -> Step:
                 return None
             return np.broadcast_to(values, (LANES,)).view(np.int64) + offset
 
-        return _vector_access(code, group, address_of)
+        return address_of
     base_of = scalar_source(scalar, 2, code.number)
-    distance = vector_source(operands[0], code.number)
+    distance = vector_source(first, code.number)
 
     def from_base(wave: Wave) -> Addresses | None:
         base, (values, known, _) = base_of(wave), distance(wave)
         if isinstance(base, OpaqueWord) or known & wave.exec != wave.exec:
             return None
-        return np.broadcast_to(values, (LANES,)).astype(np.int64) + base + offset
+        lanes = np.broadcast_to(values, (LANES,))
+        # On gfx1250 the offset of a lane has a sign (LLVM, signed GVS offsets).
+        signed = wave.width != LANES
+        wide = (np.ascontiguousarray(lanes).view(np.int32) if signed else lanes).astype(np.int64)
+        return wide * scale + base + offset
 
-    return _vector_access(code, group, from_base)
+    return from_base
 
 
 def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
@@ -327,6 +341,8 @@ def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
         more = 0 if step_of is None else step_of(wave)
         if any(isinstance(one, OpaqueWord) for one in (low, high, records, more)):
             return None
+        if wave.width != LANES:
+            return _of_gfx1250(wave, (low, high, records, form), more)
         assert isinstance(low, int) and isinstance(high, int)
         assert isinstance(records, int) and isinstance(more, int)
         if high & _SWIZZLED or (isinstance(form, int) and form & _LANE_ADDED):
@@ -345,6 +361,20 @@ def _buffer(code: DecodedInstruction, group: WaveGroup) -> Step:
         if stride and bool(differ[wave.active].any()):
             return None
         return np.where(outside, np.int64(-1), addresses)
+
+    def _of_gfx1250(wave: Wave, found: tuple[Scalar, ...], more: Scalar) -> Addresses | None:
+        """57 bits of an address, 45 of a size (LLVM, buffer resources of gfx1250)."""
+        whole = 0
+        for at, word in enumerate(found):
+            if isinstance(word, OpaqueWord):
+                return None
+            whole |= word << 32 * at
+        offset = _numbers(wave, vector)
+        if indexed or offset is None or whole >> 108 & 0xFFFF or not isinstance(more, int):
+            return None
+        within = offset + inst
+        outside = within >= (whole >> 57 & (1 << 45) - 1)
+        return np.where(outside, np.int64(-1), within + (whole & (1 << 57) - 1) + more)
 
     return _vector_access(code, group, address_of)
 
@@ -378,6 +408,8 @@ def _vector_access(
     coherent = coherent_for_device(item)
     origin = OpaqueWord(f"memory that {item.opcode} reads", number)
     data = _stored(code) if write and not atomic else ()
+    # An atomic that gives the old value back is counted as a load.
+    queue = group.queues.stores if write and not registers else group.queues.loads
     if "format" in item.base:
         raise Refused(f"{item.opcode} accesses as many bytes as its resource says, which")
 
@@ -385,7 +417,7 @@ def _vector_access(
         uses: list[WaveUse] = []
         if wave.exec and group.contents is not None:
             _contents_access(group.contents, wave, code, address_of(wave))
-            group.issue(wave, number, WaveQueue.VECTOR, registers, ())
+            group.issue(wave, number, queue, registers, ())
             return
         if wave.exec:
             addresses = address_of(wave)
@@ -407,7 +439,7 @@ def _vector_access(
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
         _loaded(wave, registers, origin)
-        group.issue(wave, number, WaveQueue.VECTOR, registers, tuple(uses))
+        group.issue(wave, number, queue, registers, tuple(uses))
 
     return step
 
@@ -481,6 +513,7 @@ def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
     load = "_load_" in item.base
     data = () if load else tuple(register_numbers(item.operands[1]))
     address_of = private_address(item, number)
+    stores = group.queues.stores
     origin = OpaqueWord("private memory", number)
 
     def step(wave: Wave) -> None:
@@ -499,7 +532,7 @@ def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
         else:
             for at, register in enumerate(data):
                 _keep(wave, start + 4 * at, register)
-        group.issue(wave, number, WaveQueue.VECTOR, registers, ())
+        group.issue(wave, number, group.queues.loads if load else stores, registers, ())
 
     return step
 

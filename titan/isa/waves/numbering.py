@@ -41,7 +41,7 @@ _NARROW = ("16", "8", "d16", "fp4", "fp6", "bf6", "i4", "u4")
 _MEMORY = frozenset(
     (
         OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.GLOBAL, OpcodeKind.BUFFER,
-        OpcodeKind.SCRATCH, OpcodeKind.CACHE, OpcodeKind.FLAT,
+        OpcodeKind.SCRATCH, OpcodeKind.CACHE, OpcodeKind.FLAT, OpcodeKind.TENSOR,
     )
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ class Numbering:
         assert code.step is not None
         inputs = self._inputs(wave, code)
         registers = written_in_order(code)
-        lanes = FULL if _of_all_lanes(code) else wave.exec
+        lanes = wave.lanes_all if _of_all_lanes(code) else wave.exec
         whole = _writes_all(code.item)
         old = [self._kept(wave, register, lanes, whole) for register in registers]
         begun = len(self.group.events)
@@ -99,7 +99,7 @@ class Numbering:
         if register >= SCALAR_BASE:
             return FULL, b"" if whole else self._number(wave, register, FULL)
         if not whole:
-            return FULL, self._number(wave, register, FULL)
+            return FULL, self._number(wave, register, wave.lanes_all)
         mask, number = self._numbers.get((wave.number, register), (0, b""))
         return (0, b"") if mask & ~lanes == 0 else (mask, number)
 
@@ -136,7 +136,7 @@ class Numbering:
         text = self._texts.get(code.number)
         if text is None:
             text = self._texts[code.number] = _text(code.item)
-        lanes = FULL if _of_all_lanes(code) else wave.exec
+        lanes = wave.lanes_all if _of_all_lanes(code) else wave.exec
         results = 0 if code.opcode.both else results_of(code.item, code.opcode)
         operands = code.item.operands[results:]
         named = [at for one in operands for at in register_numbers(one)]
@@ -169,7 +169,9 @@ class Numbering:
         if not isinstance(event, OperationIssued) or item.base.startswith(_OF_THE_MOMENT):
             return moment
         shared = any(use.atomic or (use.returns and use.shared_by_device) for use in event.uses)
-        if shared or kind is OpcodeKind.FLAT:  # which may reach private memory, too
+        # A flat access may reach private memory, too; what LDS holds goes to memory unseen.
+        unseen = kind in (OpcodeKind.FLAT, OpcodeKind.TENSOR) or "_async_from_lds_" in item.base
+        if shared or unseen:
             made = (one for one in self.group.events[begun:] if isinstance(one, OperationIssued))
             for use in (use for one in made for use in one.uses):
                 if use.write or shared:
@@ -257,7 +259,9 @@ def _is_plain(operand: SymbolOperand) -> bool:
 def _text(item: AssemblyInstruction) -> bytes:
     """An instruction without the names of its registers."""
     operands = [
-        ("register", one.count, one.negative, one.absolute) if isinstance(one, Registers) else one
+        ("register", one.count, one.negative, one.absolute, one.half)
+        if isinstance(one, Registers)
+        else one
         for one in item.operands
     ]
     return repr((item.opcode, operands, sorted(item.options.items()))).encode()

@@ -6,6 +6,8 @@ condition code; None leaves the code as it is. Source: CDNA3 instruction set arc
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 
 Result = tuple[int, int | None]
@@ -16,6 +18,32 @@ def signed(value: int, bits: int = 32) -> int:
     """Two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _real(bits: int) -> float:
+    (value,) = struct.unpack("<f", (bits & _MASK[1]).to_bytes(4, "little"))
+    return float(value)
+
+
+def _single(value: float) -> int:
+    """The nearest number of binary32, as bits; a sum or product of two is rounded once."""
+    try:
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        return 0xFF80_0000 if value < 0 else 0x7F80_0000
+
+
+def _whole(value: float, low: int, high: int) -> int:
+    if math.isnan(value):
+        return 0
+    return int(min(max(value, low), high))
+
+
+def _rounded(bits: int, function: Callable[[float], int]) -> int:
+    value = _real(bits)
+    if not math.isfinite(value) or value == 0:
+        return bits
+    return _single(math.copysign(function(value), value))
 
 
 def _nonzero(value: int) -> Result:
@@ -101,6 +129,13 @@ BINARY: dict[str, Callable[[int, int, int], Result]] = {
     "s_cselect_b64": lambda a, b, scc: (a if scc else b, None),
     "s_pack_ll_b32_b16": lambda a, b, _: (a & 0xFFFF | (b & 0xFFFF) << 16, None),
     "s_pack_lh_b32_b16": lambda a, b, _: (a & 0xFFFF | b & 0xFFFF_0000, None),
+    "s_add_nc_u64": lambda a, b, _: (a + b & _MASK[2], None),
+    "s_sub_nc_u64": lambda a, b, _: (a - b & _MASK[2], None),
+    "s_mul_u64": lambda a, b, _: (a * b & _MASK[2], None),
+    "s_pack_hl_b32_b16": lambda a, b, _: (a >> 16 | (b & 0xFFFF) << 16, None),
+    "s_add_f32": lambda a, b, _: (_single(_real(a) + _real(b)), None),
+    "s_sub_f32": lambda a, b, _: (_single(_real(a) - _real(b)), None),
+    "s_mul_f32": lambda a, b, _: (_single(_real(a) * _real(b)), None),
     "s_pack_hh_b32_b16": lambda a, b, _: (a >> 16 | b & 0xFFFF_0000, None),
 }
 
@@ -151,6 +186,14 @@ UNARY: dict[str, Callable[[int], Result]] = {
     "s_mov_b32": lambda a: (a, None),
     "s_mov_b64": lambda a: (a, None),
     "s_movk_i32": lambda a: (signed(a, 16) & _MASK[1], None),
+    "s_cvt_f32_u32": lambda a: (_single(a), None),
+    "s_cvt_f32_i32": lambda a: (_single(signed(a)), None),
+    "s_cvt_u32_f32": lambda a: (_whole(_real(a), 0, _MASK[1]), None),
+    "s_cvt_i32_f32": lambda a: (_whole(_real(a), -(1 << 31), (1 << 31) - 1) & _MASK[1], None),
+    "s_trunc_f32": lambda a: (_rounded(a, math.trunc), None),
+    "s_floor_f32": lambda a: (_rounded(a, math.floor), None),
+    "s_ceil_f32": lambda a: (_rounded(a, math.ceil), None),
+    "s_rndne_f32": lambda a: (_rounded(a, round), None),
     "s_abs_i32": lambda a: _nonzero(abs(signed(a)) & _MASK[1]),
     "s_sext_i32_i8": lambda a: (signed(a, 8) & _MASK[1], None),
     "s_sext_i32_i16": lambda a: (signed(a, 16) & _MASK[1], None),

@@ -14,7 +14,7 @@ from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.waves.decode import DecodedInstruction, Step, written_in_order
-from titan.isa.waves.events import ScalarCacheInvalidated, UnknownAddress, WaveQueue, WaveUse
+from titan.isa.waves.events import ScalarCacheInvalidated, UnknownAddress, WaveUse
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import OpaqueWord, Refused, Scalar, Wave
@@ -28,8 +28,12 @@ BEYOND = -1  # an address that touches no memory
 def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     """The step of a load of scalar registers, or of something else that lgkmcnt counts."""
     item, number = code.item, code.number
+    if item.base.startswith("s_prefetch_"):
+        return lambda wave: None
     if not item.base.startswith(_LOADS):
         return counted_step(code, group)
+    if "scale_offset" in item.options:
+        raise Refused(f"{item.opcode} with an offset that is scaled")
     target = item.operands[0]
     if not isinstance(target, Registers) or len(item.operands) < 3:
         raise Refused(f"{item.opcode} with too few operands")
@@ -52,7 +56,7 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
             if isinstance(start, int) and start != BEYOND:
                 value = _word(group, start + 4 * at, number, unknown)
             wave.set_scalar(target.first + at, value)
-        group.issue(wave, number, WaveQueue.SCALAR, registers, uses)
+        group.issue(wave, number, group.queues.scalar, registers, uses)
 
     return step
 
@@ -116,6 +120,10 @@ def counted_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     Invalidating is not counted: no text of AMD says that vmcnt counts it, and LLVM does not
     (SIInsertWaitcnts). If the hardware does, a wait ends more than is recorded here, never less.
     """
+    if code.item.base in ("global_inv", "global_wbinv", "global_wb"):
+        # Writing back is a store, invalidating a load that returns in order (SIInsertWaitcnts).
+        kind = group.queues.loads if code.item.base == "global_inv" else group.queues.stores
+        return lambda wave: group.issue(wave, code.number, kind, (), ())
     if "inv" in code.item.base and code.opcode.kind is OpcodeKind.CACHE:
         return lambda wave: None
     if code.item.base.startswith("s_dcache_inv"):
@@ -124,7 +132,7 @@ def counted_step(code: DecodedInstruction, group: WaveGroup) -> Step:
         )
     registers = written_in_order(code)
     scalar = code.opcode.kind is OpcodeKind.SCALAR_MEMORY
-    queue = WaveQueue.SCALAR if scalar else WaveQueue.VECTOR
+    queue = group.queues.scalar if scalar else group.queues.stores
     unknown = OpaqueWord("a value of the moment", code.number)
     waits = not scalar or bool(registers)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from titan.isa.gcn.module import Registers
-from titan.isa.gcn.operands import EXEC
+from titan.isa.gcn.module import Literal, Registers
+from titan.isa.gcn.operands import EXEC, TTMP
 from titan.isa.waves.decode import DecodedInstruction, Step
 from titan.isa.waves.scalar import BINARY, BITWISE, COMPARE, UNARY, signed
 from titan.isa.waves.sources import ScalarSource, scalar_source
 from titan.isa.waves.state import WORD, OpaqueWord, Refused, Scalar, Wave
+
+# Five bits from bit 25 on of ttmp8, which gfx90a to gfx950 do not have, and nothing reads there.
+_WAVE_FIELD = (Registers("s", TTMP + 8), Literal(0x50019))
 
 
 def scalar_step(code: DecodedInstruction) -> Step:
@@ -25,6 +28,10 @@ def scalar_step(code: DecodedInstruction) -> Step:
         return _bitset(code)
     if name in UNARY:
         return _unary(code)
+    if name == "s_bfe_u32" and code.item.operands[1:] == _WAVE_FIELD:
+        return _wave_number(code)
+    if name == "s_fmac_f32":
+        return _unknown(code)
     return _binary(code) if name in BINARY else _unknown(code)
 
 
@@ -41,6 +48,8 @@ def _sources(code: DecodedInstruction, first: int, count: int) -> list[ScalarSou
     if len(operands) < first + count:
         raise Refused(f"{code.item.opcode} with too few operands")
     width = 2 if code.item.base.endswith(("b64", "i64", "u64")) else 1
+    if code.item.opcode.endswith("_b32"):
+        width = 1  # masks of 32 lanes
     return [
         scalar_source(
             operand, operand.count if isinstance(operand, Registers) else width, code.number
@@ -51,6 +60,7 @@ def _sources(code: DecodedInstruction, first: int, count: int) -> list[ScalarSou
 
 def _execution_mask(code: DecodedInstruction) -> Step:
     target, (source,) = _target(code), _sources(code, 1, 1)
+    count = target.count
     word, _, rest = code.item.base.removeprefix("s_").partition("_")
     function, save = BITWISE[word], rest.startswith("saveexec")
 
@@ -59,7 +69,8 @@ def _execution_mask(code: DecodedInstruction) -> Step:
         if isinstance(value, OpaqueWord):
             raise Refused("the execution mask", value)
         old, new = wave.exec, function(value, wave.exec)
-        wave.set_scalar(target.first, old if save else new, 2)
+        new &= wave.lanes_all
+        wave.set_scalar(target.first, old if save else new, count)
         wave.set_exec(new)
         wave.condition = int(new != 0)
 
@@ -143,6 +154,17 @@ def _unary(code: DecodedInstruction) -> Step:
         wave.set_scalar(first, result, count)
         if condition is not None:
             wave.condition = condition
+
+    return step
+
+
+def _wave_number(code: DecodedInstruction) -> Step:
+    """Bits 25 to 29 of ttmp8 on gfx1250: the number of the wave in its work-group."""
+    target = _target(code)
+
+    def step(wave: Wave) -> None:
+        wave.set_scalar(target.first, wave.number)
+        wave.condition = int(wave.number != 0)
 
     return step
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from titan.isa.gcn.module import AssemblyKernel
+from titan.isa.gcn.operands import TTMP
 from titan.isa.simt.launch import Launch
 from titan.isa.waves.group import ConstantBytes
-from titan.isa.waves.state import FULL, LANES, OpaqueWord, Scalar, Wave
+from titan.isa.waves.state import LANES, OpaqueWord, Scalar, Wave
 
 KERNARG, PACKET = 0x6000_0000_0000, 0x6100_0000_0000
 _USER = (  # in the order in which they take scalar registers, with how many
@@ -81,16 +82,17 @@ def _hidden(kind: str, launch: Launch) -> int | None:
     return launch.dynamic_shared_bytes if kind == "hidden_dynamic_lds_size" else None
 
 
-def waves_of(kernel: AssemblyKernel, launch: Launch, cta: int) -> list[Wave]:
-    """The waves of a work-group before their first instruction."""
-    scalars = _scalars(kernel, launch, cta)
+def waves_of(kernel: AssemblyKernel, launch: Launch, cta: int, width: int = LANES) -> list[Wave]:
+    """The waves of a work-group before their first instruction; `width` lanes each."""
+    of_target = _scalars if width == LANES else scalars_of_gfx1250
+    scalars = of_target(kernel, launch, cta)
     found = []
-    for number in range((launch.threads + LANES - 1) // LANES):
-        left = launch.threads - number * LANES
-        wave = Wave(number, FULL if left >= LANES else (1 << left) - 1)
+    for number in range((launch.threads + width - 1) // width):
+        left = launch.threads - number * width
+        wave = Wave(number, (1 << min(left, width)) - 1, width)
         for at, value in scalars.items():
             wave.set_scalar(at, value)
-        thread = np.arange(number * LANES, (number + 1) * LANES, dtype=np.uint32)
+        thread = np.arange(number * width, number * width + LANES, dtype=np.uint32)
         x, y, _ = launch.block
         ids = (
             thread % np.uint32(x),
@@ -103,8 +105,36 @@ def waves_of(kernel: AssemblyKernel, launch: Launch, cta: int) -> list[Wave]:
     return found
 
 
-def _scalars(kernel: AssemblyKernel, launch: Launch, cta: int) -> dict[int, Scalar]:
-    """The scalar registers that are set, by their numbers."""
+def scalars_of_gfx1250(kernel: AssemblyKernel, launch: Launch, cta: int) -> dict[int, Scalar]:
+    """Those of gfx1250: what the user asks for, and the place of the work-group in ttmp7 and ttmp9.
+
+    Source: LLVM, AMDGPU usage (initial kernel execution state) and the code that clang writes.
+    """
+    settings = kernel.settings
+    found, at = _of_user(kernel)
+    length = settings.get("user_sgpr_kernarg_preload_length", 0)
+    start = settings.get("user_sgpr_kernarg_preload_offset", 0)
+    data, known = kernarg(kernel, launch)
+    for word in range(length):
+        place = 4 * (start + word)
+        value: Scalar = OpaqueWord(f"bytes {place} to {place + 3} of kernarg", -1, place)
+        if all(known[place : place + 4]):
+            value = int.from_bytes(data[place : place + 4], "little")
+        found[at + word] = value
+    x, y, z = launch.coordinates(cta)
+    if settings.get("system_sgpr_workgroup_id_z", 0):
+        y |= z << 16
+    elif launch.grid[2] > 1:
+        found[TTMP + 7] = OpaqueWord(
+            "the place of a work-group that the kernel does not ask for", -1
+        )
+    found.setdefault(TTMP + 7, y)
+    found[TTMP + 9] = x
+    return found
+
+
+def _of_user(kernel: AssemblyKernel) -> tuple[dict[int, Scalar], int]:
+    """The scalar registers that the kernel asks for, and the next one."""
     settings, found = kernel.settings, dict[int, Scalar]()
     at = 0
     pointers = {"kernarg_segment_ptr": KERNARG, "dispatch_ptr": PACKET}
@@ -116,6 +146,13 @@ def _scalars(kernel: AssemblyKernel, launch: Launch, cta: int) -> dict[int, Scal
             unknown = OpaqueWord(f"the value of {name}", -1)
             found[at + word] = unknown if address is None else address >> 32 * word & 0xFFFFFFFF
         at += count
+    return found, at
+
+
+def _scalars(kernel: AssemblyKernel, launch: Launch, cta: int) -> dict[int, Scalar]:
+    """The scalar registers that are set, by their numbers."""
+    settings = kernel.settings
+    found, at = _of_user(kernel)
     at += settings.get("user_sgpr_kernarg_preload_length", 0)  # the code loads them itself as well
     at = max(at, settings.get("user_sgpr_count", 0))
     for axis, place in zip("xyz", launch.coordinates(cta), strict=True):

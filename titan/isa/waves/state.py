@@ -56,7 +56,8 @@ class Refused(TitanError):
 class PendingOperation:
     """An operation that has not been waited for, and the registers that it will write.
 
-    `counters`: how many of those that count it have to be waited for.
+    `counters`: how many of those that count it have to be waited for. `translation`: its number
+    among the operations of vector memory, where xcnt counts them.
     """
 
     instruction: int
@@ -64,13 +65,19 @@ class PendingOperation:
     registers: tuple[int, ...]
     loads: bool
     counters: int = 1
+    translation: int = -1
 
 
 class Wave:
-    """One wave. Registers are numbered: vector 0, accumulation 256, scalar 512 and upwards."""
+    """One wave. Registers are numbered: vector 0, accumulation 256, scalar 512 and upwards.
 
-    def __init__(self, number: int, lanes: int) -> None:
+    `width`: its lanes; one of 32 has the lower half of the words and masks here.
+    """
+
+    def __init__(self, number: int, lanes: int, width: int = LANES) -> None:
         self.number = number
+        self.width = width
+        self.lanes_all = (1 << width) - 1
         self.vectors: Words = np.zeros((2 * BANK, LANES), np.uint32)
         self.known = [0] * (2 * BANK)
         self.origins: list[OpaqueWord] = [NOT_WRITTEN] * (2 * BANK)
@@ -83,6 +90,10 @@ class Wave:
         self.ended = False
         self.at_barrier = False
         self.barriers = 0
+        self.signals = 0  # of a barrier in two halves
+        self.alike: dict[int, int] = {}  # registers with one value in these lanes (gfx1250)
+        self.last: PendingOperation | None = None  # issued last
+        self.translated = -1  # addresses of memory operations that are known to be translated
         self.in_flight: dict[WaveQueue, deque[PendingOperation]] = {
             queue: deque() for queue in WaveQueue
         }
@@ -97,6 +108,7 @@ class Wave:
         operation.counters -= 1
         if operation.counters:
             return
+        self.translated = max(self.translated, operation.translation)
         for register in operation.registers:
             if self.pending.get(register) is operation:
                 del self.pending[register]
@@ -105,7 +117,7 @@ class Wave:
 
     def set_exec(self, mask: int) -> None:
         """The lanes that take part from here on."""
-        self.exec = mask
+        self.exec = mask = mask & self.lanes_all
         data = np.frombuffer(mask.to_bytes(8, "little"), np.uint8)
         self.active = np.unpackbits(data, bitorder="little").astype(np.bool_)
 

@@ -13,11 +13,12 @@ from titan.isa.waves.arithmetic import (
     TERNARY,
     UNARY,
     WIDE_BINARY,
+    WIDE_PAIRS,
     Wide,
     bit_operation,
     comparison,
 )
-from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
+from titan.isa.waves.decode import DecodedInstruction, Step, in_halves, register_numbers
 from titan.isa.waves.sources import (
     VectorSource,
     scalar_source,
@@ -45,7 +46,7 @@ def vector_step(code: DecodedInstruction) -> Step:
     item, name = code.item, code.item.base
     special = _SPECIAL.get(name)
     if special is not None and not item.opcode.endswith(("_dpp", "_sdwa")):
-        return opaque_step(code) if "clamp" in item.options else special(code)
+        return opaque_step(code) if "clamp" in item.options or in_halves(item) else special(code)
     if name.startswith(("v_cmp_", "v_cmpx_")):
         return _compare(code)
     function = _function(item)
@@ -58,6 +59,8 @@ def vector_step(code: DecodedInstruction) -> Step:
 def _function(item: AssemblyInstruction) -> Callable[..., Words] | None:
     """What computes the words of the result; None if the values are not followed."""
     if item.opcode.endswith("_dpp") or any(word in item.options for word in _CHANGES):
+        return None
+    if in_halves(item):
         return None
     if item.base == "v_bitop3_b32":
         return bit_operation(item.integer("bitop3"))
@@ -141,12 +144,14 @@ def _compare(code: DecodedInstruction) -> Step:
     item, name = code.item, code.item.base
     test = comparison(name)
     target = item.operands[0] if item.operands else None
-    if test is None or len(item.operands) < 3 or item.opcode.endswith("_sdwa"):
+    if test is None or len(item.operands) < 3 or item.opcode.endswith(("_sdwa", "_dpp")):
+        return _unknown_mask(code)
+    if in_halves(item):
         return _unknown_mask(code)
     make = wide_source if name.endswith(("u64", "i64")) else vector_source
     left, right = (make(operand, code.number) for operand in item.operands[1:3])
     assert isinstance(target, Registers)
-    exclusive = name.startswith("v_cmpx")
+    exclusive, count = name.startswith("v_cmpx"), target.count
 
     def step(wave: Wave) -> None:
         a, known, why = left(wave)
@@ -158,9 +163,9 @@ def _compare(code: DecodedInstruction) -> Step:
         elif lanes:
             found = np.broadcast_to(test(a, b), (LANES,))
             result = mask_of(found) & lanes
-        wave.set_scalar(target.first, result, 2)
+        wave.set_scalar(target.first, result, count)
         if exclusive:
-            wave.set_scalar(EXEC, result, 2)
+            wave.set_scalar(EXEC, result, count)
 
     return step
 
@@ -180,6 +185,11 @@ def _unknown_mask(code: DecodedInstruction) -> Step:
 # -------------------------------------------------------------------------- special forms
 
 
+def _words_of(operand: GcnOperand) -> int:
+    """Of a mask: two scalar registers, one of waves of 32 lanes; a constant has two."""
+    return operand.count if isinstance(operand, Registers) else 2
+
+
 def _condition_mask(code: DecodedInstruction) -> Step:
     """v_cndmask_b32: the second source where the bit of the mask is set."""
     operands = code.item.operands
@@ -187,7 +197,7 @@ def _condition_mask(code: DecodedInstruction) -> Step:
     if len(operands) < 4 or any(word in code.item.options for word in _CHANGES):
         return opaque_step(code)
     zero, one = (vector_source(operand, code.number, real=True) for operand in operands[1:3])
-    chosen = scalar_source(operands[3], 2, code.number)
+    chosen = scalar_source(operands[3], _words_of(operands[3]), code.number)
 
     def step(wave: Wave) -> None:
         mask = chosen(wave)
@@ -219,7 +229,7 @@ def _read_lane(code: DecodedInstruction) -> Step:
         if isinstance(lane, OpaqueWord):
             wave.set_scalar(target.first, lane)
             return
-        lane &= LANES - 1
+        lane &= wave.width - 1
         value = int(values[lane if len(values) > 1 else 0])
         wave.set_scalar(target.first, value if known >> lane & 1 else origin)
 
@@ -236,7 +246,7 @@ def _write_lane(code: DecodedInstruction) -> Step:
         if isinstance(lane, OpaqueWord):
             wave.known[target], wave.origins[target] = 0, lane
             return
-        lane &= LANES - 1
+        lane &= wave.width - 1
         if isinstance(value, OpaqueWord):
             wave.known[target] &= ~(1 << lane)
             wave.origins[target] = value
@@ -254,7 +264,11 @@ def _carry(code: DecodedInstruction) -> Step:
     assert isinstance(mask_to, Registers)
     left, right = (vector_source(operand, code.number) for operand in item.operands[2:4])
     carries = item.base.startswith(("v_addc", "v_subb"))
-    carried = scalar_source(item.operands[4], 2, code.number) if carries else None
+    carried = (
+        scalar_source(item.operands[4], _words_of(item.operands[4]), code.number)
+        if carries
+        else None
+    )
     subtract, reverse = "sub" in item.base, "rev" in item.base
 
     def step(wave: Wave) -> None:
@@ -262,7 +276,7 @@ def _carry(code: DecodedInstruction) -> Step:
         extra: Scalar = 0 if carried is None else carried(wave)
         if isinstance(extra, OpaqueWord):
             wave.forget(target, 1, extra)
-            wave.set_scalar(mask_to.first, extra, 2)
+            wave.set_scalar(mask_to.first, extra, mask_to.count)
             return
         first, second = (b, a) if reverse else (a, b)
         more = lanes_of(extra).astype(np.int64)
@@ -275,7 +289,7 @@ def _carry(code: DecodedInstruction) -> Step:
         if known != wave.exec:
             out = origin
         wave.set_vector(target, (total & 0xFFFFFFFF).astype(np.uint32), known, origin)
-        wave.set_scalar(mask_to.first, out, 2)
+        wave.set_scalar(mask_to.first, out, mask_to.count)
 
     return step
 
@@ -327,6 +341,36 @@ def _shift_add(code: DecodedInstruction) -> Step:
     return step
 
 
+def _wide_pair(code: DecodedInstruction) -> Step:
+    """Sums, differences, products, the smaller and the larger of two numbers of 64 bits."""
+    target, operands = _destination(code), code.item.operands
+    first, second = (wide_source(operand, code.number) for operand in operands[1:3])
+    function = WIDE_PAIRS[code.item.base]
+
+    def step(wave: Wave) -> None:
+        (a, a_known, a_why), (b, b_known, b_why) = first(wave), second(wave)
+        why = a_why if wave.exec & ~a_known else b_why
+        with np.errstate(all="ignore"):
+            _set_wide(wave, target, function(a, b), a_known & b_known & wave.exec, why)
+
+    return step
+
+
+def _scalar_reciprocal(code: DecodedInstruction) -> Step:
+    """v_s_rcp_f32: the vector unit computes with scalar registers."""
+    target, source = code.item.operands[0], scalar_source(code.item.operands[1], 1, code.number)
+    assert isinstance(target, Registers)
+
+    def step(wave: Wave) -> None:
+        value = source(wave)
+        if isinstance(value, int):
+            with np.errstate(all="ignore"):
+                value = int(UNARY["v_rcp_f32"](np.array([value], np.uint32))[0])
+        wave.set_scalar(target.first, value)
+
+    return step
+
+
 def _multiply_add(code: DecodedInstruction) -> Step:
     """v_mad_u64_u32, v_mad_i64_i32; the carry out is not followed."""
     item, target = code.item, _destination(code)
@@ -347,7 +391,7 @@ def _multiply_add(code: DecodedInstruction) -> Step:
         else:
             product = a.astype(np.uint64) * b.astype(np.uint64)
         _set_wide(wave, target, product + c, known, why)
-        wave.set_scalar(carry.first, unknown, 2)
+        wave.set_scalar(carry.first, unknown, carry.count)
 
     return step
 
@@ -404,6 +448,8 @@ _SPECIAL: dict[str, Callable[[DecodedInstruction], Step]] = {
     "v_mad_u64_u32": _multiply_add,
     "v_mad_i64_i32": _multiply_add,
     "v_pk_mov_b32": _packed_move,
+    "v_s_rcp_f32": _scalar_reciprocal,
+    **dict.fromkeys(WIDE_PAIRS, _wide_pair),
     "v_swap_b32": _swap,
     "v_nop": _nothing,
     "v_clrexcp": _nothing,

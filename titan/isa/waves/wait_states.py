@@ -62,6 +62,21 @@ def close_pairs(assembly: AssemblyFile, kernel: AssemblyKernel) -> tuple[ClosePa
     return _Search(assembly, kernel).pairs()
 
 
+def predecessors(code: Sequence[AssemblyInstruction], start: int) -> list[list[int]]:
+    """The instructions in front of each; `start` is the number of the first."""
+    before: list[list[int]] = [[] for _ in code]
+    for at, item in enumerate(code):
+        following = []
+        if item.target >= 0:
+            following.append(item.target - start)
+        if item.base not in ("s_branch", "s_endpgm", "s_setpc_b64"):
+            following.append(at + 1)
+        for place in following:
+            if 0 <= place < len(before):
+                before[place].append(at)
+    return before
+
+
 class _Search:
     def __init__(self, assembly: AssemblyFile, kernel: AssemblyKernel) -> None:
         self.start, self.target = kernel.start, assembly.target
@@ -70,22 +85,9 @@ class _Search:
             facts_of(kernel.start + at, item, assembly.target) for at, item in enumerate(self.code)
         ]
         self.states = [states_of(item) for item in self.code]
-        self.before = self._predecessors()
+        self.before = predecessors(self.code, self.start)
         matrix = any(one.matrix for one in self.facts)
         self.most = STATES_MAX if matrix else STATES_MAX_WITHOUT_MATRIX
-
-    def _predecessors(self) -> list[list[int]]:
-        before: list[list[int]] = [[] for _ in self.code]
-        for at, item in enumerate(self.code):
-            following = []
-            if item.target >= 0:
-                following.append(item.target - self.start)
-            if item.base not in ("s_branch", "s_endpgm", "s_setpc_b64"):
-                following.append(at + 1)
-            for place in following:
-                if 0 <= place < len(before):
-                    before[place].append(at)
-        return before
 
     def pairs(self) -> tuple[ClosePair, ...]:
         found: list[ClosePair] = []

@@ -1,0 +1,134 @@
+"""Vector instructions of gfx1250 that follow a matrix product, or a transcendental, too closely.
+
+Both run beside vector instructions that come behind them. So many of these have to lie between a
+product and one that reads its result, overwrites it, or overwrites its factors; or another product
+that multiplies its result; and one between a transcendental and one that uses its result or
+overwrites its source. The hardware waits for nothing there. Instructions of other units are none,
+`v_nop` is one, two halves of a dual instruction are one. Source: LLVM, GCNHazardRecognizer (WMMA
+and transcendental co-execution hazards), with which the tests compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from titan.isa.gcn.module import AssemblyFile, AssemblyInstruction, AssemblyKernel
+from titan.isa.gcn.opcodes import OPCODES, OpcodeKind
+from titan.isa.gcn.reading_gfx1250 import is_second_half
+from titan.isa.waves.decode import SCALAR_BASE, decoded, register_name, register_numbers
+from titan.isa.waves.hazard_rules import TRANSCENDENTAL_GFX1250
+from titan.isa.waves.wait_states import ClosePair, predecessors
+
+STATES_MAX = 10
+_RESULT, _FACTOR = "the result of a matrix product", "a factor of a matrix product"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """`product`: behind it, states for another product and for other vector instructions."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+    factors: frozenset[int]
+    product: tuple[int, int] | None
+    vector: bool
+    transcendental: bool
+
+
+def states_of_gfx1250(item: AssemblyInstruction) -> int:
+    """The states that an instruction is worth."""
+    kinds = (OpcodeKind.VECTOR, OpcodeKind.MATRIX)
+    return int(OPCODES[item.base].kind in kinds and not is_second_half(item))
+
+
+def close_pairs_of_gfx1250(assembly: AssemblyFile, kernel: AssemblyKernel) -> tuple[ClosePair, ...]:
+    """All pairs that some path through the kernel brings too close to each other."""
+    code: Sequence[AssemblyInstruction] = assembly.instructions[kernel.start : kernel.end]
+    facts = [_facts(kernel.start + at, item) for at, item in enumerate(code)]
+    if not any(one.product or one.transcendental for one in facts):
+        return ()
+    before = predecessors(code, kernel.start)
+    states = [states_of_gfx1250(item) for item in code]
+    found: list[ClosePair] = []
+    for at, second in enumerate(facts):
+        if not second.vector:
+            continue
+        seen: dict[int, int] = {}
+        waiting = [(place, 0) for place in before[at]]
+        while waiting:
+            place, passed = waiting.pop()
+            if seen.get(place, STATES_MAX) <= passed:
+                continue
+            seen[place] = passed
+            need = _need(facts[place], second)
+            if need is not None and need[0] > passed:
+                start = kernel.start
+                pair = ClosePair(
+                    start + place, start + at, need[0], passed, register_name(need[1], True),
+                    need[2],
+                )  # fmt: skip
+                found = [
+                    one for one in found if (one.first, one.second) != (pair.first, pair.second)
+                ]
+                found.append(pair)
+            waiting += [(earlier, passed + states[place]) for earlier in before[place]]
+    return tuple(found)
+
+
+def _facts(number: int, item: AssemblyInstruction) -> _Facts:
+    code = decoded(number, item)
+    kind = code.opcode.kind
+    product = _product_states(item.base) if kind is OpcodeKind.MATRIX else None
+    sparse = item.base.startswith("v_swmmac")
+    factors = {
+        one
+        for operand in item.operands[1 : 4 if sparse else 3]
+        for one in register_numbers(operand)
+        if one < SCALAR_BASE
+    }
+    transcendental = TRANSCENDENTAL_GFX1250.match(item.base) is not None
+    vector = kind in (OpcodeKind.MATRIX, OpcodeKind.VECTOR) and not transcendental
+    if kind is not OpcodeKind.MATRIX:
+        factors = set()
+    return _Facts(code.reads, code.writes, frozenset(factors), product, vector, transcendental)
+
+
+def _product_states(name: str) -> tuple[int, int] | None:
+    """Behind a product, before another product and before other vector instructions."""
+    if name.endswith("16x16x4_f32"):
+        return None  # no product of the matrix core that runs beside others
+    if name.startswith("v_swmmac"):
+        return (5, 4) if name.endswith("iu8") else (3, 2)
+    if name.endswith("iu8"):
+        return 9, 8
+    if "16x16x64_" in name:
+        return 2, 1
+    return 5, 4
+
+
+def _need(first: _Facts, second: _Facts) -> tuple[int, int, str] | None:
+    if first.transcendental:
+        for registers, what in (
+            (first.writes & second.reads, "the result of a transcendental is read"),
+            (first.writes & second.writes, "the result of a transcendental is overwritten"),
+            (first.reads & second.writes, "the source of a transcendental is overwritten"),
+        ):
+            if registers:
+                return 1, min(registers), what
+    if first.product is None:
+        return None
+    if second.factors:
+        multiplied = first.writes & second.factors
+        return (
+            (first.product[0], min(multiplied), f"{_RESULT} is multiplied") if multiplied else None
+        )
+    states = first.product[1]
+    for registers, what in (
+        (first.writes & second.reads, f"{_RESULT} is read"),
+        (first.writes & second.writes, f"{_RESULT} is overwritten"),
+        (first.factors & second.writes, f"{_FACTOR} is overwritten"),
+    ):
+        if registers:
+            return states, min(registers), what
+    return None
