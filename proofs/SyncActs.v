@@ -88,7 +88,7 @@ Proof.
   cbn [put_back bind].
   assert (P : forall u x y, find same_key k (st_barriers u) = Some x -> moved W u (put_barrier u k y)).
   { intros u x y E. apply put_barrier_moved; [easy|congruence]. }
-  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  split; [now apply P with b|]. split; [now apply moved_is_own, P with c|]. split.
   - split.
     + apply shape_trans with s; [apply shape_sym, (P s b b' B)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C).
     + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
@@ -253,7 +253,7 @@ Proof.
   rewrite (H s b (near_refl p R s) B), (H t c N C).
   assert (P : forall u x y, nth_error (st_pools u) n = Some x -> moved W u (with_pools (set_nth n y (st_pools u)) u)).
   { intros u x y E. apply put_pool_moved; [easy|congruence]. }
-  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  split; [now apply P with b|]. split; [now apply moved_is_own, P with c|]. split.
   - split.
     + apply shape_trans with s; [apply shape_sym, (P s b (phi b) B)|]. apply shape_trans with t; [apply N|]. apply (P t c (phi c) C).
     + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
@@ -274,16 +274,20 @@ Definition queue_moves (k : nat * nat) (g g' : groups) : list loc :=
   AtQueue k
   :: flat_map (fun c => if touch_dec (flat_map (touches c) (contents g)) (flat_map (touches c) (contents g')) then [] else [AtTouch c])
        (cells_in g ++ cells_in g')
+  ++ flat_map (fun c => if touch_dec (flat_map (writes_of c) (contents g)) (flat_map (writes_of c) (contents g')) then [] else [AtWrites c])
+       (cells_in g ++ cells_in g')
   ++ flat_map (fun f => if Bool.bool_dec (existsb (is_mark (fl_agent f) (fl_ordinal f)) (contents g))
                               (existsb (is_mark (fl_agent f) (fl_ordinal f)) (contents g')) then []
                         else [AtWhere (fl_agent f) (fl_ordinal f)]) (contents g ++ contents g').
 
-Lemma untouched c g : ~ In c (cells_in g) -> flat_map (touches c) (contents g) = [].
+Lemma untouched c g : ~ In c (cells_in g) -> flat_map (touches c) (contents g) = [] /\ flat_map (writes_of c) (contents g) = [].
 Proof.
-  intros N. unfold cells_in in N. induction (contents g) as [|f l IH]; [easy|]. cbn in *. rewrite IH by (intros I; apply N, in_or_app; now right).
-  rewrite app_nil_r. unfold touches. destruct (filter _ (fl_accesses f)) as [|w m] eqn:E; [easy|]. exfalso. apply N, in_or_app. left.
-  assert (J : In w (filter (fun w => same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f))) by (rewrite E; now left).
-  apply filter_In in J as [J K]. apply andb_true_iff in K as [K _]. apply same_key_eq in K. subst c. now apply in_map.
+  intros N. unfold cells_in in N. induction (contents g) as [|f l IH]; [easy|]. cbn in *. destruct IH as [-> ->]; [intros I; apply N, in_or_app; now right|].
+  rewrite !app_nil_r. assert (E : forall P, filter (fun w => same_key (fa_cell w) c && P w) (fl_accesses f) = []).
+  { intros P. destruct (filter _ (fl_accesses f)) as [|w m] eqn:E; [easy|]. exfalso. apply N, in_or_app. left.
+    assert (J : In w (filter (fun w => same_key (fa_cell w) c && P w) (fl_accesses f))) by (rewrite E; now left).
+    apply filter_In in J as [J K]. apply andb_true_iff in K as [K _]. apply same_key_eq in K. subst c. now apply in_map. }
+  unfold touches, writes_of. now rewrite !E.
 Qed.
 
 Lemma moves_touch k g g' c : flat_map (touches c) (contents g') = flat_map (touches c) (contents g) \/ In (AtTouch c) (queue_moves k g g').
@@ -291,7 +295,17 @@ Proof.
   destruct (touch_dec (flat_map (touches c) (contents g)) (flat_map (touches c) (contents g'))) as [E|N]; [now left|right].
   right. apply in_or_app. left. apply in_flat_map. exists c. split.
   - destruct (in_dec key_cases c (cells_in g ++ cells_in g')) as [I|I]; [easy|]. exfalso. apply N.
-    rewrite !untouched; [easy|intros J; apply I, in_or_app; now right|intros J; apply I, in_or_app; now left].
+    destruct (untouched c g) as [-> _]; [intros J; apply I, in_or_app; now left|].
+    now destruct (untouched c g') as [-> _]; [intros J; apply I, in_or_app; now right|].
+  - destruct (touch_dec _ _); [easy|now left].
+Qed.
+Lemma moves_writes k g g' c : flat_map (writes_of c) (contents g') = flat_map (writes_of c) (contents g) \/ In (AtWrites c) (queue_moves k g g').
+Proof.
+  destruct (touch_dec (flat_map (writes_of c) (contents g)) (flat_map (writes_of c) (contents g'))) as [E|N]; [now left|right].
+  right. apply in_or_app. right. apply in_or_app. left. apply in_flat_map. exists c. split.
+  - destruct (in_dec key_cases c (cells_in g ++ cells_in g')) as [I|I]; [easy|]. exfalso. apply N.
+    destruct (untouched c g) as [_ ->]; [intros J; apply I, in_or_app; now left|].
+    now destruct (untouched c g') as [_ ->]; [intros J; apply I, in_or_app; now right|].
   - destruct (touch_dec _ _); [easy|now left].
 Qed.
 
@@ -306,49 +320,47 @@ Proof.
     - apply existsb_exists in E as (f & I & M). exists f. split; [apply in_or_app; now left|easy].
     - destruct (existsb (is_mark a n) (contents g')) eqn:E'; [|easy].
       apply existsb_exists in E' as (f & I & M). exists f. split; [apply in_or_app; now right|easy]. }
-  destruct X as (f & I & M). right. apply in_or_app. right. apply in_flat_map. exists f. split; [easy|].
+  destruct X as (f & I & M). right. apply in_or_app. right. apply in_or_app. right. apply in_flat_map. exists f. split; [easy|].
   rewrite !(marks_same a n f _ M). destruct (Bool.bool_dec _ _); [easy|]. left.
   unfold is_mark in M. rewrite andb_true_iff, Nat.eqb_eq, Z.eqb_eq in M. destruct M as [<- <-]. easy.
 Qed.
 
 Definition in_list (l : loc) (m : list loc) : bool := if in_dec loc_dec l m then true else false.
 
-(** An action on a queue that changes with it no more than [W]. *)
-Definition on_queue (W : list loc) (k : nat * nat) (f : groups -> option groups) : action := fun v =>
+Definition on_queue (f : groups -> option groups) : action := fun v =>
   match v with
-  | PQueue (Some g) =>
-    match f g with
-    | Some g' => if forallb (fun l => in_list l W) (queue_moves k g g') then Some (Done (PQueue (Some g'))) else None
-    | None => None
-    end
+  | PQueue (Some g) => match f g with Some g' => Some (Done (PQueue (Some g'))) | None => None end
   | _ => None
   end.
 
+Definition moves_in (W : list loc) (s : state) (k : nat * nat) (f : groups -> option groups) : Prop :=
+  forall g g', find same_pair k (st_queues s) = Some g -> f g = Some g' -> incl (queue_moves k g g') W.
+
 Lemma acting_queue R F W s k phi f : incl F R -> ~ In (AtQueue k) R -> (forall l, In l F -> own l = true) ->
+  In (AtQueue k) W -> moves_in W s k phi ->
   (forall t g g', near R s t -> find same_pair k (st_queues t) = Some g -> phi g = Some g' ->
     f t = Done (with_queues (put same_pair k g' (st_queues t)) t)) ->
-  acting [(AtQueue k, on_queue W k phi)] R F W s f.
+  acting [(AtQueue k, on_queue phi)] R F W s f.
 Proof.
-  intros I O OF H t N M. specialize (M (AtQueue k) _ (or_introl eq_refl)). cbn [part_at on_queue] in M.
+  intros I O OF J V H t N M. specialize (M (AtQueue k) _ (or_introl eq_refl)). cbn [part_at on_queue] in M.
   destruct (find same_pair k (st_queues s)) as [b|] eqn:B; [|easy]. destruct (find same_pair k (st_queues t)) as [c|] eqn:C.
   2: { match type of M with matched ?x _ => now destruct x as [[]|] end. }
-  cbn [on_queue] in M. destruct (phi b) as [b'|] eqn:B'; [|easy]. destruct (forallb _ (queue_moves k b b')) eqn:Vb; [|easy].
-  destruct (phi c) as [c'|] eqn:C'; [|easy]. destruct (forallb _ (queue_moves k c c')) eqn:Vc; [|easy]. clear M.
+  destruct (phi b) as [b'|] eqn:B'; [|easy]. destruct (phi c) as [c'|] eqn:C'; [|easy]. clear M.
   rewrite (H s b b' (near_refl p R s) B B'), (H t c c' N C C').
-  assert (P : forall u x y, find same_pair k (st_queues u) = Some x -> forallb (fun l => in_list l W) (queue_moves k x y) = true ->
-    moved W u (with_queues (put same_pair k y (st_queues u)) u)).
-  { intros u x y E V. rewrite forallb_forall in V. assert (V' : incl (queue_moves k x y) W).
-    { intros l L. specialize (V l L). unfold in_list in V. now destruct (in_dec loc_dec l W). }
-    apply (put_queue_moved p W k x y); try easy.
-    - apply V'. now left.
-    - intros z. destruct (moves_touch k x y z); [now left|right; now apply V'].
-    - intros z n. destruct (moves_where k x y z n); [now left|right; now apply V']. }
-  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  assert (P : moved W s (with_queues (put same_pair k b' (st_queues s)) s)).
+  { pose proof (V b b' B B') as V'. apply (put_queue_moved p W k b b'); try easy.
+    - intros z. destruct (moves_touch k b b' z); [now left|right; now apply V'].
+    - intros z. destruct (moves_writes k b b' z); [now left|right; now apply V'].
+    - intros z n. destruct (moves_where k b b' z n); [now left|right; now apply V']. }
+  assert (Q : forall u x y, find same_pair k (st_queues u) = Some x -> moved_own p W u (with_queues (put same_pair k y (st_queues u)) u)).
+  { intros u x y E. split; [repeat split; try easy; cbn; symmetry; apply pairs_put; congruence|].
+    intros l L NL. destruct l; try easy. cbn. symmetry. apply pair_put_other. now intros <-. }
+  split; [easy|]. split; [now apply Q with c|]. split.
   - split.
-    + apply shape_trans with s; [apply shape_sym, (P s b b' B Vb)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C Vc).
-    + intros l L. pose proof (proj2 N l (I l L)) as E. pose proof (OF l L) as Q. destruct l; try exact E; try discriminate Q. cbn in E |- *.
+    + apply shape_trans with s; [apply shape_sym, P|]. apply shape_trans with t; [apply N|]. apply (Q t c c' C).
+    + intros l L. pose proof (proj2 N l (I l L)) as E. pose proof (OF l L) as X. destruct l; try exact E; try discriminate X. cbn in E |- *.
       rewrite !pair_put_other; try easy; intros <-; now apply O, I.
-  - intros l r [[= <- <-]|[]]. cbn [part_at with_queues st_queues]. rewrite B, C, !pair_put_same. cbn [on_queue]. now rewrite B', C', Vb, Vc.
+  - intros l r [[= <- <-]|[]]. cbn [part_at with_queues st_queues]. rewrite B, C, !pair_put_same. cbn [on_queue]. now rewrite B', C'.
 Qed.
 
 Definition commit_act (g : groups) : option groups :=
@@ -361,21 +373,21 @@ Proof.
   - intros F. now rewrite IH.
 Qed.
 
-Lemma acting_commit R F W s a q : incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
-  acting [(AtQueue (a, q), on_queue W (a, q) commit_act)] R F W s (fun t => commit t a q).
+Lemma acting_commit R F W s a q : In (AtQueue (a, q)) W -> moves_in W s (a, q) commit_act -> incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
+  acting [(AtQueue (a, q), on_queue commit_act)] R F W s (fun t => commit t a q).
 Proof.
-  intros I O OF. apply acting_queue; try easy. intros t g g' N G. unfold commit, commit_act. rewrite G. cbn [got bind]. intros [= <-].
+  intros IW V I O OF. apply acting_queue; try easy. intros t g g' N G. unfold commit, commit_act. rewrite G. cbn [got bind]. intros [= <-].
   destruct (is_empty (gr_open g) && is_empty (gr_closed g)); [|easy]. rewrite put_again by easy. now destruct t.
 Qed.
 
 Definition append (d : queue) (f : flight) (g : groups) : option groups :=
   Some (if qu_grouped d then Groups (gr_closed g) (gr_open g ++ [f]) else Groups (gr_closed g ++ [[f]]) (gr_open g)).
 
-Lemma acting_enqueue R F W s q d f n : incl F R -> ~ In (AtQueue (fl_agent f, q)) R -> (forall l, In l F -> own l = true) ->
+Lemma acting_enqueue R F W s q d f n : In (AtQueue (fl_agent f, q)) W -> moves_in W s (fl_agent f, q) (append d f) -> incl F R -> ~ In (AtQueue (fl_agent f, q)) R -> (forall l, In l F -> own l = true) ->
   queue_decl p q = Done d -> nth_error (st_issued s) (fl_agent f) = Some n -> In (AtIssued (fl_agent f)) R ->
-  acting [(AtQueue (fl_agent f, q), on_queue W (fl_agent f, q) (append d f))] R F (AtIssued (fl_agent f) :: W) s (fun t => enqueue p t (Some q) f).
+  acting [(AtQueue (fl_agent f, q), on_queue (append d f))] R F (AtIssued (fl_agent f) :: W) s (fun t => enqueue p t (Some q) f).
 Proof.
-  intros I O OF D N IR.
+  intros IW V I O OF D N IR.
   apply (acting_same p _ R F _ s (fun t => bind (got (nth_error (st_issued t) (fl_agent f))) (fun n =>
     bind (Done (with_issued (set_nth (fl_agent f) (n + 1) (st_issued t)) t))
       (fun u => bind (got (find same_pair (fl_agent f, q) (st_queues u))) (fun g => Done (with_queues (put same_pair (fl_agent f, q)
@@ -386,7 +398,7 @@ Proof.
   rewrite N. intros n' [= <-].
   apply (acting_bind p [] _ R R F [AtIssued (fl_agent f)] W).
   - apply acting_frame. apply frame_issued; try easy; [now left|congruence].
-  - intros u _ _. apply acting_queue; try easy. intros t g g' _ G. rewrite G. cbn [got bind]. unfold append. now intros [= <-].
+  - intros u [= <-] _. apply acting_queue; try easy. intros t g g' _ G. rewrite G. cbn [got bind]. unfold append. now intros [= <-].
   - easy.
   - intros l r [[= <- <-]|[]]. easy.
   - easy.
@@ -433,13 +445,15 @@ Proof.
     { apply in_flat_map in M as ([e' m] & M & M'). apply in_map_iff in M' as (w' & [= -> ->] & M').
       apply in_concat. exists m. split; [|easy]. now apply in_combine_r in M. }
     assert (Y : plain p (fa_cell w) = true) by (unfold issue_plain in P; rewrite forallb_forall in P; now apply P).
-    assert (X : incl [AtContent (fa_cell w); AtTouch (fa_cell w); AtWriters (fa_cell w); AtReaders (fa_cell w)] R).
+    assert (X : incl (AtContent (fa_cell w) :: (if fa_write w then AtTouch (fa_cell w) else AtWrites (fa_cell w))
+                     :: proxy_seen (fa_cell w) (fa_proxy w) (fa_write w)) R).
     { intros x X. apply S, in_flat_map. now exists w. }
-    assert (X1 : In (AtContent (fa_cell w)) R) by (apply X; now left). assert (X2 : In (AtTouch (fa_cell w)) R) by (apply X; right; now left).
-    assert (X3 : In (AtWriters (fa_cell w)) R) by (apply X; do 2 right; now left). assert (X4 : In (AtReaders (fa_cell w)) R) by (apply X; do 3 right; now left).
-    rewrite !check_cached_plain by easy. cbn [bind]. rewrite (reads_check_proxy p R s a _ (fa_proxy w) (fa_write w) X1 X3 X4 t K).
-    rewrite (reads_check_write p R s a _ q (fa_extent w) (fa_kind w) X2 t K), (reads_check_sum p R s a _ (fa_tile w) (fa_kind w) X1 t K).
-    now rewrite (reads_check_read p R s a _ (fa_tile w) q X1 X2 t K).
+    assert (X1 : In (AtContent (fa_cell w)) R) by (apply X; now left).
+    assert (X3 : incl (proxy_seen (fa_cell w) (fa_proxy w) (fa_write w)) R) by (intros x X'; apply X; do 2 right; easy).
+    rewrite !check_cached_plain by easy. cbn [bind]. rewrite (reads_check_proxy p R s a _ (fa_proxy w) (fa_write w) X3 t K).
+    specialize (X _ (or_intror (or_introl eq_refl))). destruct (fa_write w).
+    + now rewrite (reads_check_write p R s a _ q (fa_extent w) (fa_kind w) X t K), (reads_check_sum p R s a _ (fa_tile w) (fa_kind w) X1 t K).
+    + now rewrite (reads_check_read p R s a _ (fa_tile w) q X1 X t K).
   - intros _ _. apply (acting_read p A R F W s (fun t => done_of t a env completes)); [apply reads_done|].
     rewrite DE. intros d [= <-]. apply (acting_read p A R F W s (fun t => got (nth_error (st_issued t) a))).
     { intros t [_ H]. now rewrite <- (H _ I : nth_error (st_issued s) a = _). }
@@ -460,13 +474,14 @@ Proof.
   apply (frame_bind p R R); [apply frame_issued; try easy; now rewrite N|]. intros u _. now apply frame_put_free.
 Qed.
 
-Lemma acting_queue_arrive R F W s a env site q r count d n k m : incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
+Lemma acting_queue_arrive R F W s a env site q r count d n k m : In (AtQueue (a, q)) W ->
+  moves_in W s (a, q) (append d (Flight a n site [] [(k, m)] false 1 1 true (Some q))) -> incl F R -> ~ In (AtQueue (a, q)) R -> (forall l, In l F -> own l = true) ->
   queue_decl p q = Done d -> nth_error (st_issued s) a = Some n -> In (AtIssued a) R ->
   declared s a env r = Done k -> value env count = Done m ->
-  acting [(AtQueue (a, q), on_queue W (a, q) (append d (Flight a n site [] [(k, m)] false 1 1 true (Some q))))] R F (AtIssued a :: W) s
+  acting [(AtQueue (a, q), on_queue (append d (Flight a n site [] [(k, m)] false 1 1 true (Some q))))] R F (AtIssued a :: W) s
     (fun t => queue_arrive p t a env site q r count).
 Proof.
-  intros I O OF D N IR K M. unfold queue_arrive. apply (acting_read p _ R F _ s (fun t => declared t a env r)); [apply reads_declared|].
+  intros IW V I O OF D N IR K M. unfold queue_arrive. apply (acting_read p _ R F _ s (fun t => declared t a env r)); [apply reads_declared|].
   rewrite K. intros k' [= <-]. rewrite M. cbn [bind].
   apply (acting_read p _ R F _ s (fun t => got (nth_error (st_issued t) a))).
   { intros t [_ H]. now rewrite <- (H _ IR : nth_error (st_issued s) a = _). }
@@ -550,17 +565,19 @@ Qed.
 Lemma acting_engine_queue R W s a n owner q d f early : distinct (map fst (st_queues s)) = true -> queue_decl p q = Done d ->
   List.find (is_mark a n) (st_free s) = None -> where_ a n s = Some (owner, q) -> flight_plain p f = true ->
   (forall k, ~ In (AtBarrier k) R) -> incl (ends_seen f early) R -> once (map fst (fl_completes f)) = true ->
+  In (AtQueue (owner, q)) W -> moves_in W s (owner, q) (finish_act d a n f early) ->
   (forall k, ~ In (AtBarrier k) W) -> In (AtFlight a n) R -> In (AtWhere a n) R -> ~ In (AtQueue (owner, q)) R ->
-  acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue W (owner, q) (finish_act d a n f early))]) R (filter own R)
+  acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue (finish_act d a n f early))]) R (filter own R)
     ((effect_changed f early ++ ends_changed f early) ++ W) s (fun t => engine_step p t a n early).
 Proof.
-  intros D QD F0 Wh P NB J O NW I1 I2 NQ.
-  assert (H : acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue W (owner, q) (finish_act d a n f early))]) R (filter own R)
+  intros D QD F0 Wh P NB J O IW MV NW I1 I2 NQ.
+  assert (H : acting (ends_acts s f early ++ [(AtQueue (owner, q), on_queue (finish_act d a n f early))]) R (filter own R)
     ((effect_changed f early ++ ends_changed f early) ++ W) s (fun t => bind (effect_of p t f early) (fun u =>
       bind (got (find same_pair (owner, q) (st_queues u))) (fun g =>
       Done (with_queues (put same_pair (owner, q) (finished d a n (rest_of f early) g) (st_queues u)) u))))).
   { apply (acting_bind p _ _ R R (filter own R)); [now apply acting_effect| | | | |].
-    - intros u _ _. apply acting_queue; [apply own_less|easy|intros l L; now apply filter_In in L|].
+    - intros u U _. apply acting_queue; [apply own_less|easy|intros l L; now apply filter_In in L|easy| |].
+      { destruct (quiet_effect p f early s u U) as [_ E]. unfold moves_in. now rewrite E. }
       intros t g g' _ G. rewrite G. cbn [got bind]. unfold finish_act. destruct (List.find (is_mark a n) (contents g)) as [f'|]; [|easy].
       destruct (flight_dec f' f); [|easy]. now intros [= <-].
     - intros l r X. now destruct (acts_barriers s f early l r X) as [k ->].
@@ -572,9 +589,9 @@ Proof.
       + destruct early; [easy|]. apply in_map_iff in X as (c & X & _). discriminate. }
   intros t N M. specialize (H t N M). pose proof (proj2 N _ I1) as E1. pose proof (proj2 N _ I2) as E2. cbn in E1, E2.
   destruct N as [(_ & _ & _ & _ & _ & K & _) _].
-  assert (MQ : matched (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) s))
-    (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) t))) by (apply M, in_or_app; right; now left).
-  assert (Z : forall u v, matched (on_queue W (owner, q) (finish_act d a n f early) (part_at (AtQueue (owner, q)) u)) v ->
+  assert (MQ : matched (on_queue (finish_act d a n f early) (part_at (AtQueue (owner, q)) s))
+    (on_queue (finish_act d a n f early) (part_at (AtQueue (owner, q)) t))) by (apply M, in_or_app; right; now left).
+  assert (Z : forall u v, matched (on_queue (finish_act d a n f early) (part_at (AtQueue (owner, q)) u)) v ->
     exists g, find same_pair (owner, q) (st_queues u) = Some g /\ List.find (is_mark a n) (contents g) = Some f).
   { intros u v. cbn [part_at on_queue]. destruct (find same_pair (owner, q) (st_queues u)) as [g|]; [|easy]. unfold finish_act.
     destruct (List.find (is_mark a n) (contents g)) as [f'|] eqn:G; [|easy]. destruct (flight_dec f' f) as [->|]; [|easy]. intros _. now exists g. }
@@ -613,7 +630,7 @@ Proof.
   rewrite (H s b x (near_refl p R s) B B'), (H t c y N C C'). destruct x as [b'| |], y as [c'| |]; cbn in M; try easy. cbn [bind].
   assert (P : forall u x y, find same_key k (st_named u) = Some x -> moved W u (with_named (put same_key k y (st_named u)) u)).
   { intros u x y E. apply put_named_moved; [easy|congruence]. }
-  split; [now apply P with b|]. split; [now apply P with c|]. split.
+  split; [now apply P with b|]. split; [now apply moved_is_own, P with c|]. split.
   - split.
     + apply shape_trans with s; [apply shape_sym, (P s b b' B)|]. apply shape_trans with t; [apply N|]. apply (P t c c' C).
     + intros l L. pose proof (proj2 N l (I l L)) as E. destruct l; try exact E. cbn in E |- *.
@@ -781,4 +798,181 @@ Proof.
       apply existsb_exists. exists a. split; [easy|]. apply Nat.eqb_refl. }
     now rewrite (X _ _ _ NA Q).
 Qed.
+
+(** ** Fences of the async proxy *)
+
+(** Such a fence takes away the marks of its agent and of engines. Of those that are there it makes none, whichever fence
+    comes first; of those that are not there it sees that they are not. *)
+Section Clear.
+Variable a : nat.
+Definition gone : list Z := add engine [Z.of_nat a].
+Definition cleared (c : cell) (h : content) : content := fenced p FenceAsync a gone c h.
+Local Arguments gone : simpl never.
+Local Arguments cleared : simpl never.
+Definition own_marks (c : cell) : list loc := [AtWriter c engine; AtWriter c (Z.of_nat a); AtReader c engine; AtReader c (Z.of_nat a)].
+Definition is_set (h : option content) (l : loc) : bool :=
+  match h, l with
+  | Some h, AtWriter _ n => inside n (co_writers h)
+  | Some h, AtReader _ n => inside n (co_readers h)
+  | _, _ => false
+  end.
+Definition is_writer (l : loc) : bool := match l with AtWriter _ _ => true | _ => false end.
+Definition clear : action := fun v => match v with PFlag (Some _) => Some (Done (PFlag (Some false))) | _ => None end.
+
+Definition clear_seen (h : option content) (c : cell) : list loc := AtMarks c :: filter (fun l => negb (is_set h l)) (own_marks c).
+Definition clear_acts (h : option content) (c : cell) : acts := map (fun l => (l, clear)) (filter (is_set h) (own_marks c)).
+Definition keeps_marks (h : option content) (c : cell) : bool :=
+  match h with Some h => if part_dec (PMarks (Some (co_marks (cleared c h)))) (PMarks (Some (co_marks h))) then true else false | None => true end.
+Definition clear_changed (h : option content) (c : cell) : list loc :=
+  let set := filter (is_set h) (own_marks c) in
+  set ++ (if keeps_marks h c then [] else [AtMarks c])
+  ++ (if existsb is_writer set then [AtWriters c] else []) ++ (if existsb (fun l => negb (is_writer l)) set then [AtReaders c] else []).
+
+Lemma in_gone n : inside n gone = true -> n = engine \/ n = Z.of_nat a.
+Proof. unfold gone. rewrite inside_add. cbn [inside existsb]. rewrite orb_false_r, orb_true_iff, !Z.eqb_eq. easy. Qed.
+Lemma gone_in n : n = engine \/ n = Z.of_nat a -> inside n gone = true.
+Proof. intros [-> | ->]; unfold gone; rewrite inside_add; cbn [inside existsb]; rewrite Z.eqb_refl, ?orb_true_r; easy. Qed.
+
+Lemma without_none l m : (forall n, inside n m = true -> inside n l = false) -> without m l = l.
+Proof.
+  unfold without. induction l as [|h l IH]; intros H; cbn; [easy|]. destruct (inside h m) eqn:E.
+  - specialize (H h E). cbn in H. now rewrite Z.eqb_refl in H.
+  - cbn. f_equal. apply IH. intros n N. specialize (H n N). cbn in H. apply orb_false_iff in H. apply H.
+Qed.
+
+Lemma cleared_marks c h g : co_marks h = co_marks g -> co_marks (cleared c h) = co_marks (cleared c g).
+Proof. unfold cleared, fenced. cbv zeta beta iota. cbn [co_marks]. now intros ->. Qed.
+
+Lemma cleared_writers c h : co_writers (cleared c h) = without gone (co_writers h).
+Proof. reflexivity. Qed.
+Lemma cleared_readers c h : co_readers (cleared c h) = without gone (co_readers h).
+Proof. reflexivity. Qed.
+Definition clears (c : cell) (t : state) : outcome state := bind (cell_at t c) (fun h => Done (put_cell t c (cleared c h))).
+
+Lemma set_part c l t h : find same_key c (st_cells t) = h -> In l (own_marks c) -> part_at l t = PFlag (option_map (fun _ => is_set h l) h).
+Proof. intros <- [<-|[<-|[<-|[<-|[]]]]]; cbn; now destruct (find same_key c (st_cells t)). Qed.
+
+Lemma own_mark c n : inside n gone = true -> In (AtWriter c n) (own_marks c) /\ In (AtReader c n) (own_marks c).
+Proof. intros G. destruct (in_gone n G) as [-> | ->]; cbn; tauto. Qed.
+
+Lemma acting_clear R s c h : find same_key c (st_cells s) = h -> incl (clear_seen h c) R -> (forall l, In l R -> own l = true) ->
+  acting (clear_acts h c) R R (clear_changed h c) s (clears c).
+Proof.
+  intros E I OR t [S N] _. pose proof S as (_ & _ & _ & _ & K & _). unfold clears, cell_at. rewrite E.
+  destruct h as [h|]; destruct (find same_key c (st_cells t)) as [g|] eqn:F; cbn [got bind]; try easy.
+  2: { symmetry in K. rewrite (none_keys c _ _ K F) in E. easy. }
+  2: { rewrite (none_keys c _ _ K E) in F. easy. }
+  pose proof (N _ (I _ (or_introl eq_refl))) as M. cbn in M. rewrite E, F in M. cbn in M. injection M as M.
+  assert (W : forall n l, inside n (without gone l) = inside n l && negb (inside n gone)) by (intros; apply inside_without).
+  assert (U : forall n, inside n gone = true ->
+    (inside n (co_writers h) = true /\ In (AtWriter c n) (clear_changed (Some h) c) /\ In (AtWriters c) (clear_changed (Some h) c)
+     \/ inside n (co_writers h) = false /\ inside n (co_writers g) = false) /\
+    (inside n (co_readers h) = true /\ In (AtReader c n) (clear_changed (Some h) c) /\ In (AtReaders c) (clear_changed (Some h) c)
+     \/ inside n (co_readers h) = false /\ inside n (co_readers g) = false)).
+  { intros n G. destruct (own_mark c n G) as [O1 O2]. split.
+    - destruct (inside n (co_writers h)) eqn:X; [left|right].
+      + assert (Y : In (AtWriter c n) (filter (is_set (Some h)) (own_marks c))) by now apply filter_In.
+        split; [easy|]. unfold clear_changed. cbv zeta. split; [apply in_or_app; now left|]. do 2 (apply in_or_app; right). apply in_or_app. left.
+        replace (existsb is_writer _) with true; [now left|]. symmetry. apply existsb_exists. now exists (AtWriter c n).
+      + split; [easy|]. assert (Y : In (AtWriter c n) R). { apply I. right. apply filter_In. cbn. now rewrite X. }
+        specialize (N _ Y). cbn in N. rewrite E, F in N. cbn in N. congruence.
+    - destruct (inside n (co_readers h)) eqn:X; [left|right].
+      + assert (Y : In (AtReader c n) (filter (is_set (Some h)) (own_marks c))) by now apply filter_In.
+        split; [easy|]. unfold clear_changed. cbv zeta. split; [apply in_or_app; now left|]. do 3 (apply in_or_app; right).
+        replace (existsb (fun l => negb (is_writer l)) _) with true; [now left|]. symmetry. apply existsb_exists. now exists (AtReader c n).
+      + split; [easy|]. assert (Y : In (AtReader c n) R). { apply I. right. apply filter_In. cbn. now rewrite X. }
+        specialize (N _ Y). cbn in N. rewrite E, F in N. cbn in N. congruence. }
+  assert (V : co_marks (cleared c h) = co_marks h \/ In (AtMarks c) (clear_changed (Some h) c)).
+  { unfold clear_changed, keeps_marks. destruct (part_dec _ _) as [X|X]; [left; congruence|right].
+    apply in_or_app. right. apply in_or_app. left. now left. }
+  assert (P : moved (clear_changed (Some h) c) s (put_cell s c (cleared c h))).
+  { split; [repeat split; try easy; cbn; symmetry; apply keys_put; now rewrite E|].
+    intros l L. destruct l; try easy; cbn; destruct (key_cases c c0) as [<-|D]; rewrite ?find_put_same, ?find_put_other by easy; try easy;
+      rewrite E; cbn [option_map]; f_equal; symmetry.
+    - now destruct V.
+    - rewrite ?cleared_writers, ?cleared_readers, W. destruct (inside n gone) eqn:G; [|now rewrite andb_true_r]. destruct (proj1 (U n G)) as [(_ & X & _)|[X _]]; [easy|]. now rewrite X.
+    - rewrite ?cleared_writers, ?cleared_readers, W. destruct (inside n gone) eqn:G; [|now rewrite andb_true_r]. destruct (proj2 (U n G)) as [(_ & X & _)|[X _]]; [easy|]. now rewrite X.
+    - rewrite ?cleared_writers, ?cleared_readers. apply without_none. intros n G. destruct (proj1 (U n G)) as [(_ & _ & X)|[X _]]; [easy|]. exact X.
+    - rewrite ?cleared_writers, ?cleared_readers. apply without_none. intros n G. destruct (proj2 (U n G)) as [(_ & _ & X)|[X _]]; [easy|]. exact X. }
+  split; [exact P|]. split; [|split].
+  - split; [repeat split; try easy; cbn; symmetry; apply keys_put; now rewrite F|].
+    intros l O L. destruct l; try easy; cbn; destruct (key_cases c c0) as [<-|D]; rewrite ?find_put_same, ?find_put_other by easy; try easy;
+      rewrite F; cbn [option_map]; f_equal; symmetry.
+    + destruct V as [V|V]; [|easy]. rewrite (cleared_marks c g h), V; easy.
+    + rewrite ?cleared_writers, ?cleared_readers, W. destruct (inside n gone) eqn:G; [|now rewrite andb_true_r]. destruct (proj1 (U n G)) as [(_ & X & _)|[_ X]]; [easy|]. now rewrite X.
+    + rewrite ?cleared_writers, ?cleared_readers, W. destruct (inside n gone) eqn:G; [|now rewrite andb_true_r]. destruct (proj2 (U n G)) as [(_ & X & _)|[_ X]]; [easy|]. now rewrite X.
+  - split.
+    + destruct S as (S1 & S2 & S3 & S4 & S5 & S6). repeat split; try easy. cbn. rewrite !keys_put; [easy| |]; congruence.
+    + intros l L. pose proof (N l L) as X. pose proof (OR l L) as O. destruct l; try easy; cbn in X |- *;
+        (destruct (key_cases c c0) as [<-|D]; [|now rewrite !find_put_other]); rewrite !find_put_same; rewrite E, F in X; cbn in X |- *; injection X as X;
+        f_equal; try easy.
+      * transitivity (core h); [reflexivity|]. transitivity (core g); [unfold core; congruence|reflexivity].
+      * now apply cleared_marks.
+      * now rewrite ?cleared_writers, ?cleared_readers, !W, X.
+      * now rewrite ?cleared_writers, ?cleared_readers, !W, X.
+  - intros l r Y. unfold clear_acts in Y. apply in_map_iff in Y as (l' & [= <- <-] & Y). apply filter_In in Y as [Y Y'].
+    rewrite (set_part c l' s (Some h)), (set_part c l' t (Some g)) by easy.
+    rewrite (set_part c l' _ (Some (cleared c h))), (set_part c l' _ (Some (cleared c g))) by (easy || apply find_put_same). cbn [option_map clear].
+    assert (Z : forall u, is_set (Some (cleared c u)) l' = false).
+    { intros u. destruct Y as [<-|[<-|[<-|[<-|[]]]]]; cbn [is_set]; rewrite ?cleared_writers, ?cleared_readers, W;
+        match goal with |- _ && negb (inside ?n gone) = _ => assert (G : inside n gone = true) by (apply gone_in; tauto); rewrite G end; now rewrite andb_false_r. }
+    now rewrite !Z.
+Qed.
+
+Definition of_cell (c : cell) (l : loc) : Prop := match l with AtMarks d | AtWriter d _ | AtReader d _ | AtWriters d | AtReaders d => d = c | _ => False end.
+
+Lemma changed_cell h c l : In l (clear_changed h c) -> of_cell c l.
+Proof.
+  unfold clear_changed. cbv zeta. intros I. repeat (apply in_app_or in I as [I|I]).
+  - apply filter_In in I as [[<-|[<-|[<-|[<-|[]]]]] _]; easy.
+  - destruct (keeps_marks h c); [easy|]. now destruct I as [<-|[]].
+  - destruct (existsb is_writer _); [|easy]. now destruct I as [<-|[]].
+  - destruct (existsb (fun l => negb (is_writer l)) _); [|easy]. now destruct I as [<-|[]].
+Qed.
+Lemma acts_cell h c l r : In (l, r) (clear_acts h c) -> of_cell c l /\ own l = true.
+Proof. unfold clear_acts. intros I. apply in_map_iff in I as (l' & [= <- _] & I). apply filter_In in I as [[<-|[<-|[<-|[<-|[]]]]] _]; easy. Qed.
+Lemma one_cell c d l : of_cell c l -> of_cell d l -> c = d.
+Proof. destruct l; cbn; try easy; congruence. Qed.
+
+Definition over (s : state) {X} (f : option content -> cell -> list X) (l : list cell) : list X :=
+  flat_map (fun c => f (find same_key c (st_cells s)) c) l.
+
+Lemma acting_clears R s l : (forall l, In l R -> own l = true) -> once l = true -> incl (over s clear_seen l) R ->
+  forall t, (forall c, In c l -> find same_key c (st_cells t) = find same_key c (st_cells s)) ->
+  acting (over s clear_acts l) R R (over s clear_changed l) t (fun u => fold (fun u c => clears c u) u l).
+Proof.
+  intros OR. induction l as [|c l IH]; intros O I t E; cbn [fold]; [apply acting_frame; now apply frame_done|].
+  cbn in O. apply andb_true_iff in O as [O1 O2].
+  assert (D : forall d, In d l -> c <> d).
+  { intros d J ->. apply negb_true_iff in O1. assert (X : existsb (same_key d) l = true); [|congruence].
+    apply existsb_exists. exists d. split; [easy|apply same_key_refl]. }
+  change (acting (clear_acts (find same_key c (st_cells s)) c ++ over s clear_acts l) R R
+    (clear_changed (find same_key c (st_cells s)) c ++ over s clear_changed l) t (fun u => bind (clears c u) (fun u => fold (fun u c => clears c u) u l))).
+  apply acting_bind with R.
+  - apply acting_clear; [apply E; now left| |easy]. intros x X. apply I. apply in_or_app. now left.
+  - intros u U _. apply IH; [easy| |].
+    + intros x X. apply I. apply in_or_app. now right.
+    + intros d J. rewrite <- (E d (or_intror J)). unfold clears in U. destruct (cell_at t c) as [h| |]; [|easy..]. injection U as <-. cbn.
+      apply find_put_other. now apply D.
+  - intros x r X. now destruct (acts_cell _ _ x r X).
+  - intros x r X. apply in_flat_map in X as (d & _ & X). now destruct (acts_cell _ _ x r X).
+  - intros x X Y. apply named_act in X as (r & X). destruct (acts_cell _ _ x r X) as [X' _]. apply in_flat_map in Y as (d & J & Y).
+    apply (D d J). apply (one_cell c d x X'). now apply changed_cell in Y.
+  - intros x X Y. apply named_act in X as (r & X). apply in_flat_map in X as (d & J & X). destruct (acts_cell _ _ x r X) as [X' _].
+    apply (D d J). apply changed_cell in Y. now apply (one_cell c d x Y).
+Qed.
+
+Lemma acting_fence R s spaces : po_path (pr_policies p) = false -> once (fence_cells p a FenceAsync spaces) = true ->
+  (forall l, In l R -> own l = true) -> incl (over s clear_seen (fence_cells p a FenceAsync spaces)) R ->
+  acting (over s clear_acts (fence_cells p a FenceAsync spaces)) R R (over s clear_changed (fence_cells p a FenceAsync spaces)) s
+    (fun t => fence p t a FenceAsync spaces).
+Proof.
+  intros P O OR I. apply (acting_same p _ R R _ s (fun u => fold (fun u c => clears c u) u (fence_cells p a FenceAsync spaces))).
+  - intros t. unfold fence, fence_cells. rewrite P. cbn [andb]. generalize (pr_buffers p). intros l. revert t.
+    induction l as [|b l IH]; intros t; cbn [flat_map fold]; [easy|]. rewrite fold_app. destruct (covers p a FenceAsync spaces b); [|apply IH].
+    replace (fold (fun s c => let* h := cell_at s c in _) t _) with (fold (fun u c => clears c u) t (flat_map (fun stage => cells_of b stage None) (below (bu_stages b)))) by reflexivity.
+    destruct (fold (fun u c => clears c u) t _); cbn [bind]; [apply IH|easy..].
+  - now apply acting_clears.
+Qed.
+End Clear.
 End Acts.

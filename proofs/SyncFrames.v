@@ -18,19 +18,19 @@ Variable p : program.
 
 Inductive loc :=
 | AtPlace (a : nat) | AtIssued (a : nat) | AtBarrier (k : key) | AtNamed (k : key)
-| AtContent (c : cell) | AtWriter (c : cell) (n : Z) | AtReader (c : cell) (n : Z)
+| AtContent (c : cell) | AtMarks (c : cell) | AtWriter (c : cell) (n : Z) | AtReader (c : cell) (n : Z)
 | AtQueue (k : nat * nat) | AtFlight (a : nat) (n : Z) | AtPool (n : nat)
 | AtWriters (c : cell) | AtReaders (c : cell)   (* of the others, and seen as a whole *)
-| AtTouch (c : cell) | AtWhere (a : nat) (n : Z) | AtEnded (cta : Z).
+| AtTouch (c : cell) | AtWrites (c : cell) | AtWhere (a : nat) (n : Z) | AtEnded (cta : Z).
 
 Definition loc_dec (x y : loc) : {x = y} + {x <> y}.
 Proof. repeat decide equality. Defined.
 
 (** The locations that make up a state; the others follow from these. *)
 Definition own (l : loc) : bool :=
-  match l with AtWriters _ | AtReaders _ | AtTouch _ | AtWhere _ _ | AtEnded _ => false | _ => true end.
+  match l with AtWriters _ | AtReaders _ | AtTouch _ | AtWrites _ | AtWhere _ _ | AtEnded _ => false | _ => true end.
 
-Definition core (h : content) := (co_tile h, co_authors h, co_released h, co_marks h).
+Definition core (h : content) := (co_tile h, co_authors h, co_released h).
 
 (** What the operations in flight do at a cell: who issued it, to which queue, and the access. *)
 Definition bare (f : flight) : flight :=
@@ -38,6 +38,9 @@ Definition bare (f : flight) : flight :=
 Definition touches (c : cell) (f : flight) : list (flight * flight_access) :=
   map (pair (bare f))
     (filter (fun w => same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f)).
+(** What of it writes: all that a read has to know. *)
+Definition writes_of (c : cell) (f : flight) : list (flight * flight_access) :=
+  map (pair (with_reading (bare f) false 0)) (filter (fun w => same_key (fa_cell w) c && fa_write w) (fl_accesses f)).
 
 Definition holds_mark (a : nat) (n : Z) (e : nat * nat * groups) : bool :=
   existsb (is_mark a n) (concat (gr_closed (snd e)) ++ gr_open (snd e)).
@@ -60,7 +63,9 @@ Definition agree (l : loc) (s t : state) : Prop :=
   | AtQueue k => find same_pair k (st_queues s) = find same_pair k (st_queues t)
   | AtFlight a n => filter (is_mark a n) (st_free s) = filter (is_mark a n) (st_free t)
   | AtPool n => nth_error (st_pools s) n = nth_error (st_pools t) n
+  | AtMarks c => option_map co_marks (find same_key c (st_cells s)) = option_map co_marks (find same_key c (st_cells t))
   | AtTouch c => flat_map (touches c) (flights s) = flat_map (touches c) (flights t)
+  | AtWrites c => flat_map (writes_of c) (flights s) = flat_map (writes_of c) (flights t)
   | AtWhere a n => where_ a n s = where_ a n t
   | AtEnded cta => ended p s cta = ended p t cta
   end.
@@ -446,11 +451,12 @@ Qed.
 (** A change of a cell that sees of it what it keeps apart. *)
 Record cell_change (W : list loc) (c : cell) (f : content -> content) : Prop := {
   ch_core : forall h g, core h = core g -> core (f h) = core (f g);
+  ch_marks : forall h g, co_marks h = co_marks g -> co_marks (f h) = co_marks (f g);
   ch_writer : forall h g n, inside n (co_writers h) = inside n (co_writers g) -> inside n (co_writers (f h)) = inside n (co_writers (f g));
   ch_reader : forall h g n, inside n (co_readers h) = inside n (co_readers g) -> inside n (co_readers (f h)) = inside n (co_readers (f g));
   ch_writers : forall h g, co_writers h = co_writers g -> co_writers (f h) = co_writers (f g);
   ch_readers : forall h g, co_readers h = co_readers g -> co_readers (f h) = co_readers (f g);
-  ch_moves : forall h, (core (f h) = core h \/ In (AtContent c) W) /\
+  ch_moves : forall h, (core (f h) = core h \/ In (AtContent c) W) /\ (co_marks (f h) = co_marks h \/ In (AtMarks c) W) /\
     (co_writers (f h) = co_writers h \/ In (AtWriters c) W) /\ (co_readers (f h) = co_readers h \/ In (AtReaders c) W) /\
     (forall n, inside n (co_writers (f h)) = inside n (co_writers h) \/ In (AtWriter c n) W) /\
     (forall n, inside n (co_readers (f h)) = inside n (co_readers h) \/ In (AtReader c n) W) }.
@@ -458,11 +464,12 @@ Record cell_change (W : list loc) (c : cell) (f : content -> content) : Prop := 
 Lemma put_cell_moved W s c f h : cell_change W c f -> find same_key c (st_cells s) = Some h ->
   moved W s (put_cell s c (f h)).
 Proof.
-  intros C F. destruct (ch_moves W c f C h) as (A1 & A2 & A3 & A4 & A5). split.
+  intros C F. destruct (ch_moves W c f C h) as (A1 & A0 & A2 & A3 & A4 & A5). split.
   - repeat split; try easy. cbn. symmetry. apply keys_put. now rewrite F.
   - intros [] N; try easy; cbn; destruct (key_cases c c0) as [<-|M];
       rewrite ?find_put_same, ?find_put_other by easy; try easy; rewrite F; cbn [option_map]; f_equal; symmetry.
     + now destruct A1.
+    + now destruct A0.
     + now destruct (A4 n).
     + now destruct (A5 n).
     + now destruct A2.
@@ -479,7 +486,7 @@ Proof.
   pose proof (put_cell_moved W s c f h C E) as M. pose proof (put_cell_moved W t c f g C F) as M'.
   split; [easy|]. split; [easy|]. split.
   - apply (shape_trans _ s); [apply shape_sym, M|]. apply (shape_trans _ t); [easy|apply M'].
-  - intros l L. specialize (H l L). destruct C as [C1 C2 C3 C4 C5 _]. destruct l; try exact H; cbn in H |- *;
+  - intros l L. specialize (H l L). destruct C as [C1 C0 C2 C3 C4 C5 _]. destruct l; try exact H; cbn in H |- *;
       (destruct (key_cases c c0) as [<-|N]; [rewrite !find_put_same; cbn; rewrite E, F in H; cbn in H; injection H as H
         |now rewrite !find_put_other]); f_equal; auto.
     unfold core in *. apply C1. unfold core. congruence.
@@ -498,12 +505,13 @@ Lemma write_change W c t who (keeps : content -> Z) : plain c = true ->
     (co_marks (outside p h c 1))).
 Proof.
   intros P K A B C _. constructor; cbn [co_writers co_readers].
-  - intros h g E. pose proof (K h g E) as Q. unfold core in *. cbn [co_tile co_authors co_released co_marks]. rewrite !outside_plain by easy. injection E as E1 E2 E3 E4. congruence.
+  - intros h g E. pose proof (K h g E) as Q. unfold core in *. cbn [co_tile co_authors co_released]. injection E as E1 E2 E3. congruence.
+  - intros h g E. cbn [co_marks]. now rewrite !outside_plain.
   - intros h g n. rewrite !inside_add. now intros ->.
   - easy.
   - now intros h g ->.
   - easy.
-  - intros h. repeat split; auto. intros n. rewrite inside_add. destruct (Z.eqb_spec n who) as [->|]; auto.
+  - intros h. cbn [co_marks]. rewrite outside_plain by easy. repeat split; auto. intros n. rewrite inside_add. destruct (Z.eqb_spec n who) as [->|]; auto.
 Qed.
 
 Lemma read_change W c who : plain c = true -> In (AtReaders c) W -> In (AtReader c who) W ->
@@ -511,7 +519,8 @@ Lemma read_change W c who : plain c = true -> In (AtReaders c) W -> In (AtReader
     (co_marks (outside p h c 0))).
 Proof.
   intros P B C. constructor; cbn [co_writers co_readers].
-  - intros h g E. unfold core in *. cbn [co_tile co_authors co_released co_marks]. rewrite !outside_plain by easy. exact E.
+  - intros h g E. unfold core in *. cbn [co_tile co_authors co_released]. exact E.
+  - intros h g E. cbn [co_marks]. now rewrite !outside_plain.
   - easy.
   - intros h g n. rewrite !inside_add. now intros ->.
   - easy.
@@ -522,11 +531,9 @@ Qed.
 
 Lemma outside_change W c w : plain c = true -> cell_change W c (fun h => outside p h c w).
 Proof.
-  intros P. assert (E : forall h, core (outside p h c w) = core h).
-  { intros h. unfold core. rewrite outside_plain by easy. now unfold outside. }
-  constructor; try easy.
-  - intros h g H. now rewrite !E.
-  - intros h. rewrite E. unfold outside. cbn. repeat split; auto.
+  intros P. constructor; try easy.
+  - intros h g H. now rewrite !outside_plain.
+  - intros h. rewrite outside_plain by easy. unfold outside, core. cbn [co_tile co_writers co_readers co_authors co_released]. repeat split; auto.
 Qed.
 
 Lemma engine_change W c (keeps : content -> Z) : plain c = true -> (forall h g, core h = core g -> keeps h = keeps g) ->
@@ -535,8 +542,9 @@ Lemma engine_change W c (keeps : content -> Z) : plain c = true -> (forall h g, 
     (co_marks (outside p h c 1))).
 Proof.
   intros P K A. constructor; cbn [co_writers co_readers]; try easy.
-  - intros h g E. pose proof (K h g E) as Q. unfold core in *. cbn [co_tile co_authors co_released co_marks]. rewrite !outside_plain by easy. injection E as E1 E2 E3 E4. congruence.
-  - intros h. repeat split; auto.
+  - intros h g E. pose proof (K h g E) as Q. unfold core in *. cbn [co_tile co_authors co_released]. injection E as E1 E2 E3. congruence.
+  - intros h g E. cbn [co_marks]. now rewrite !outside_plain.
+  - intros h. cbn [co_marks]. rewrite outside_plain by easy. repeat split; auto.
 Qed.
 
 Lemma kept_core tile kind h g : core h = core g -> kept_tile h tile kind = kept_tile g tile kind.
@@ -546,21 +554,6 @@ Proof. unfold core, kept_tile. intros E. destruct kind; [|easy]. congruence. Qed
 
 Lemma fold_app {A S} (f : S -> A -> outcome S) l m : forall s, fold f s (l ++ m) = bind (fold f s l) (fun s => fold f s m).
 Proof. induction l as [|x l IH]; intros s; cbn; [easy|]. destruct (f s x); cbn; auto. Qed.
-
-Lemma fold_touches {S} (one : flight -> S -> flight_access -> outcome S) c :
-  (forall f, one (bare f) = one f) ->
-  (forall f h w, same_key (fa_cell w) c && (fa_write w || fl_reading f) = false -> one f h w = Done h) ->
-  forall fl h, fold (fun h f => fold (one f) h (fl_accesses f)) h fl =
-    fold (fun h x => one (fst x) h (snd x)) h (flat_map (touches c) fl).
-Proof.
-  intros B N. induction fl as [|f fl IH]; intros h; cbn [flat_map fold]; [easy|]. rewrite fold_app.
-  assert (E : fold (one f) h (fl_accesses f) = fold (fun h x => one (fst x) h (snd x)) h (touches c f)).
-  { unfold touches. revert h. induction (fl_accesses f) as [|w l IHl]; intros h; cbn [fold filter map]; [easy|].
-    destruct (same_key (fa_cell w) c && (fa_write w || fl_reading f)) eqn:E; cbn [map fold fst snd].
-    - rewrite B. destruct (one f h w); cbn [bind]; [apply IHl|easy..].
-    - rewrite N by easy. cbn [bind]. apply IHl. }
-  rewrite E. destruct (fold _ h (touches c f)); cbn [bind]; [apply IH|easy..].
-Qed.
 
 Lemma find_app {A} (f : A -> bool) l m : List.find f (l ++ m) = match List.find f l with Some x => Some x | None => List.find f m end.
 Proof. induction l as [|x l IH]; cbn; [easy|]. now destruct (f x). Qed.
@@ -589,20 +582,34 @@ Proof.
 Qed.
 
 
-Lemma reads_check_read R s a c tile q : In (AtContent c) R -> In (AtTouch c) R -> reads R s (fun t => check_read p t a c tile q).
+Lemma fold_writes {S} (one : flight -> S -> flight_access -> outcome S) c :
+  (forall f, one (with_reading (bare f) false 0) = one f) ->
+  (forall f h w, same_key (fa_cell w) c && fa_write w = false -> one f h w = Done h) ->
+  forall fl h, fold (fun h f => fold (one f) h (fl_accesses f)) h fl =
+    fold (fun h x => one (fst x) h (snd x)) h (flat_map (writes_of c) fl).
 Proof.
-  intros I J t N. pose proof (proj2 N _ J : flat_map (touches c) (flights s) = _) as T.
+  intros B N. induction fl as [|f fl IH]; intros h; cbn [flat_map fold]; [easy|]. rewrite fold_app.
+  assert (E : fold (one f) h (fl_accesses f) = fold (fun h x => one (fst x) h (snd x)) h (writes_of c f)).
+  { unfold writes_of. revert h. induction (fl_accesses f) as [|w l IHl]; intros h; cbn [fold filter map]; [easy|].
+    destruct (same_key (fa_cell w) c && fa_write w) eqn:E; cbn [map fold fst snd].
+    - rewrite B. destruct (one f h w); cbn [bind]; [apply IHl|easy..].
+    - rewrite N by easy. cbn [bind]. apply IHl. }
+  rewrite E. destruct (fold _ h (writes_of c f)); cbn [bind]; [apply IH|easy..].
+Qed.
+
+Lemma reads_check_read R s a c tile q : In (AtContent c) R -> In (AtWrites c) R -> reads R s (fun t => check_read p t a c tile q).
+Proof.
+  intros I J t N. pose proof (proj2 N _ J : flat_map (writes_of c) (flights s) = _) as T.
   set (one := fun (f : flight) held w => if same_key (fa_cell w) c && fa_write w then
         if pipe_keeps p (pipe_of p f a q) w false None then Done (fa_tile w) else Faulty ReadBeforeArrival [a; fl_agent f]
       else Done held).
   assert (E : forall u, check_read p u a c tile q = bind (cell_at u c) (fun h =>
-      bind (fold (fun held x => one (fst x) held (snd x)) (co_tile h) (flat_map (touches c) (flights u)))
+      bind (fold (fun held x => one (fst x) held (snd x)) (co_tile h) (flat_map (writes_of c) (flights u)))
         (fun held => guard (negb ((tile =? any_tile) || (tile =? held))) StaleRead [a]))).
   { intros u. unfold check_read. destruct (cell_at u c) as [h| |]; [|easy..]. cbn [bind].
-    rewrite <- (fold_touches one c); [easy..|]. intros f h' w X. unfold one.
-    destruct (same_key (fa_cell w) c); [|easy]. cbn [andb] in *. now destruct (fa_write w). }
+    rewrite <- (fold_writes one c); [easy..|]. intros f h' w X. unfold one. now rewrite X. }
   rewrite !E, T. clear E. destruct N as [S H]. specialize (H _ I). cbn in H. unfold cell_at.
-  destruct (find same_key c (st_cells s)), (find same_key c (st_cells t)); cbn in *; try easy. injection H as H _. now rewrite H.
+  destruct (find same_key c (st_cells s)), (find same_key c (st_cells t)); cbn in *; try easy. injection H as H _ _. now rewrite H.
 Qed.
 
 Lemma reads_check_write R s a c q extent kind : In (AtTouch c) R -> reads R s (fun t => check_write p t a c q extent kind).
@@ -625,18 +632,31 @@ Qed.
 Lemma reads_check_sum R s a c tile kind : In (AtContent c) R -> reads R s (fun t => check_sum t a c tile kind).
 Proof.
   intros I. unfold check_sum. destruct kind; [|now intros t N]. apply reads_core; [easy|].
-  intros h k E. unfold core in E. injection E as E _. now rewrite E.
+  intros h k E. unfold core in E. injection E as E _ _. now rewrite E.
 Qed.
 
 Lemma check_cached_plain s a b c x w : plain c = true -> check_cached p s a b c x w = Done tt.
 Proof. unfold plain, check_cached. now intros ->. Qed.
 
-Lemma reads_check_proxy R s a c x w : In (AtContent c) R -> In (AtWriters c) R -> In (AtReaders c) R ->
-  reads R s (fun t => check_proxy p t a c x w).
+(** What an asynchronous access asks of the marks at a cell. *)
+Definition proxy_seen (c : cell) (x : proxy) (write : bool) : list loc :=
+  match x with
+  | Async => AtMarks c :: AtWriters c :: if write then [AtReaders c] else []
+  | Tensormap => [AtContent c]
+  | _ => []
+  end.
+
+Lemma reads_check_proxy R s a c x w : incl (proxy_seen c x w) R -> reads R s (fun t => check_proxy p t a c x w).
 Proof.
-  intros I J K t [_ H]. pose proof (H _ I) as A. pose proof (H _ J) as B. pose proof (H _ K) as C. cbn in A, B, C.
-  unfold check_proxy, cell_at. destruct (find same_key c (st_cells s)), (find same_key c (st_cells t)); cbn in *; try easy.
-  injection A as A1 A2 A3 A4. injection B as B. injection C as C. now rewrite A2, A3, A4, B, C.
+  intros I t [S H]. pose proof S as (_ & _ & _ & _ & K & _). unfold check_proxy, cell_at.
+  destruct (find same_key c (st_cells s)) as [h|] eqn:E, (find same_key c (st_cells t)) as [g|] eqn:F; cbn [got bind]; try easy.
+  2: { symmetry in K. rewrite (none_keys c _ _ K F) in E. easy. }
+  2: { rewrite (none_keys c _ _ K E) in F. easy. }
+  destruct x; cbn [proxy_seen] in I; try easy.
+  - pose proof (H _ (I _ (or_introl eq_refl))) as A. pose proof (H _ (I _ (or_intror (or_introl eq_refl)))) as B. cbn in A, B.
+    rewrite E, F in A, B. cbn in A, B. injection A as A. injection B as B. rewrite A, B. destruct w; [|easy].
+    pose proof (H _ (I _ (or_intror (or_intror (or_introl eq_refl))))) as C. cbn in C. rewrite E, F in C. cbn in C. injection C as C. now rewrite C.
+  - pose proof (H _ (I _ (or_introl eq_refl))) as A. cbn in A. rewrite E, F in A. unfold core in A. cbn in A. injection A as _ A2 A3. now rewrite A2, A3.
 Qed.
 
 (** ** Accesses *)
@@ -668,7 +688,7 @@ Proof.
 Qed.
 
 Definition seen_by (a : nat) (e : effect) (c : cell) : list loc :=
-  [AtContent c; AtTouch c; if ef_write e then AtWriter c (Z.of_nat a) else AtReader c (Z.of_nat a)].
+  AtContent c :: if ef_write e then [AtTouch c; AtWriter c (Z.of_nat a)] else [AtWrites c; AtReader c (Z.of_nat a)].
 Definition changed_by (a : nat) (e : effect) (c : cell) : list loc :=
   if ef_write e then [AtContent c; AtWriters c; AtWriter c (Z.of_nat a)] else [AtReaders c; AtReader c (Z.of_nat a)].
 Definition over_cells (f : effect -> cell -> list loc) (l : list (effect * (list cell * Z))) : list loc :=
@@ -701,11 +721,12 @@ Proof.
       else check_read p t a c tile None) cells) l)).
   - apply (reads_each p R s (fun x t => let '(e, (cells, tile)) := x in each (fun c => _) cells)). intros [e [cells tile]] M.
     apply (reads_each p R s (fun c t => _)). intros c I. pose proof (over_in (seen_by a) l e cells tile c M I) as X.
-    assert (X1 : In (AtContent c) R) by (apply S, X; now left). assert (X2 : In (AtTouch c) R) by (apply S, X; right; now left).
+    assert (X1 : In (AtContent c) R) by (apply S, X; now left).
     destruct (plain_in l e cells tile c P M I) as [Q1 Q2]. intros t N. rewrite !check_cached_plain by easy. cbn [bind].
-    destruct (ef_write e).
-    + rewrite (reads_check_write R s a c None None (kind_of p a e) X2 t N), (reads_check_sum R s a c tile (kind_of p a e) X1 t N). easy.
-    + apply (reads_check_read R s a c tile None X1 X2 t N).
+    unfold seen_by in X. destruct (ef_write e).
+    + assert (X2 : In (AtTouch c) R) by (apply S, X; right; now left).
+      rewrite (reads_check_write R s a c None None (kind_of p a e) X2 t N), (reads_check_sum R s a c tile (kind_of p a e) X1 t N). easy.
+    + assert (X2 : In (AtWrites c) R) by (apply S, X; right; now left). apply (reads_check_read R s a c tile None X1 X2 t N).
   - intros _ _. apply frame_fold. intros [e [cells tile]] u M. apply frame_fold. intros c v I.
     pose proof (over_in (changed_by a) l e cells tile c M I) as X. destruct (plain_in l e cells tile c P M I) as [-> Q].
     unfold changed_by in X. destruct (ef_write e).
@@ -737,8 +758,8 @@ Definition contents (g : groups) : list flight := concat (gr_closed g) ++ gr_ope
 Lemma flat_flat {A B D} (f : B -> list D) (g : A -> list B) l : flat_map f (flat_map g l) = flat_map (fun x => flat_map f (g x)) l.
 Proof. induction l as [|x l IH]; cbn; [easy|]. now rewrite flat_map_app, IH. Qed.
 
-Lemma flights_touch c s : flat_map (touches c) (flights s) =
-  flat_map (touches c) (st_free s) ++ flat_map (fun e => flat_map (touches c) (contents (snd e))) (st_queues s).
+Lemma flights_flat {X} (h : flight -> list X) s : flat_map h (flights s) =
+  flat_map h (st_free s) ++ flat_map (fun e => flat_map h (contents (snd e))) (st_queues s).
 Proof. unfold flights. now rewrite flat_map_app, flat_flat. Qed.
 
 Lemma put_flat {X} (G : groups -> list X) k g g0 l : find same_pair k l = Some g0 -> G g = G g0 ->
@@ -762,6 +783,7 @@ Section Queue.
 Variables (W : list loc) (k : nat * nat) (g0 g : groups).
 Hypothesis I : In (AtQueue k) W.
 Hypothesis T : forall c, flat_map (touches c) (contents g) = flat_map (touches c) (contents g0) \/ In (AtTouch c) W.
+Hypothesis TW : forall c, flat_map (writes_of c) (contents g) = flat_map (writes_of c) (contents g0) \/ In (AtWrites c) W.
 Hypothesis M : forall a n, existsb (is_mark a n) (contents g) = existsb (is_mark a n) (contents g0) \/ In (AtWhere a n) W.
 
 Lemma put_queue_moved s : find same_pair k (st_queues s) = Some g0 ->
@@ -771,7 +793,8 @@ Proof.
   - repeat split; try easy. cbn. symmetry. apply pairs_put. now rewrite F.
   - intros [] N; try easy.
     + cbn. symmetry. apply pair_put_other. now intros ->.
-    + unfold SyncFrames.agree. rewrite !flights_touch. cbn. f_equal. symmetry. apply (put_flat (fun g => flat_map (touches c) (contents g)) k g g0); [easy|]. now destruct (T c).
+    + unfold SyncFrames.agree. rewrite !flights_flat. cbn. f_equal. symmetry. apply (put_flat (fun g => flat_map (touches c) (contents g)) k g g0); [easy|]. now destruct (T c).
+    + unfold SyncFrames.agree. rewrite !flights_flat. cbn. f_equal. symmetry. apply (put_flat (fun g => flat_map (writes_of c) (contents g)) k g g0); [easy|]. now destruct (TW c).
     + cbn. unfold where_. cbn. symmetry. apply put_where with g0; [easy|]. now destruct (M a n).
 Qed.
 
@@ -792,14 +815,22 @@ Proof.
     destruct (Nat.eq_dec a a0) as [<-|N]; [now rewrite !nth_set_same|]. now rewrite !nth_set_other.
 Qed.
 
-Definition touched_cells (f : flight) : list loc := map (fun w => AtTouch (fa_cell w)) (fl_accesses f).
+Definition touched_cells (f : flight) : list loc :=
+  flat_map (fun w => AtTouch (fa_cell w) :: if fa_write w then [AtWrites (fa_cell w)] else []) (fl_accesses f).
 
 Lemma touches_in W f c : incl (touched_cells f) W -> touches c f = [] \/ In (AtTouch c) W.
 Proof.
   intros I. unfold touches. destruct (filter _ (fl_accesses f)) as [|w l] eqn:E; [now left|]. right.
   assert (J : In w (filter (fun w => same_key (fa_cell w) c && (fa_write w || fl_reading f)) (fl_accesses f))) by (rewrite E; now left).
   apply filter_In in J as [J K]. apply andb_true_iff in K as [K _]. apply same_key_eq in K. subst c. apply I.
-  unfold touched_cells. apply in_map_iff. now exists w.
+  unfold touched_cells. apply in_flat_map. exists w. split; [easy|now left].
+Qed.
+Lemma writes_in W f c : incl (touched_cells f) W -> writes_of c f = [] \/ In (AtWrites c) W.
+Proof.
+  intros I. unfold writes_of. destruct (filter _ (fl_accesses f)) as [|w l] eqn:E; [now left|]. right.
+  assert (J : In w (filter (fun w => same_key (fa_cell w) c && fa_write w) (fl_accesses f))) by (rewrite E; now left).
+  apply filter_In in J as [J K]. apply andb_true_iff in K as [K K']. apply same_key_eq in K. subst c. apply I.
+  unfold touched_cells. apply in_flat_map. exists w. rewrite K'. split; [easy|right; now left].
 Qed.
 
 Lemma frame_put_free R W s f : In (AtFlight (fl_agent f) (fl_ordinal f)) W -> incl (touched_cells f) W ->
@@ -810,8 +841,10 @@ Proof.
   { intros u. split; [now repeat split|]. intros [] N; try easy.
     - cbn. rewrite filter_app. cbn. destruct (is_mark a n f) eqn:E; [|now rewrite app_nil_r].
       exfalso. apply N. unfold is_mark in E. apply andb_true_iff in E as [A B]. apply Nat.eqb_eq in A. apply Z.eqb_eq in B. now subst.
-    - unfold SyncFrames.agree. rewrite !flights_touch. cbn. rewrite flat_map_app. cbn.
-      destruct (touches_in W f c J) as [->|K]; [now rewrite !app_nil_r|easy]. }
+    - unfold SyncFrames.agree. rewrite !flights_flat. cbn. rewrite flat_map_app. cbn.
+      destruct (touches_in W f c J) as [->|K]; [now rewrite !app_nil_r|easy].
+    - unfold SyncFrames.agree. rewrite !flights_flat. cbn. rewrite flat_map_app. cbn.
+      destruct (writes_in W f c J) as [->|K]; [now rewrite !app_nil_r|easy]. }
   split; [apply X|]. split; [apply X|]. split.
   - apply (shape_trans _ s); [apply shape_sym, (X s)|]. apply (shape_trans _ t); [easy|apply (X t)].
   - intros l L. apply filter_In in L as [L O]. specialize (H l L). destruct l; try easy. cbn in H |- *.
@@ -835,7 +868,8 @@ Proof.
 Qed.
 
 Definition issue_seen (l : list (list flight_access)) : list loc :=
-  flat_map (fun w => [AtContent (fa_cell w); AtTouch (fa_cell w); AtWriters (fa_cell w); AtReaders (fa_cell w)]) (concat l).
+  flat_map (fun w => AtContent (fa_cell w) :: (if fa_write w then AtTouch (fa_cell w) else AtWrites (fa_cell w))
+                     :: proxy_seen (fa_cell w) (fa_proxy w) (fa_write w)) (concat l).
 Definition issue_plain (l : list (list flight_access)) : bool := forallb (fun w => plain p (fa_cell w)) (concat l).
 
 End Table.
@@ -1009,12 +1043,11 @@ Proof.
   now rewrite !R, E.
 Qed.
 
-Lemma replaced_touches c a n rest l : (forall g, In g rest -> touches c g = []) ->
-  (forall g, In g l -> is_mark a n g = true -> touches c g = []) ->
-  flat_map (touches c) (replaced a n rest l) = flat_map (touches c) l.
+Lemma replaced_flat {X} (h : flight -> list X) a n rest l : (forall g, In g rest -> h g = []) ->
+  (forall g, In g l -> is_mark a n g = true -> h g = []) -> flat_map h (replaced a n rest l) = flat_map h l.
 Proof.
-  intros H K. assert (E : flat_map (touches c) rest = []).
-  { induction rest as [|g r IH]; cbn; [easy|]. rewrite H by now left. apply IH. intros x X. apply H. now right. }
+  intros H K. assert (E : flat_map h rest = []).
+  { induction rest as [|g r IH]; cbn; [easy|]. rewrite H by now left. apply IH. intros x X'. apply H. now right. }
   induction l as [|f l IH]; [easy|]. unfold replaced in *. cbn. rewrite flat_map_app, IH by (intros g G; apply K; now right).
   destruct (is_mark a n f) eqn:F.
   - now rewrite E, (K f (or_introl eq_refl) F).
@@ -1027,15 +1060,19 @@ Lemma frame_replace_free R W s a n rest : In (AtFlight a n) R -> In (AtFlight a 
   frame R (filter own R) W s (fun t => Done (with_free (replaced a n rest (st_free t)) t)).
 Proof.
   intros I J H T t [S N]. pose proof (N _ I) as E. cbn in E.
+  assert (Q : forall u, filter (is_mark a n) (st_free u) = filter (is_mark a n) (st_free s) -> forall g, In g (st_free u) -> is_mark a n g = true ->
+    incl (touched_cells g) W).
+  { intros u F g G M l L. apply T, in_flat_map. exists g. split; [|easy]. rewrite <- F. now apply filter_In. }
   assert (X : forall u, filter (is_mark a n) (st_free u) = filter (is_mark a n) (st_free s) ->
     moved W u (with_free (replaced a n rest (st_free u)) u)).
   { intros u F. split; [now repeat split|]. intros [] O; try easy.
     - cbn. symmetry. apply replaced_marks; [intros g G; now apply H|]. intros [= -> ->]. easy.
-    - unfold SyncFrames.agree. rewrite !flights_touch. cbn. f_equal. symmetry. apply replaced_touches.
+    - unfold SyncFrames.agree. rewrite !flights_flat. cbn. f_equal. symmetry. apply replaced_flat.
       + intros g G. destruct (H g G) as [_ M]. now destruct (touches_in W g c M).
-      + intros g G M. assert (Q : incl (touched_cells g) W).
-        { intros l L. apply T, in_flat_map. exists g. split; [|easy]. rewrite <- F. now apply filter_In. }
-        now destruct (touches_in W g c Q). }
+      + intros g G M. now destruct (touches_in W g c (Q u F g G M)).
+    - unfold SyncFrames.agree. rewrite !flights_flat. cbn. f_equal. symmetry. apply replaced_flat.
+      + intros g G. destruct (H g G) as [_ M]. now destruct (writes_in W g c M).
+      + intros g G M. now destruct (writes_in W g c (Q u F g G M)). }
   split; [now apply X|]. split; [now apply X|]. split.
   - apply (shape_trans _ s); [apply shape_sym, (X s eq_refl)|]. apply (shape_trans _ t); [easy|apply (X t)]. easy.
   - intros l L. apply filter_In in L as [L O]. specialize (N l L). destruct l; try easy. cbn in N |- *.
@@ -1095,8 +1132,11 @@ Qed.
 
 Definition fence_cells (a : nat) (kind : fence_kind) (spaces : list space) : list cell :=
   flat_map (fun b => if covers p a kind spaces b then flat_map (fun stage => cells_of b stage None) (below (bu_stages b)) else []) (pr_buffers p).
-Definition fence_changed (a : nat) (c : cell) : list loc :=
-  [AtContent c; AtWriters c; AtReaders c; AtWriter c engine; AtReader c engine; AtWriter c (Z.of_nat a); AtReader c (Z.of_nat a)].
+Definition fence_changed (a : nat) (kind : fence_kind) (c : cell) : list loc :=
+  match kind with
+  | FenceAsync => [AtMarks c; AtWriters c; AtReaders c; AtWriter c engine; AtReader c engine; AtWriter c (Z.of_nat a); AtReader c (Z.of_nat a)]
+  | _ => [AtContent c]
+  end.
 Definition simple_fence (kind : fence_kind) : bool :=
   match kind with FenceAsync | FenceMapRelease | FenceMapAcquire => true | _ => false end.
 
@@ -1108,35 +1148,36 @@ Proof.
     subst h; rewrite G; cbn; now rewrite ?andb_false_r.
 Qed.
 
-Lemma fence_change W a kind c : simple_fence kind = true -> incl (fence_changed a c) W ->
+Lemma fence_change W a kind c : simple_fence kind = true -> incl (fence_changed a kind c) W ->
   cell_change W c (fenced p kind a (add engine [Z.of_nat a]) c).
 Proof.
   intros K I. set (gone := add engine [Z.of_nat a]).
-  assert (C1 : In (AtContent c) W) by (apply I; now left). assert (C2 : In (AtWriters c) W) by (apply I; cbn; tauto).
-  assert (C3 : In (AtReaders c) W) by (apply I; cbn; tauto).
-  assert (G : forall n, inside n gone = true -> In (AtWriter c n) W /\ In (AtReader c n) W).
-  { intros n. unfold gone. rewrite inside_add. cbn [inside existsb]. rewrite orb_false_r, orb_true_iff, !Z.eqb_eq.
-    intros [->| ->]; split; apply I; cbn; tauto. }
-  destruct kind; try easy; unfold fenced; cbv zeta beta iota; constructor; cbn [co_writers co_readers]; try easy.
-  - intros h g E. unfold core in *. cbn [co_tile co_authors co_released co_marks] in *. congruence.
+  destruct kind; try easy; cbn [fence_changed] in I; unfold fenced; cbv zeta beta iota; constructor; cbn [co_writers co_readers]; try easy.
+  - intros h g E. cbn [co_marks]. now rewrite E.
   - intros h g n E. now rewrite !inside_without, E.
   - intros h g n E. now rewrite !inside_without, E.
   - now intros h g ->.
   - now intros h g ->.
-  - intros h. repeat split; auto; intros n; rewrite inside_without; (destruct (inside n gone) eqn:O; [right; now apply G|left; cbn; now rewrite andb_true_r]).
-  - intros h g E. unfold core in *. injection E as E1 E2 E3 E4. rewrite <- E2. destruct (is_empty (co_authors h)); [congruence|].
-    cbn [co_tile co_authors co_released co_marks]. congruence.
+  - assert (C1 : In (AtMarks c) W) by (apply I; now left). assert (C2 : In (AtWriters c) W) by (apply I; cbn; tauto).
+    assert (C3 : In (AtReaders c) W) by (apply I; cbn; tauto).
+    assert (G : forall n, inside n gone = true -> In (AtWriter c n) W /\ In (AtReader c n) W).
+    { intros n. unfold gone. rewrite inside_add. cbn [inside existsb]. rewrite orb_false_r, orb_true_iff, !Z.eqb_eq.
+      intros [->| ->]; split; apply I; cbn; tauto. }
+    intros h. repeat split; auto; intros n; rewrite inside_without; (destruct (inside n gone) eqn:O; [right; now apply G|left; cbn; now rewrite andb_true_r]).
+  - intros h g E. unfold core in *. injection E as E1 E2 E3. rewrite <- E2. destruct (is_empty (co_authors h)); [congruence|].
+    cbn [co_tile co_authors co_released]. congruence.
+  - intros h g E. now destruct (is_empty (co_authors h)), (is_empty (co_authors g)).
   - intros h g n E. now destruct (is_empty (co_authors h)), (is_empty (co_authors g)).
   - intros h g n E. now destruct (is_empty (co_authors h)), (is_empty (co_authors g)).
   - intros h g E. now destruct (is_empty (co_authors h)), (is_empty (co_authors g)).
   - intros h g E. now destruct (is_empty (co_authors h)), (is_empty (co_authors g)).
-  - intros h. destruct (is_empty (co_authors h)); repeat split; auto.
-  - intros h g E. unfold core in *. cbn [co_tile co_authors co_released co_marks]. congruence.
-  - intros h. repeat split; auto.
+  - assert (C1 : In (AtContent c) W) by (apply I; now left). intros h. destruct (is_empty (co_authors h)); repeat split; auto.
+  - intros h g E. unfold core in *. cbn [co_tile co_authors co_released]. congruence.
+  - assert (C1 : In (AtContent c) W) by (apply I; now left). intros h. repeat split; auto.
 Qed.
 
 Lemma frame_fence R W s a kind spaces : simple_fence kind = true -> po_path (pr_policies p) = false ->
-  incl (flat_map (fence_changed a) (fence_cells a kind spaces)) W ->
+  incl (flat_map (fence_changed a kind) (fence_cells a kind spaces)) W ->
   frame R R W s (fun t => fence p t a kind spaces).
 Proof.
   intros K P I.

@@ -61,7 +61,7 @@ Definition at_queue (s : state) (k : nat * nat) (R W : list loc) (f : groups -> 
   match find same_pair k (st_queues s) with
   | Some g =>
     match f g with
-    | Some g' => let V := queue_moves k g g' in Some (R, W ++ V, [(AtQueue k, on_queue V k f)])
+    | Some g' => Some (R, W ++ queue_moves k g g', [(AtQueue k, on_queue f)])
     | None => None
     end
   | None => None
@@ -72,6 +72,8 @@ Definition at_pool (a : nat) (env : nat -> Z) (n : nat) (amount : expression) (f
   | Done m => Some ([], [AtPool n], [(AtPool n, on_number (f m))])
   | _ => None
   end.
+
+Definition is_async_fence (kind : fence_kind) : bool := match kind with FenceAsync => true | _ => false end.
 
 (** Of an operation, beside the place of its agent; None: the table says nothing of it. *)
 Definition operation_footprint (s : state) (a : nat) (env : nat -> Z) (o : operation) : option foot :=
@@ -111,8 +113,12 @@ Definition operation_footprint (s : state) (a : nat) (env : nat -> Z) (o : opera
   | BarrierArrive r threads => at_named s a env r threads false
   | BarrierWait r => match key_of env r with Done k => Some ([], [AtNamed k], [(AtNamed k, on_named (wait_named a))]) | _ => None end
   | Fence kind spaces =>
-    let W := flat_map (fence_changed a) (fence_cells p a kind spaces) in
-    if simple_fence kind && negb (po_path (pr_policies p)) then Some (filter own W, W, []) else None
+    let l := fence_cells p a kind spaces in
+    let W := flat_map (fence_changed a kind) l in
+    if simple_fence kind && negb (po_path (pr_policies p)) then
+      if is_async_fence kind && once l then Some (over s (clear_seen a) l, over s (clear_changed p a) l, over s (clear_acts a) l)
+      else Some (filter own W, W, [])
+    else None
   | PoolTake n amount => at_pool a env n amount (fun m v => v - m)
   | PoolGive n amount => at_pool a env n amount (fun m v => v + m)
   | _ => None
@@ -134,9 +140,9 @@ Definition engine_footprint (s : state) (a : nat) (n : Z) (early : bool) : optio
         match List.find (is_mark a n) (contents g) with
         | Some f =>
           if flight_plain p f && once (map fst (fl_completes f)) && distinct (map fst (st_queues s)) then
-            let V := queue_moves (owner, q) g (finished d a n (rest_of f early) g) in
-            Some (AtFlight a n :: AtWhere a n :: ends_seen p f early, changed f ++ V,
-                  ends_acts p s f early ++ [(AtQueue (owner, q), on_queue V (owner, q) (finish_act d a n f early))])
+            Some (AtFlight a n :: AtWhere a n :: ends_seen p f early,
+                  changed f ++ queue_moves (owner, q) g (finished d a n (rest_of f early) g),
+                  ends_acts p s f early ++ [(AtQueue (owner, q), on_queue (finish_act d a n f early))])
           else None
         | None => None
         end
@@ -217,20 +223,22 @@ Proof.
   unfold changed_by in I. destruct (ef_write (fst x)); cbn in I; intuition discriminate.
 Qed.
 
-Lemma moves_kinds k g g' l : In l (queue_moves k g g') -> l = AtQueue k \/ (exists c, l = AtTouch c) \/ exists a n, l = AtWhere a n.
+Lemma moves_kinds k g g' l : In l (queue_moves k g g') -> l = AtQueue k \/ (exists c, l = AtTouch c \/ l = AtWrites c) \/ exists a n, l = AtWhere a n.
 Proof.
-  unfold queue_moves. intros [<-|I]; [now left|right]. apply in_app_or in I as [I|I]; apply in_flat_map in I as (x & _ & I).
-  - destruct (touch_dec _ _); [easy|]. destruct I as [<-|[]]. left. now exists x.
+  unfold queue_moves. intros [<-|I]; [now left|right]. repeat (apply in_app_or in I as [I|I]); apply in_flat_map in I as (x & _ & I).
+  - destruct (touch_dec _ _); [easy|]. destruct I as [<-|[]]. left. exists x. now left.
+  - destruct (touch_dec _ _); [easy|]. destruct I as [<-|[]]. left. exists x. now right.
   - destruct (Bool.bool_dec _ _); [easy|]. destruct I as [<-|[]]. right. eauto.
 Qed.
 
 Lemma acting_at_queue R0 W0 s a q phi F R W A f : at_queue s (a, q) R0 W0 phi = Some (R, W, A) ->
-  (forall V, incl V W -> R = R0 -> acting [(AtQueue (a, q), on_queue V (a, q) phi)] F (filter own F) (W0 ++ V) s f) ->
+  (forall V, In (AtQueue (a, q)) V -> moves_in V s (a, q) phi -> R = R0 -> acting [(AtQueue (a, q), on_queue phi)] F (filter own F) (W0 ++ V) s f) ->
   acting A F (filter own F) W s f /\ R = R0 /\ (forall b, In (AtPlace b) W -> In (AtPlace b) W0) /\ (forall b, ~ In (AtPlace b) (map fst A)) /\ held A.
 Proof.
-  unfold at_queue. destruct (find same_pair (a, q) (st_queues s)) as [g|]; [|easy]. destruct (phi g) as [g'|]; [|easy]. intros [= <- <- <-] H.
-  split; [apply H; [|easy]; intros l L; apply in_or_app; now right|]. split; [easy|]. split.
-  { intros b I. apply in_app_or in I as [I|I]; [easy|]. apply moves_kinds in I as [I|[(c & I)|(c & m & I)]]; discriminate. }
+  unfold at_queue. destruct (find same_pair (a, q) (st_queues s)) as [g|] eqn:G; [|easy]. destruct (phi g) as [g'|] eqn:P; [|easy]. intros [= <- <- <-] H.
+  split. { apply H; [now left| |easy]. intros h h' E E'. replace h with g by congruence. replace h' with g' by congruence. apply incl_refl. }
+  split; [easy|]. split.
+  { intros b I. apply in_app_or in I as [I|I]; [easy|]. apply moves_kinds in I as [I|[(c & [I|I])|(c & m & I)]]; discriminate. }
   split; [now intros b [X|[]]|]. intros l r [[= <- _]|[]]. easy.
 Qed.
 
@@ -310,11 +318,12 @@ Proof.
     assert (SN : forall k, ~ In (AtQueue k) (alive_list p a effects ++ issue_seen l)).
     { intros k I. apply in_app_or in I as [I|I]; apply in_flat_map in I as (x & _ & I).
       - destruct (nth_error (pr_buffers p) (ef_buffer x)); [|easy]. destruct (_ && _); [|easy]. now destruct I.
-      - cbn in I. intuition discriminate. }
+      - destruct I as [I|[I|I]]; [easy|now destruct (fa_write x)|]. unfold proxy_seen in I.
+        destruct (fa_proxy x), (fa_write x); cbn in I; intuition discriminate. }
     destruct queue as [qn|].
     + destruct (queue_decl p qn) as [d| |] eqn:QD; try easy.
       destruct (acting_at_queue _ _ s a qn _ R' R W A (fun t => issue p t a env site effects (Some qn) completes chunks) H) as (X1 & X2 & X3 & X4 & X5).
-      * intros V IV HR. apply (acting_issue p _ R' _ _ s a env site effects (Some qn) completes chunks l n done); try easy;
+      * intros V IV MV HR. apply (acting_issue p _ R' _ _ s a env site effects (Some qn) completes chunks l n done); try easy;
           try (intros x X; apply IR; rewrite HR; right; apply in_or_app; now (left + right)); [apply IR; rewrite HR; now left|].
         apply (acting_enqueue p R' (filter own R') V s qn d (Flight a n site (concat l) done true chunks chunks false (Some qn)) n); try easy.
         -- apply own_less.
@@ -330,15 +339,15 @@ Proof.
         -- rewrite <- HW. now left.
         -- rewrite <- HW. right. now left.
         -- rewrite <- HW. intros x X. right. now right.
-      * rewrite <- HW. intros [X|[X|X]]; try easy. apply in_map_iff in X as (w & X & _). discriminate.
+      * rewrite <- HW. intros [X|[X|X]]; try easy. apply in_flat_map in X as (w & _ & X). destruct (fa_write w); cbn in X; intuition discriminate.
   - destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => commit t a queue) H) as (X1 & X2 & X3 & X4 & X5).
-    + intros V IV HR. apply acting_commit; [apply own_less| |intros x X; now apply filter_In in X]. intros [X|X]; [easy|]. now rewrite HR in X.
+    + intros V IV MV HR. apply acting_commit; [easy|easy|apply own_less| |intros x X; now apply filter_In in X]. intros [X|X]; [easy|]. now rewrite HR in X.
     + apply PO; try easy. intros I. now apply X3 in I.
   - injection H as HR <- <-. split; [|easy]. apply acting_frame, frame_advance; [now left|now left|]. intros l L. right. apply in_or_app. now left.
   - destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy]. destruct (declared s a env barrier) as [k| |] eqn:K; try easy.
     destruct (value env count) as [m| |] eqn:M; try easy. destruct (queue_decl p queue) as [d| |] eqn:QD; try easy.
     destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => queue_arrive p t a env site queue barrier count) H) as (X1 & X2 & X3 & X4 & X5).
-    + intros V IV HR. apply (acting_queue_arrive p R' (filter own R') V s a env site queue barrier count d n k m); try easy.
+    + intros V IV MV HR. apply (acting_queue_arrive p R' (filter own R') V s a env site queue barrier count d n k m); try easy.
       * apply own_less.
       * intros [X|X]; [easy|]. rewrite HR in X. now destruct X.
       * intros x X. now apply filter_In in X.
@@ -355,8 +364,22 @@ Proof.
   - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as HR <- <-. apply PO; try (now intros [X|[]]).
     + apply acting_named_wait; [easy|apply own_less| |now left]. intros [X|X]; [easy|]. now rewrite <- HR in X.
     + intros l x [[= <- _]|[]]. easy.
-  - destruct (simple_fence kind) eqn:S; [|easy]. destruct (po_path (pr_policies p)) eqn:P; [easy|]. injection H as HR <- <-.
-    apply PL; [now apply frame_fence|easy|]. intros X. apply in_flat_map in X as (c & _ & X). cbn in X. intuition discriminate.
+  - destruct (simple_fence kind) eqn:S; [|easy]. destruct (po_path (pr_policies p)) eqn:P; [easy|]. cbn [andb negb] in H.
+    destruct (is_async_fence kind && once (fence_cells p a kind spaces)) eqn:B.
+    { apply andb_true_iff in B as [B O]. destruct kind; try easy. injection H as HR <- <-.
+      assert (OW : forall l, In l R' -> own l = true).
+      { intros l [<-|L]; [easy|]. rewrite <- HR in L. apply in_flat_map in L as (c & _ & [<-|L]); [easy|].
+        apply filter_In in L as [[<-|[<-|[<-|[<-|[]]]]] _]; easy. }
+      assert (NP : forall l, In l (over s (clear_changed p a) (fence_cells p a FenceAsync spaces)) -> l <> AtPlace a).
+      { intros l L ->. apply in_flat_map in L as (c & _ & L). now apply changed_cell in L. }
+      apply PO.
+      - apply (acting_less p _ R' R' _ (over s (clear_changed p a) (fence_cells p a FenceAsync spaces))); [apply own_less|apply incl_refl|].
+        apply acting_fence; try easy. intros l L. apply IR. now rewrite <- HR.
+      - intros l r L. apply in_flat_map in L as (c & _ & L). now destruct (acts_cell a _ c l r L).
+      - intros L. apply named_act in L as (r & L). apply in_flat_map in L as (c & _ & L). now destruct (acts_cell a _ c _ r L).
+      - intros L. now apply (NP _ L). }
+    injection H as HR <- <-.
+    apply PL; [now apply frame_fence|easy|]. intros X. apply in_flat_map in X as (c & _ & X). destruct kind; cbn in X; intuition discriminate.
   - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; try easy. injection H as HR <- <-. cbn [bind].
     assert (X : acting [(AtPool pool, on_number (fun v => v - n))] R' (filter own R') [AtPool pool] s
       (fun t => bind (got (nth_error (st_pools t) pool)) (fun v => Done (with_pools (set_nth pool (v - n) (st_pools t)) t)))).
@@ -406,7 +429,7 @@ Proof.
     split; [|apply HE]. apply acting_engine_free; try easy; try (now left).
     + intros k [X|X]; [easy|]. now apply ends_no_barrier in X.
     + intros l L. now right.
-    + intros k [X|X]; [easy|]. apply in_flat_map in X as (g & _ & X). apply in_map_iff in X as (w & X & _). discriminate.
+    + intros k [X|X]; [easy|]. apply in_flat_map in X as (g & _ & X). apply in_flat_map in X as (w & _ & X). destruct (fa_write w); cbn in X; intuition discriminate.
     + intros l L. now right.
   - destruct (where_ a n s) as [[owner q]|] eqn:Wh; [|easy]. destruct (queue_decl p q) as [d| |] eqn:QD; try easy.
     destruct (find same_pair (owner, q) (st_queues s)) as [g|] eqn:G; [|easy].
@@ -416,7 +439,9 @@ Proof.
     + apply acting_engine_queue; try easy; try (cbn; tauto).
       * intros k [X|[X|X]]; try easy. now apply ends_no_barrier in X.
       * intros l L. right. now right.
-      * intros k X. apply moves_kinds in X as [X|[(c & X)|(c & m & X)]]; discriminate.
+      * intros h h' E E'. replace h with g in E' by congruence. unfold finish_act in E'. rewrite M in E'.
+        destruct (flight_dec f f); [|easy]. injection E' as <-. replace h with g by congruence. apply incl_refl.
+      * intros k X. apply moves_kinds in X as [X|[(c & [X|X])|(c & m & X)]]; discriminate.
       * intros [X|[X|X]]; try easy. now apply ends_no_queue in X.
     + intros l r I. apply in_app_or in I as [I|[[= <- _]|[]]]; [now apply (HE f early l r)|easy].
 Qed.
@@ -436,7 +461,7 @@ Lemma disjoint_apart W R : disjoint W R = true -> apart W R.
 Proof.
   unfold disjoint. rewrite forallb_forall. intros H l L I. specialize (H l L). apply negb_true_iff in H. apply listed_in in I. congruence.
 Qed.
-Lemma seen_covered R W A : seen_too R W A = true -> covers W (filter own R) A.
+Lemma seen_covered R W A : seen_too R W A = true -> kept_or_acted W (filter own R) A.
 Proof.
   unfold seen_too. rewrite forallb_forall. intros H l L O. specialize (H l L). rewrite O in H. cbn [negb orb] in H.
   apply orb_true_iff in H as [H|H]; apply listed_in in H; [left; now apply filter_In|now right].

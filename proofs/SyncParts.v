@@ -22,7 +22,7 @@ Notation reads := (reads p).
 
 Inductive part :=
 | PPlace (x : option position) | PNumber (x : option Z) | PBarrier (x : option mbarrier) | PNamed (x : option named)
-| PContent (x : option (Z * list Z * bool * marks)) | PFlag (x : option bool) | PQueue (x : option groups)
+| PContent (x : option (Z * list Z * bool)) | PMarks (x : option marks) | PFlag (x : option bool) | PQueue (x : option groups)
 | PFlights (x : list flight) | PNone.
 
 Definition part_at (l : loc) (s : state) : part :=
@@ -32,6 +32,7 @@ Definition part_at (l : loc) (s : state) : part :=
   | AtBarrier k => PBarrier (find same_key k (st_barriers s))
   | AtNamed k => PNamed (find same_key k (st_named s))
   | AtContent c => PContent (option_map core (find same_key c (st_cells s)))
+  | AtMarks c => PMarks (option_map co_marks (find same_key c (st_cells s)))
   | AtWriter c n => PFlag (option_map (fun h => inside n (co_writers h)) (find same_key c (st_cells s)))
   | AtReader c n => PFlag (option_map (fun h => inside n (co_readers h)) (find same_key c (st_cells s)))
   | AtQueue k => PQueue (find same_pair k (st_queues s))
@@ -61,11 +62,20 @@ Definition matched {A} (x y : option (outcome A)) : Prop :=
   | _, _ => False
   end.
 
+(** Of a state elsewhere only the locations that make it up count. *)
+Definition moved_own (W : list loc) (s t : state) : Prop := shape s t /\ forall l, own l = true -> ~ In l W -> agree l s t.
+Lemma moved_is_own W s t : moved W s t -> moved_own W s t.
+Proof. intros [S M]. split; auto. Qed.
+Lemma moved_own_more W W' s t : incl W W' -> moved_own W s t -> moved_own W' s t.
+Proof. intros J [S Y]. split; [easy|]. intros l O L. apply Y; [easy|]. intros K. now apply L, J. Qed.
+Lemma moved_own_trans W s t u : moved_own W s t -> moved_own W t u -> moved_own W s u.
+Proof. intros [S H] [T K]. split; [now apply shape_trans with t|]. intros l O L. apply agree_trans with t; auto. Qed.
+
 (** What [f] sees is in [R], but for the locations of [A], which it sees and changes as the actions say. *)
 Definition acting (A : acts) (R F W : list loc) (s : state) (f : state -> outcome state) : Prop :=
   forall t, near R s t -> (forall l r, In (l, r) A -> matched (r (part_at l s)) (r (part_at l t))) ->
   match f s, f t with
-  | Done s', Done t' => moved W s s' /\ moved W t t' /\ near F s' t' /\
+  | Done s', Done t' => moved W s s' /\ moved_own W t t' /\ near F s' t' /\
       forall l r, In (l, r) A -> r (part_at l s) = Some (Done (part_at l s')) /\ r (part_at l t) = Some (Done (part_at l t'))
   | Faulty k l, Faulty k' l' => k = k' /\ l = l'
   | Undefined, Undefined => True
@@ -73,7 +83,8 @@ Definition acting (A : acts) (R F W : list loc) (s : state) (f : state -> outcom
   end.
 
 Lemma acting_frame R F W s f : frame R F W s f -> acting [] R F W s f.
-Proof. intros H t N _. specialize (H t N). destruct (f s), (f t); easy. Qed.
+Proof. intros H t N _. specialize (H t N). destruct (f s), (f t); try easy.
+  destruct H as (A & B & C). split; [easy|]. split; [now apply moved_is_own|easy]. Qed.
 
 Lemma acting_same A R F W s f g : (forall t, f t = g t) -> acting A R F W s f -> acting A R F W s g.
 Proof. intros E H t N M. rewrite <- !E. now apply H. Qed.
@@ -83,13 +94,13 @@ Proof.
   intros I J H t N M. specialize (H t N M). destruct (f s), (f t); try easy.
   destruct H as (B & C & D & E). assert (X : forall s t, moved W s t -> moved W' s t).
   { intros x y [S Y]. split; [easy|]. intros l L. apply Y. intros K. now apply L, J. }
-  split; [now apply X|]. split; [now apply X|]. split; [now apply near_less with F|easy].
+  split; [now apply X|]. split; [now apply moved_own_more with W|]. split; [now apply near_less with F|easy].
 Qed.
 
 Lemma moved_more W W' s t : incl W W' -> moved W s t -> moved W' s t.
 Proof. intros J [S Y]. split; [easy|]. intros l L. apply Y. intros K. now apply L, J. Qed.
 
-Lemma moved_part W l s t : moved W s t -> own l = true -> ~ In l W -> part_at l t = part_at l s.
+Lemma moved_part W l s t : moved_own W s t -> own l = true -> ~ In l W -> part_at l t = part_at l s.
 Proof. intros [_ M] O N. symmetry. apply part_agree; auto. Qed.
 
 Definition held (A : acts) : Prop := forall l r, In (l, r) A -> own l = true.
@@ -103,15 +114,15 @@ Proof.
   specialize (Hf t N QA). destruct (f s) as [s'| |] eqn:E, (f t) as [t'| |]; try easy. destruct Hf as (Ms & Mt & N' & P). cbn [bind].
   assert (KB : forall l r, In (l, r) B -> part_at l s' = part_at l s /\ part_at l t' = part_at l t).
   { intros l r I. assert (J : In l (map fst B)) by now apply (in_map fst B (l, r)).
-    split; apply (moved_part W); try easy; try (now apply DB); now apply (OB l r). }
+    split; apply (moved_part W); try easy; try (now apply moved_is_own); try (now apply DB); now apply (OB l r). }
   specialize (Hg s' eq_refl Ms t' N'). destruct (g s') as [s''| |], (g t') as [t''| |];
     (destruct Hg as (Ms' & Mt' & N'' & P') || (apply Hg; intros l r I; destruct (KB l r I) as [-> ->]; apply Q, in_or_app; now right) || idtac);
     try (intros l r I; destruct (KB l r I) as [-> ->]; apply Q, in_or_app; now right).
   split; [apply (moved_trans p _ s s'); [apply (moved_more W)|apply (moved_more V)]; try easy; intros l L; apply in_or_app; auto|].
-  split; [apply (moved_trans p _ t t'); [apply (moved_more W)|apply (moved_more V)]; try easy; intros l L; apply in_or_app; auto|].
+  split; [apply (moved_own_trans _ t t'); [apply (moved_own_more W)|apply (moved_own_more V)]; try easy; intros l L; apply in_or_app; auto|].
   split; [easy|]. intros l r I. apply in_app_or in I as [I|I].
   - destruct (P l r I) as [-> ->]. assert (J : In l (map fst A)) by now apply (in_map fst A (l, r)).
-    rewrite (moved_part V l s' s''), (moved_part V l t' t''); auto; now apply (OA l r).
+    rewrite (moved_part V l s' s''), (moved_part V l t' t''); auto; try (now apply moved_is_own); now apply (OA l r).
   - destruct (KB l r I) as [E1 E2]. rewrite <- E1, <- E2. now apply P'.
 Qed.
 
@@ -181,16 +192,16 @@ Proof.
   intros H E O M K l q I. destruct (K l q I) as [here there]. destruct (matched_here A s M R F W f t H E) as [V P].
   destruct (in_dec loc_dec l W) as [L|L].
   - destruct (there L) as (r & J & X). apply (either_matched r q); [easy|now apply P].
-  - now rewrite (moved_part W l s t V (O l q I) L).
+  - now rewrite (moved_part W l s t (moved_is_own _ _ _ V) (O l q I) L).
 Qed.
 
-Definition covers (W F : list loc) (A : acts) : Prop := forall l, In l W -> own l = true -> In l F \/ In l (map fst A).
+Definition kept_or_acted (W F : list loc) (A : acts) : Prop := forall l, In l W -> own l = true -> In l F \/ In l (map fst A).
 
 Lemma named_act (A : acts) l : In l (map fst A) -> exists r, In (l, r) A.
 Proof. intros I. apply in_map_iff in I as ([h r] & <- & I). now exists r. Qed.
 
 Lemma acting_commute A B R F W R' F' W' s t u f g : acting A R F W s f -> acting B R' F' W' s g -> held A -> held B ->
-  covers W F A -> covers W' F' B -> incl F R -> incl F' R' -> apart W R' -> apart W' R -> meets A B W s -> meets B A W' s ->
+  kept_or_acted W F A -> kept_or_acted W' F' B -> incl F R -> incl F' R' -> apart W R' -> apart W' R -> meets A B W s -> meets B A W' s ->
   f s = Done t -> g s = Done u ->
   exists v w, g t = Done v /\ f u = Done w /\ alike p v w.
 Proof.
@@ -211,22 +222,22 @@ Proof.
     destruct (in_dec loc_dec l W) as [L|L].
     + destruct (proj2 (K l q LB) L) as (r' & LA' & E). pose proof (Ps l r' LA') as E1'. pose proof (proj2 (Pw l r' LA')) as E3'.
       destruct (either_same r' q _ _ _ E E1' E2) as (x & X1 & X2). congruence.
-    + pose proof (moved_part W l s t Ms O L) as E5. pose proof (moved_part W l u w Mw O L) as E6. congruence.
+    + pose proof (moved_part W l s t (moved_is_own _ _ _ Ms) O L) as E5. pose proof (moved_part W l u w Mw O L) as E6. congruence.
   - assert (L : ~ In l W').
     { intros L. destruct (proj2 (K' l r LA) L) as (q & J & _). apply LB. now apply (in_map fst B (l, q)). }
-    pose proof (moved_part W' l s u Mu O L) as E5. pose proof (moved_part W' l t v Mv O L) as E6.
+    pose proof (moved_part W' l s u (moved_is_own _ _ _ Mu) O L) as E5. pose proof (moved_part W' l t v Mv O L) as E6.
     pose proof (Ps l r LA). pose proof (proj2 (Pw l r LA)). congruence.
   - assert (L : ~ In l W).
     { intros L. destruct (proj2 (K l q LB) L) as (r & J & _). apply LA. now apply (in_map fst A (l, r)). }
-    pose proof (moved_part W l s t Ms O L) as E5. pose proof (moved_part W l u w Mw O L) as E6.
+    pose proof (moved_part W l s t (moved_is_own _ _ _ Ms) O L) as E5. pose proof (moved_part W l u w Mw O L) as E6.
     pose proof (Pu l q LB). pose proof (proj2 (Pv l q LB)). congruence.
   - apply part_agree; [easy|]. destruct (in_dec loc_dec l W) as [L|L].
     + destruct (C l L O) as [J|J]; [|easy]. assert (L' : ~ In l W') by (intros J'; now apply (D' l J'), I).
-      apply agree_trans with t; [apply agree_sym, Mv, L'|]. apply Nw, J.
+      apply agree_trans with t; [now apply agree_sym, Mv|]. apply Nw, J.
     + destruct (in_dec loc_dec l W') as [L'|L'].
-      * destruct (C' l L' O) as [J|J]; [|easy]. apply agree_trans with u; [apply agree_sym, Nv, J|]. apply Mw, L.
-      * apply agree_trans with t; [apply agree_sym, Mv, L'|]. apply agree_trans with s; [apply agree_sym, Ms, L|].
-        apply agree_trans with u; [apply Mu, L'|apply Mw, L].
+      * destruct (C' l L' O) as [J|J]; [|easy]. apply agree_trans with u; [apply agree_sym, Nv, J|]. now apply Mw.
+      * apply agree_trans with t; [now apply agree_sym, Mv|]. apply agree_trans with s; [apply agree_sym, Ms, L|].
+        apply agree_trans with u; [apply Mu, L'|now apply Mw].
 Qed.
 
 Lemma acting_fault A B R F W R' F' W' s t f g k l : acting A R F W s f -> acting B R' F' W' s g -> held B ->

@@ -48,15 +48,11 @@ LAST_OF_AN_AGENT = {  # the last step of an agent, where others of its CTA go on
     ("Arrive", "FINISH"), ("BarrierSync", "FINISH"), ("FINISH", "PoolGive"),
     ("FINISH", "QueueWait"), ("Asynchronous", "BarrierSync"),
 }  # fmt: skip
-FENCES = {  # fences take away marks at cells that the other touches
-    ("Access", "Fence"), ("Asynchronous", "Fence"), ("FINISH", "Fence"), ("Fence", "Fence"),
+FENCES = {("Access", "Fence")}  # at a cell that two buffers share
+IN_ONE_CELL = {  # what a pipe keeps in order; two engines read through the generic proxy
+    ("Access", "FINISH"), ("Asynchronous", "FINISH"), ("FINISH", "FINISH"),
 }  # fmt: skip
-READ_TOGETHER = {  # both read one cell, one of them or both by an engine
-    ("Access", "Asynchronous"), ("Access", "FINISH"), ("Asynchronous", "Asynchronous"),
-    ("Asynchronous", "FINISH"), ("Asynchronous", "READS"), ("FINISH", "FINISH"),
-    ("FINISH", "READS"),
-}  # fmt: skip
-NOT_IN_COQ = FILLS_THE_BARRIER | LAST_OF_AN_AGENT | FENCES | READ_TOGETHER
+NOT_IN_COQ = FILLS_THE_BARRIER | LAST_OF_AN_AGENT | FENCES | IN_ONE_CELL
 
 
 class Tried:
@@ -153,7 +149,7 @@ def trials(first: int, count: int) -> list[Tried]:
 def test_rules_of_the_checker_are_in_the_table(machine: Path) -> None:
     proved, missing = unproved(machine, trials(0, part(2000, of=8)))
     assert missing.keys() <= NOT_IN_COQ, missing
-    assert proved.total() > 6 * missing.total()
+    assert proved.total() > 20 * missing.total()
     assert len(proved.keys() - NOT_IN_COQ) > 25, proved
 
 
