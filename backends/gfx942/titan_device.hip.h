@@ -66,11 +66,18 @@ TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
 // At most N vector-memory operations of this wave are unfinished afterwards (N < 63).
 template <int N> TITAN_FUNCTION void wait_vector() {
     static_assert(N >= 0 && N <= 62, "vmcnt counts to 62");
-    asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");
+    asm volatile("" ::: "memory");
+    __builtin_amdgcn_s_waitcnt(0x0f70 | (N & 15) | N >> 4 << 14);
+    asm volatile("" ::: "memory");
 }
 
 // All LDS accesses of this wave have returned.
-TITAN_FUNCTION void wait_shared() { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); }
+TITAN_FUNCTION void wait_shared() {
+    asm volatile("" ::: "memory");
+    __builtin_amdgcn_sched_barrier(0);
+    __builtin_amdgcn_s_waitcnt(0xc07f);
+    asm volatile("" ::: "memory");
+}
 
 // All waves of the workgroup meet. Waits for no counter.
 TITAN_FUNCTION void workgroup_barrier() { asm volatile("s_barrier" ::: "memory"); }
@@ -106,27 +113,34 @@ TITAN_FUNCTION Source source(Resource at) {
     u32 low = static_cast<u32>(uniform(static_cast<int>(at.base)));
     u32 high = static_cast<u32>(uniform(static_cast<int>(at.base >> 32)));
     u32x4 words = {low, high & 0xffffu, END, 0x00020000u};
-    asm volatile("s_nop 4" : "+s"(words));
+    asm("s_nop 4" : "+s"(words));
     return Source{words};
 }
 
-// Each lane copies WIDTH bytes at its offset to LDS at `place` + lane * WIDTH. Counts on vmcnt.
-template <int WIDTH>
-TITAN_FUNCTION void direct_copy(Source from, u32 offset, u32 place) {
+// Where a wave's copies to LDS go, from a place on: a scalar register.
+TITAN_FUNCTION u32 target_of(u32 place) {
     auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
-    u32 target = static_cast<u32>(uniform(static_cast<int>(
+    return static_cast<u32>(uniform(static_cast<int>(
         static_cast<u32>(reinterpret_cast<__UINTPTR_TYPE__>(shared)) + place)));
+}
+
+// Each lane copies WIDTH bytes at its offset to LDS at `target` + FURTHER + lane * WIDTH. Counts on
+// vmcnt.
+template <int WIDTH, int FURTHER>
+TITAN_FUNCTION void direct_copy(Source from, u32 offset, u32 target) {
     if constexpr (WIDTH == 16) {
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(
-                         target),
-                     "v"(offset), "s"(from.words)
-                     : "memory", "m0");
+        asm volatile(
+            "s_add_u32 m0, %0, %3\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(
+                target),
+            "v"(offset), "s"(from.words), "n"(FURTHER)
+            : "memory", "m0", "scc");
     } else {
         static_assert(WIDTH == 4, "a lane copies 4 or 16 bytes");
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tbuffer_load_dword %1, %2, 0 offen lds" ::"s"(
-                         target),
-                     "v"(offset), "s"(from.words)
-                     : "memory", "m0");
+        asm volatile(
+            "s_add_u32 m0, %0, %3\n\ts_nop 0\n\tbuffer_load_dword %1, %2, 0 offen lds" ::"s"(
+                target),
+            "v"(offset), "s"(from.words), "n"(FURTHER)
+            : "memory", "m0", "scc");
     }
 }
 
@@ -472,6 +486,39 @@ TITAN_FUNCTION View afresh(const View &at) {
     return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes};
 }
 
+// Where unit `unit` of BYTES of a lane lies in a tile, units being dealt out lane by lane. Where
+// the lanes of a wave have whole rows, the byte of the row is the same for all units.
+template <int ROW_BYTES, int BYTES> struct UnitPlace {
+    int row, byte;
+    TITAN_FUNCTION UnitPlace at(int unit, int lane) {
+        if constexpr (TOGETHER % ROW_BYTES == 0) {
+            return {unit * (TOGETHER / ROW_BYTES) + lane * BYTES / ROW_BYTES,
+                    lane * BYTES % ROW_BYTES};
+        } else {
+            int byte = unit * TOGETHER + lane * BYTES;
+            return {byte / ROW_BYTES, byte % ROW_BYTES};
+        }
+    }
+    // The byte of the row with which it changes places: that of a lane where the permutation
+    // repeats within the rows of a unit.
+    TITAN_FUNCTION_MEMBER int partner(int lane) const {
+        if constexpr (TOGETHER % (ROW_BYTES * swizzle_period(ROW_BYTES)) == 0)
+            return swizzled<ROW_BYTES>(lane * BYTES / ROW_BYTES, byte);
+        else
+            return swizzled<ROW_BYTES>(row, byte);
+    }
+    static constexpr int TOGETHER = LANES * BYTES;
+};
+
+template <class D, int COLUMNS, int UNITS, int WIDTH, int UNIT>
+TITAN_FUNCTION void copy_units(Source from, const View &at, u32 target, int wave, int lane) {
+    auto place = UnitPlace<COLUMNS * D::bytes, WIDTH>::at(wave * UNITS + UNIT, lane);
+    u32 offset = offset_in<D>(at, place.row, place.partner(lane) / D::bytes, true);
+    direct_copy<WIDTH, UNIT * LANES * WIDTH>(from, offset, target);
+    if constexpr (UNIT + 1 < UNITS)
+        copy_units<D, COLUMNS, UNITS, WIDTH, UNIT + 1>(from, at, target, wave, lane);
+}
+
 // This wave's share of a tile, by UNITS direct-to-LDS copies.
 template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH>
 TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
@@ -479,14 +526,8 @@ TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
     constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
     static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
     Source from = source(resource(at.base));
-#pragma unroll
-    for (int unit = 0; unit < UNITS; ++unit) {
-        int first = (wave * UNITS + unit) * LANES * WIDTH;
-        int byte = first + lane * WIDTH, row = byte / ROW_BYTES;
-        int column = swizzled<ROW_BYTES>(row, byte % ROW_BYTES) / D::bytes;
-        u32 offset = offset_in<D>(at, row, column, true);
-        direct_copy<WIDTH>(from, offset, tile + static_cast<u32>(first));
-    }
+    copy_units<D, COLUMNS, UNITS, WIDTH, 0>(
+        from, at, target_of(tile + static_cast<u32>(wave * UNITS * LANES * WIDTH)), wave, lane);
 }
 
 // Tiles through registers: units of BYTES, dealt out to all lanes of all waves in turn.
@@ -499,9 +540,8 @@ TITAN_FUNCTION void fetch_tile(Passing<COUNT, BYTES> &held, const View &at, int 
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
-        int column = byte % ROW_BYTES / D::bytes;
-        u32 offset = offset_in<D>(at, row, column, row < ROWS);
+        auto place = UnitPlace<ROW_BYTES, BYTES>::at(i * WAVES + wave, lane);
+        u32 offset = offset_in<D>(at, place.row, place.byte / D::bytes, place.row < ROWS);
         held.unit[i] = global_read<BYTES>(resource(at.base), offset);
     }
 }
@@ -511,9 +551,10 @@ TITAN_FUNCTION void put_tile(u32 tile, const Passing<COUNT, BYTES> &held, int wa
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        int byte = ((i * WAVES + wave) * LANES + lane) * BYTES, row = byte / ROW_BYTES;
-        if (ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || row < ROWS)
-            shared_write<BYTES>(place_in<ROW_BYTES>(tile, row, byte % ROW_BYTES), held.unit[i]);
+        auto place = UnitPlace<ROW_BYTES, BYTES>::at(i * WAVES + wave, lane);
+        if (ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || place.row < ROWS)
+            shared_write<BYTES>(
+                tile + static_cast<u32>(place.row * ROW_BYTES + place.partner(lane)), held.unit[i]);
     }
 }
 

@@ -92,6 +92,7 @@ def _why(built: Built, refused: int) -> str:
         (shape.alternating, "a tile a warpgroup, whose end the products of the other overlap"),
         (shape.persistent, "CTAs stay for several work items"),
         (shape.sliced, "stores in slices of their columns, through a ring of staging buffers"),
+        (shape.staged, "tiles pass through registers, whose loads are two tiles ahead"),
         (not shape.specialised, "no warp that only loads"),
         (shape.guarded or shape.tail, "threads copy what no tensor map gives"),
         (shape.poison, "the last iteration as poison"),

@@ -84,7 +84,11 @@ FORMS = {
     "gemm of 8 waves that take turns": lambda: make(
         gemm(rows=256, columns=64, groups=8), shape(3, ping_pong=True)
     ),
-    "gemm through registers": lambda: make(gemm(), shape(2), True),
+    "gemm through registers": lambda: make(gemm(), shape(2, staged=True)),
+    "gemm through registers, one stage": lambda: make(gemm(k_tile=64), shape(1, staged=True)),
+    "gemm through registers on gfx950": lambda: make(
+        gemm(k_tile=64, target="gfx950"), shape(1, staged=True)
+    ),
     "gemm in f16, blocks of 16": lambda: make(
         gemm(rows=64, columns=64, k_tile=32, dtype="f16", function="silu"), shape(3)
     ),

@@ -75,7 +75,7 @@ WAIT = "titan::wait_copies<16, 2>(titan::smaller(2, tiles - i_t - 1));"
 BARRIER = "titan::workgroup_barrier();"
 WAITED = f"{WAIT}\n        {BARRIER}"
 PRODUCT, SWAPPED = "multiply<D, B>(first, second,", "multiply<D, B>(second, first,"
-UNSWIZZLED = "int column = swizzled<ROW_BYTES>(row, byte % ROW_BYTES) / D::bytes;"
+UNSWIZZLED = "place.partner(lane) / D::bytes, true"
 FOUR, TURNS, PASSING = (
     "gemm of 4 waves",
     "gemm of 8 waves that take turns",
@@ -90,7 +90,7 @@ FAULTS = [
     ("a stage too far", FOUR, SOURCE, "(i_t + 4 - 1) % 4", "(i_t + 4) % 4"),
     ("no guard at the end", FOUR, SOURCE, "if (i_t + 4 - 1 < tiles)", "if (i_t >= 0)"),
     ("half of the waves are not behind", TURNS, SOURCE, "if (wave >= 4)", "if (wave >= 5)"),
-    ("a permutation on one side", FOUR, HEADER, UNSWIZZLED, "int column = byte % ROW_BYTES / 2;"),
+    ("a permutation on one side", FOUR, HEADER, UNSWIZZLED, "place.byte / D::bytes, true"),
     ("operands swapped", FOUR, HEADER, PRODUCT, SWAPPED),
     ("rows of another wave", FOUR, SOURCE, "part.row * 64, lane);", "0, lane);"),
     ("columns of another wave", FOUR, SOURCE, "part.column * 64, lane);", "0, lane);"),
@@ -100,7 +100,7 @@ FAULTS = [
     ("bounds of columns", FOUR, HEADER, "return within(place, at.columns) ?", "return true ?"),
     ("truncation", FOUR, HEADER, "0x7fffu + ((bits >> 16) & 1u)", "0u"),
     ("a row across lanes", "row statistics", HEADER, "mask < LANES; mask", "mask < B; mask"),
-    ("nothing comes to LDS", PASSING, HEADER, "* LANES * BYTES || row < ROWS", "* 0 || row < 0"),
+    ("nothing comes to LDS", PASSING, HEADER, "LANES * BYTES || place.row < ROWS", "0 || false"),
     ("writes of LDS are not waited for", PASSING, SOURCE, "titan::wait_shared();", "//"),
 ]  # fmt: skip
 

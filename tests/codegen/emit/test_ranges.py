@@ -144,7 +144,7 @@ def random_tile(random):
     )  # fmt: skip
 
 
-def leaves(tile, allowed):
+def leaves(tile, allowed, ahead):
     """A launch that the conditions allow and in which a part of a number is beyond; and whether
     some launch is allowed at all."""
     offset = tile.body[0].view.offsets[0]
@@ -162,7 +162,7 @@ def leaves(tile, allowed):
             trips = max(1, evaluate(tile.trip_count, inner))
             numbers = [(one, inner) for item in tile.work for one in parts_of(item.count)]
             numbers += [(one, inner) for one in parts_of(tile.trip_count)]
-            for loop in {0, 1, trips // 2, trips - 1} & set(range(trips)):
+            for loop in {0, 1, trips // 2, trips - 1 + ahead} & set(range(trips + ahead)):
                 within = {**inner, tile.loop_variable: loop}
                 numbers += [(one, within) for one in parts_of(offset)]
             for one, environment in numbers:
@@ -179,11 +179,12 @@ def test_no_part_of_a_number_leaves_small_words_in_any_launch_that_is_allowed(mo
         tile = random_tile(random)
         total = binary("*", tile.work[0].count, tile.work[1].count)
         try:
-            found = ranges.range_constraints(tile, SimpleNamespace(roles=()), total, 9)
+            ahead = random.choice((0, 0, 2))
+            found = ranges.range_constraints(tile, SimpleNamespace(roles=()), total, 9, ahead)
         except EmissionRefused:
             continue
         allowed = [parse_expression(text) for text in found]
-        beyond, some = leaves(tile, allowed)
+        beyond, some = leaves(tile, allowed, ahead)
         assert beyond is None, (tile.work, tile.trip_count, tile.body[0].view, found, beyond)
         tried += some
         conditions += some and "<= 40" in str(found)

@@ -63,9 +63,54 @@ def test_waves_that_take_turns_are_verified(depth: int):
     verified_for_any_number(construct(tile, replace(TURNS, depth=depth)))
 
 
-@pytest.mark.parametrize("depth", [2, 3])
-def test_tiles_through_registers_are_verified(depth: int):
-    verified_for_any_number(construct(gemm(), COUNTED[depth], staged=True))
+def staged(depth: int) -> Shape:
+    return Shape(f"depth {depth}", depth, specialised=False, staged=True)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("groups", [4, 8])
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_tiles_through_registers_are_verified(name: str, groups: int, depth: int):
+    make: Callable[..., TileProgram] = PROGRAMS[name]
+    try:
+        text = construct(make(groups=groups), staged(depth))
+    except FormRefused as refused:
+        assert "bytes of LDS" in str(refused) or "stored from LDS" in str(refused)
+        return
+    assert "lds_dma" not in text and "space: register" in text
+    verified_for_any_number(text)
+
+
+STAGED_FAULTS = [
+    (1, "        - sync: workgroup\n        - drain: loads\n", "        - drain: loads\n"),
+    (1, "        - drain: reads\n        - sync: workgroup\n", "        - sync: workgroup\n"),
+    (1, "        - sync: workgroup\n        - async:", "        - async:"),
+    (2, "        - sync: workgroup\n", ""),
+    (2, "        - drain: loads\n", ""),
+    (2, "          tile: t\n        - drain: reads\n", "          tile: t\n"),
+    (2, "a[(t + 1) % depth, self] = t + 1", "a[t % depth, self] = t + 1"),
+    (2, "writes: a_registers[(t + 2) % 2, self]", "writes: a_registers[(t + 1) % 2, self]"),
+    (2, "    - drain: loads\n    - compute: bias_tile", "    - compute: bias_tile"),
+]
+
+
+@pytest.mark.parametrize("depth, good, bad", STAGED_FAULTS)
+def test_a_fault_in_the_form_through_registers_is_refuted(depth: int, good: str, bad: str):
+    text = construct(gemm(columns=64), staged(depth))
+    assert text.count(good) >= 1
+    head, _, rest = text.rpartition(good)
+    assert judged(head + bad + rest).verdict is Verdict.REFUTED
+
+
+def test_loads_to_registers_are_issued_ahead_of_the_products_and_written_beside_them():
+    """A load is two tiles ahead, in one set of registers while the other is written to LDS."""
+    for depth in (1, 2):
+        turn = construct(gemm(), staged(depth)).split("- for: t in 0..tiles")[1]
+        places = [turn.index(text) for text in ("a[t % depth] = t", "drain: loads",
+                  "a[(t + 1) % depth, self]", "writes: a_registers[(t + 2) % 2, self]",
+                  "compute: acc_next")]  # fmt: skip
+        assert places == sorted(places)
+        assert turn.count("sync: workgroup") == 3 - depth
 
 
 def test_a_tile_that_waves_cannot_share_evenly_goes_through_registers():
@@ -137,10 +182,12 @@ def test_names_of_the_file_do_not_meet_those_of_the_pipeline():
 
 def test_candidates_end_at_depth_2_with_vmcnt_0():
     listed = list(shapes(gemm(depth=4)))
-    assert [shape.depth for shape in listed] == [4, 3, 2, 2]
-    assert [shape.overlapped for shape in listed] == [True, True, True, False]
+    assert [shape.depth for shape in listed] == [4, 3, 2, 2, 1, 2]
+    assert [shape.staged for shape in listed] == [False, False, False, True, True, False]
+    assert [shape.overlapped for shape in listed] == [True] * 5 + [False]
     turns = list(shapes(gemm(rows=256, groups=8, depth=3)))
-    assert [shape.ping_pong for shape in turns] == [True, False, False, False]
+    assert [shape.ping_pong for shape in turns] == [True] + [False] * 5
+    assert not any(shape.staged for shape in shapes(copy()))
 
 
 def test_gfx950_has_more_lds_and_wider_copies():

@@ -155,7 +155,7 @@ def _manifest(
     items = places.plain(work_items(tile))
     waves = tile.groups
     items_max = min(EXTENT_MAX, THREADS_MAX // (LANES * waves))
-    ranges = range_constraints(tile, walk.program, work_items(tile), items_max)
+    ranges = range_constraints(tile, walk.program, work_items(tile), items_max, walk.ahead)
     shared = max(item.offset + item.stages * item.stage_bytes for item in buffers.values())
     threads = LANES * waves
     pointers: list[ManifestArgument] = [

@@ -16,7 +16,7 @@ from titan.codegen.emit.names import integer, label, mangled
 from titan.codegen.tile.model import TileOperation
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
-from titan.sync.expression import Binary, Constant, Expression, Name, to_text
+from titan.sync.expression import Binary, Constant, Expression, Name, linear_form, to_text
 
 TILES = "tiles"
 PENDING_MAX = 16
@@ -55,6 +55,7 @@ class Walk:
         self.read_for: set[str] = set()  # products whose operands have been read for them
         self.direct: set[str] = set()  # products that take their operands from global memory
         self.each = self._each()
+        self.ahead = 0  # how many iterations beyond the last loads to registers are
         self.lines: list[str] = []
 
     def run(self) -> list[str]:
@@ -211,6 +212,11 @@ class Walk:
         where = "registers" if staged else f"stage {label(to_text(effect.stage))}"
         self._say(depth, f"// {label(name)}, iteration {label(to_text(effect.tile))}: to {where}")
         line = self.spell.fetch(buffer) if staged else None
+        if staged:
+            form = linear_form(effect.tile)
+            if form is None:
+                raise EmissionRefused("which iteration is loaded to registers is not linear")
+            self.ahead = max(self.ahead, form[1])
         self._with_loop(
             depth, scope, effect.tile, self.places.uses_loop(buffer.load.view),
             [line if line is not None else self.spell.fill(buffer, self._stage(effect, scope))],

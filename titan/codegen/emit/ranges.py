@@ -36,10 +36,14 @@ Interval = tuple[int, int]
 
 
 def range_constraints(
-    tile: TileProgram, program: ir.SyncProgram, work: Expression, items_max: int = EXTENT_MAX
+    tile: TileProgram,
+    program: ir.SyncProgram,
+    work: Expression,
+    items_max: int = EXTENT_MAX,
+    ahead: int = 0,
 ) -> list[str]:
     """Conditions over the parameters; `work` is the number of items, of which a launch can have
-    `items_max`. Raises EmissionRefused."""
+    `items_max`; loads are for up to `ahead` iterations beyond the last. Raises EmissionRefused."""
     sizes = {size: Constant(value) for size, value in tile.sizes}
     extents: list[Expression] = [Name(parameter.name) for parameter in tile.parameters]
     for tensor in tile.tensors:
@@ -54,7 +58,7 @@ def range_constraints(
         found.append(_at_most(total, COUNT_MAX, "the number of iterations"))
     known = {one.left: int(one.right.value) for one in found if isinstance(one, Binary)
              if isinstance(one.right, Constant)}  # fmt: skip
-    found += _Computed(tile, known, items_max).conditions()
+    found += _Computed(tile, known, items_max, ahead).conditions()
     return [to_text(condition) for condition in dict.fromkeys(found) if condition is not None]
 
 
@@ -62,10 +66,13 @@ class _Computed:
     """The numbers of a tile program that a kernel computes, bounded from their leaves up; `most`
     has the largest values that conditions of the launch allow."""
 
-    def __init__(self, tile: TileProgram, most: dict[Expression, int], items_max: int) -> None:
+    def __init__(
+        self, tile: TileProgram, most: dict[Expression, int], items_max: int, ahead: int
+    ) -> None:
         self.tile = tile
         self.most = most
         self.items_max = items_max
+        self.ahead = ahead
         self.sizes = {size: Constant(value) for size, value in tile.sizes}
         self.found: dict[Expression, Expression | None] = {}
         self.what = ""
@@ -91,10 +98,13 @@ class _Computed:
         self.what = "the number of iterations"
         trips = self._bounds(self.tile.trip_count)
         if trips is not None:
-            self.range[self.tile.loop_variable] = 0, max(1, trips[1]) - 1
+            self.range[self.tile.loop_variable] = 0, max(1, trips[1]) - 1 + self.ahead
             counted = binary("max", Constant(1), substitute(self.tile.trip_count, dict(self.sizes)))
             most_trips = self._largest(counted)
-            self.largest[self.tile.loop_variable] = binary("-", most_trips, Constant(1))
+            last = binary("+", most_trips, Constant(self.ahead - 1))
+            self.largest[self.tile.loop_variable] = (
+                last if self.ahead else binary("-", most_trips, Constant(1))
+            )
         for tensor in self.tile.tensors:
             self.what = f"an extent of {tensor.name}"
             for extent in tensor.shape:

@@ -1,12 +1,15 @@
 """The pipeline of a tile program on CDNA: every wave loads its part of each tile and computes.
 
 There is one role, `tile.groups` waves. Each wave fills part `self` of every stage by direct-to-LDS
-copies that its vmcnt counts, or through registers (a global load, then `ds_write`). A stage is
+copies that its vmcnt counts, or through registers (global loads, then `ds_write`): beside the
+products of tile t, tile t + 1 is written to LDS and tile t + 2 loaded. A stage is
 ready when each wave has waited for its own copies and then all have met at the one barrier of the
 workgroup; it is free when the reads of all have returned (lgkmcnt) and all have met again. In the
 plain form one barrier does both: the barrier of iteration t publishes tile t and frees the stage of
 tile t - 1, which is then filled with tile t + depth - 1. Waves that take turns (`ping_pong`) run
-half of them one phase behind, so that one half computes while the other moves data.
+half of them one phase behind, so that one half computes while the other moves data. Through
+registers one stage is enough: a second barrier says that all have read it. Loads beyond the last
+tile give zeros, as all loads outside of a tensor do, and nobody reads them.
 
 With `tail: poison` the last tile is not copied: its iteration, behind the loop, takes the operands
 of its products from global memory, within the extents of the tensors.
@@ -36,24 +39,30 @@ OWN_NAMES = frozenset(
 )
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
+AHEAD = 2  # tiles that loads to registers are ahead of the products
 LOADS, READS = "loads", "reads"  # the queues
 WORKGROUP = slot("workgroup")
 
 
 def shapes(tile: TileProgram, depth: int = DEPTH_DEFAULT) -> Iterator[Shape]:
-    """The candidates in order: counted waits at every depth, then vmcnt(0) at depth 2."""
+    """The candidates in order: counted waits at every depth, products with tiles that pass through
+    registers, then vmcnt(0) at depth 2."""
     depth = max(tile.depth or depth, DEPTH_MIN)
     if tile.tail == "poison":
         for stages in range(depth, DEPTH_MIN - 1, -1):
             name = f"depth {stages}, poison, counted waits"
             yield Shape(name, stages, specialised=False, poison=True)
         return
-    turns = tile.groups == 8 and any(operation.kind == "mma" for operation in tile.body)
+    products = any(operation.kind == "mma" for operation in tile.body)
+    turns = tile.groups == 8 and products
     for stages in range(depth, DEPTH_MIN - 1, -1):
         if turns and stages > DEPTH_MIN:
             name = f"depth {stages}, halves of the waves take turns"
             yield Shape(name, stages, specialised=False, ping_pong=True)
         yield Shape(f"depth {stages}, counted waits", stages, specialised=False)
+    for stages in (DEPTH_MIN, 1) if products else ():
+        name = f"depth {stages}, through registers"
+        yield Shape(name, stages, specialised=False, staged=True)
     yield Shape(f"depth {DEPTH_MIN}, vmcnt(0)", DEPTH_MIN, specialised=False, overlapped=False)
 
 
@@ -68,12 +77,13 @@ def construct(
     """The pipeline. Raises FormRefused.
 
     `shape.overlapped` False gives vmcnt(0) at every wait. `staged`: whether tiles go through
-    registers; None takes direct-to-LDS copies wherever the tiles divide into them. The order of
+    registers; None takes that where the shape says so or tiles do not divide into direct-to-LDS
+    copies. The order of
     the operations within an iteration is that of the tile program: one wave issues in order, and
     what overlaps is the copies with everything else (`schedule` and `ii` play no part).
     """
     if staged is None:
-        staged = any(not lane_bytes(tile, item.result) for item in loads_of(tile) if item.result)
+        staged = shape.staged or not copied_directly(tile)
     return _Cdna(tile, shape, staged).document()
 
 
@@ -87,6 +97,21 @@ def tile_bytes(value: Value) -> int:
     if value.dtype not in BITS:
         raise FormRefused(f"{value.name} has elements of {value.dtype}")
     return value.rows * value.columns * BITS[value.dtype] // 8
+
+
+def copied_directly(tile: TileProgram) -> bool:
+    """Whether all tiles divide into direct-to-LDS copies."""
+    return all(lane_bytes(tile, item.result) for item in loads_of(tile) if item.result)
+
+
+def shared_bytes_of(tile: TileProgram, depth: int) -> int:
+    """LDS of all stages; what is loaded before the loop has one."""
+    inside = {item.name for item in tile.body}
+    return sum(
+        tile_bytes(item.result) * (depth if item.name in inside else 1)
+        for item in loads_of(tile)
+        if item.result is not None
+    )
 
 
 def lane_bytes(tile: TileProgram, value: Value) -> int:
@@ -124,7 +149,7 @@ class _Cdna:
             raise FormRefused("a tile that is loaded after the loop has no form here")
         if not any(operation.kind == "load" for operation in tile.body):
             raise FormRefused("no tile is loaded in the loop")
-        if shape.depth < DEPTH_MIN:
+        if shape.depth < (1 if self.staged else DEPTH_MIN):
             raise FormRefused("one stage cannot be filled and read at once; depth 2 is the least")
         if shape.ping_pong and (tile.groups != 8 or self.staged):
             raise FormRefused("eight waves with direct-to-LDS copies take turns, no others")
@@ -137,23 +162,16 @@ class _Cdna:
             if shape.unified or shape.ping_pong or self.staged:
                 raise FormRefused("on poison there are direct copies, and no halves or guards")
             refuse_poison(tile)
+        if shape.depth == 1 and self._stored_from_shared():
+            raise FormRefused("tiles that are stored from LDS need two stages")
         if shape.ping_pong and shape.depth == DEPTH_MIN:
             raise FormRefused("waves that take turns need three stages")
         taken = sorted({item.name for item in loads_of(tile)} & OWN_NAMES)
         if taken:
             raise FormRefused(f"the name {taken[0]} is one of the pipeline's own")
-        used, most = self.shared_bytes(), target.shared_bytes
+        used, most = shared_bytes_of(tile, shape.depth), target.shared_bytes
         if used > most:
             raise FormRefused(f"{used} bytes of LDS; {tile.target} has {most}")
-
-    def shared_bytes(self) -> int:
-        """LDS of all stages."""
-        inside = {item.name for item in self.tile.body}
-        return sum(
-            tile_bytes(item.result) * (self.shape.depth if item.name in inside else 1)
-            for item in loads_of(self.tile)
-            if item.result is not None
-        )
 
     # ------------------------------------------------------------------------------- the file
 
@@ -187,7 +205,7 @@ class _Cdna:
                 found.append(replace(whole, lane_bytes=lane_bytes(self.tile, value)))
                 continue
             name = registers_of(load.name)
-            found += [whole, replace(whole, name=name, space="register", stages="1")]
+            found += [whole, replace(whole, name=name, space="register", stages=str(AHEAD))]
         return found
 
     def _program(self) -> doc.Block:
@@ -327,16 +345,16 @@ class _Cdna:
         )
 
     def _through_registers(self) -> doc.Block:
-        """Global loads of tile t + 1 into registers are in flight while tile t is computed."""
-        made: list[doc.DocumentStatement] = []
+        """Loads are ahead by two tiles in two sets of registers, of which the one is written to LDS
+        while the other is loaded."""
         names = self._reads_before()
-        if self.first:
-            made += [
-                self._fetch(self.first, "0"),
-                doc.DrainStatement(LOADS),
-                self._put(self.first, "0", "0"),
-                doc.DrainStatement(READS),
-            ]
+        made: list[doc.DocumentStatement] = [
+            self._fetch([*self.first, *self.ahead], "0"),
+            doc.DrainStatement(LOADS),
+            self._put([*self.first, *self.ahead], "0", "0"),
+            self._fetch(self.ahead, "1"),
+            doc.DrainStatement(READS),
+        ]
         if names:
             made += [
                 doc.SyncStatement(WORKGROUP),
@@ -344,23 +362,32 @@ class _Cdna:
                 *self._computations(self.tile.before, "0"),
                 doc.DrainStatement(READS),
             ]
+        read = self._read(self._shared_operands(self.tile.body))
+        free: doc.Block = ()
+        if self.shape.depth == 1:
+            free = (doc.DrainStatement(READS), doc.SyncStatement(WORKGROUP))
+        late = self._stored_from_shared()
         body = (
-            doc.DrainStatement(LOADS),
-            self._put(self.ahead, "t", "t % depth"),
-            doc.DrainStatement(READS),
-            self._fetch(self.ahead, "t + 1", when="t + 1 < tiles"),
             doc.SyncStatement(WORKGROUP),
-            self._read(self._shared_operands(self.tile.body)),
+            *(() if late else (read,)),
+            *free,
+            doc.DrainStatement(LOADS),
+            self._put(self.ahead, "t + 1", "(t + 1) % depth"),
+            self._fetch(self.ahead, f"t + {AHEAD}"),
+            *((read,) if late else ()),
             *self._computations(self.tile.body, "t"),
             doc.DrainStatement(READS),
         )
-        return (*made, self._fetch(self.ahead, "0"), doc.ForStatement("t", "0", "tiles", body))
+        return (*made, doc.ForStatement("t", "0", "tiles", body), doc.DrainStatement(LOADS))
 
-    def _fetch(
-        self, loads: list[TileOperation], index: str, when: str = ""
-    ) -> doc.DocumentStatement:
+    def _stored_from_shared(self) -> bool:
+        """Whether the loop stores tiles as they are in LDS, which is where they are read."""
+        shared = {item.name for item in loads_of(self.tile)}
+        return any(item.kind == "store" and shared & {*item.operands} for item in self.tile.body)
+
+    def _fetch(self, loads: list[TileOperation], index: str) -> doc.DocumentStatement:
         """Global loads of a tile into registers."""
-        return doc.AsynchronousStatement(LOADS, writes=_registers(loads, index), when=when)
+        return doc.AsynchronousStatement(LOADS, writes=_registers(loads, index))
 
     def _put(self, loads: list[TileOperation], index: str, stage: str) -> doc.DocumentStatement:
         """The tile in registers written to shared memory."""
@@ -369,7 +396,8 @@ class _Cdna:
 
 
 def _registers(loads: list[TileOperation], index: str) -> tuple[doc.Slot, ...]:
-    return tuple(slot(registers_of(load.name), "0", "self", content=index) for load in loads)
+    stage = index if index.isdigit() else f"({index}) % {AHEAD}"
+    return tuple(slot(registers_of(load.name), stage, "self", content=index) for load in loads)
 
 
 def registers_of(name: str) -> str:

@@ -29,7 +29,8 @@ class Shape:
     iteration, `unified` whether all roles run one loop over fill and steady state, with guards,
     `poison` whether the last iteration is handed over as poison and computed on a safe path,
     `alternating` whether each of two warpgroups computes whole tiles, in turn, `sliced` whether
-    stores behind the loop are staged in slices of their columns, through a ring.
+    stores behind the loop are staged in slices of their columns, through a ring, `staged` whether
+    tiles pass through registers on their way to shared memory.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Shape:
     poison: bool = False
     alternating: bool = False
     sliced: bool = False
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

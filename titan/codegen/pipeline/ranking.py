@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
 
+from titan.codegen.pipeline.cdna_ranking import IN_FLIGHT, least_of_waves
 from titan.codegen.pipeline.model import RankedShape, Shape
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.loops import origins
@@ -28,7 +29,7 @@ from titan.scheduling.run import ScheduleRun
 from titan.target.description import target_of
 
 NEAR = 1.05  # of the best: the model is no finer
-IN_FLIGHT, CHAIN = "loads in flight", "dependences of one iteration"
+CHAIN = "dependences of one iteration"
 INTERVAL, TURN = "interval of the schedule", "dependences but for the last product"
 
 
@@ -69,12 +70,13 @@ def least_cycles(
     busiest = max(resources.values())
     found = {next(name for name, cycles in resources.items() if cycles == busiest): busiest}
     latency, ahead = load_latency(tile), shape.depth - (not shape.specialised)
-    if not ahead or (target_of(tile.target).amd and not shape.overlapped):
+    if target_of(tile.target).amd:  # what else overlaps within a wave is the same in all shapes
+        waves = least_of_waves(tile, shape, latency, chain_cycles(loop), busiest)
+        return {**found, **waves}
+    if not ahead:
         found[IN_FLIGHT] = latency + chain_cycles(loop)  # one after the other
     else:
         found[IN_FLIGHT] = latency / ahead
-    if target_of(tile.target).amd:
-        return found  # what overlaps within a wave is the same in all shapes
     if shape.behind:
         found[TURN] = float(turn_cycles(tile, loop))
     elif not shape.overlapped:

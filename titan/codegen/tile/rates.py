@@ -105,6 +105,18 @@ class TensorMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class WaveCopies:
+    """What waves issue to bring tiles to LDS: an instruction every so many cycles on each SIMD, and
+    how many of them a copy takes, address included; straight to LDS, or through registers. `loop`:
+    what a round takes besides copies, products and reads."""
+
+    issue_cycles: int
+    direct: int
+    registers: int
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Groups:
     """The computing warps: `warps` a group, at most `most` groups, registers of a thread.
 
@@ -140,6 +152,7 @@ class Rates:
     polynomial: Rate | None = None  # an exponential without the special function unit
     launch_cycles: int = 0  # from the end of a launch to the beginning of the next on its stream
     dies: int = 1  # with L2 caches of their own, to which workgroups go in turn
+    copies: WaveCopies | None = None
 
 
 def known_targets() -> tuple[str, ...]:
@@ -191,7 +204,7 @@ class _Decoder:
         top = reader.mapping(
             tree,
             required=sections,
-            optional=("sources", "tensor", "polynomial", "dies"),
+            optional=("sources", "tensor", "polynomial", "dies", "copies"),
             what="the rates",
         )
         if top is None or not all(top.has(name) for name in sections):
@@ -226,6 +239,7 @@ class _Decoder:
             (reader.integer(top["dies"], minimum=1, maximum=64, what="the dies") or 1)
             if top.has("dies")
             else 1,
+            self.copies(top["copies"]) if top.has("copies") else None,
         )
 
     def numbers(
@@ -336,6 +350,10 @@ class _Decoder:
         keys = ("fetch_bytes_per_cycle", "fetch_latency", "put_bytes_per_cycle", "put_latency")
         found = self.numbers(node, keys, ("unit",), "tensor memory")
         return TensorMemory(self.word(node, "unit"), *(found[key] for key in keys))
+
+    def copies(self, node: Node) -> WaveCopies:
+        keys = ("issue", "direct", "registers", "loop")
+        return WaveCopies(*self.numbers(node, keys, what="the copies").values())
 
     def memory(self, node: Node, what: str) -> MemoryRates:
         found = self.numbers(node, ("bytes_per_cycle", "latency"), ("unit",), what)

@@ -240,9 +240,11 @@ inline Resource resource(u64 base) { return Resource{base}; }
 typedef Resource Source;
 inline Source source(Resource at) { return at; }
 
-template <int WIDTH> inline void direct_copy(Source at, u32 offset, u32 place) {
+inline u32 target_of(u32 place) { return place; }
+
+template <int WIDTH, int FURTHER> inline void direct_copy(Source at, u32 offset, u32 place) {
   using namespace emulation;
-  u32 target = place + static_cast<u32>(machine.now % 64 * WIDTH);
+  u32 target = place + static_cast<u32>(FURTHER + machine.now % 64 * WIDTH);
   shared_bounds(target, WIDTH);
   const unsigned char *from = offset < END ? global(at.base, offset, WIDTH, false) : nullptr;
   for (u32 word = target / 4; word < (target + WIDTH) / 4; ++word) {
