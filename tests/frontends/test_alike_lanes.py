@@ -184,3 +184,30 @@ def test_rows_of_matrices_at_one_place(made, how):
     finding = verified(f"{OWN}{made}{rows}{store}")
     assert finding.verdict is (Verdict.VERIFIED if how else Verdict.UNDECIDED), finding.notes
     assert not how or any(how in note for note in finding.notes)
+
+
+QUAD_PLACE = "shr.u32 %r6, %r2, 2; shl.b32 %r6, %r6, 2; add.u32 %r6, %r3, %r6;"
+A_ROWS = "mov.b32 %r14, %r10; shl.b32 %r15, %r10, 1; mov.b32 %r16, %r10; add.u32 %r17, %r10, 1;"
+
+
+@pytest.mark.parametrize(
+    ("right", "kept", "verdict"),
+    [
+        ("mov.b32 %r18, 0x3C003C00;", "%r20", Verdict.VERIFIED),
+        ("mov.b32 %r18, 0x3C003C00;", "%r23", Verdict.VERIFIED),
+        ("shr.u32 %r18, %r2, 2;", "%r20", Verdict.UNDECIDED),  # other columns, other sums
+        ("and.b32 %r18, %r2, 3;", "%r20", Verdict.VERIFIED),  # along K the same in all columns
+        ("mov.b32 %r18, 0x3C003C00; mov.b32 %r20, %r2;", "%r20", Verdict.UNDECIDED),  # added
+        ("mov.b32 %r18, 0x3C003C00; mov.b32 %r20, %r2;", "%r21", Verdict.VERIFIED),
+    ],
+)
+def test_sums_of_rows_by_a_product_with_ones(right, kept, verdict):
+    """Four lanes hold a row of the sums of mma.sync, as FlashAttention-2 kernels store it."""
+    product = (
+        f"{A_ROWS} mov.b32 %r20, 0; mov.b32 %r21, 0; mov.b32 %r22, 0; mov.b32 %r23, 0; {right}"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r20, %r21, %r22, %r23},"
+        "{%r14, %r15, %r16, %r17}, {%r18, %r18}, {%r20, %r21, %r22, %r23};"
+    )
+    finding = verified(f"{OWN}{product}{QUAD_PLACE} @%p1 st.shared.u32 [%r6], {kept};")
+    assert finding.verdict is verdict, finding.notes
+    assert verdict is Verdict.UNDECIDED or any(EXACT in note for note in finding.notes)

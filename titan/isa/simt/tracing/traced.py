@@ -35,6 +35,7 @@ from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, row_keys
+from titan.isa.simt.tracing.fragments import warp_product
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
@@ -134,6 +135,7 @@ class TracingExecution(SimtExecution):
             for number, item in enumerate(made.instructions)
             if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
         )
+        self.products = [warp_product(item) for item in made.instructions]
         self.computing = PureRegions(made.code, self.carries)
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
         self.memory = self.global_memory = TracedSparse(self.numbers)
@@ -387,6 +389,10 @@ class TracingExecution(SimtExecution):
         if step.op is Op.REDUX:
             reduced = self._reduced(now, mask)
             return None if reduced is None else (result, reduced)
+        product = self.products[now.pc] if step.op is Op.COLLECTIVE else None
+        if product is not None:
+            made = keys_of(product.parts(now.operands, index, step.out.index(register)))
+            return None if made is None else ("product", self.forms[now.pc], made)
         if step.op in _ACROSS:
             sources = self._of_all(now, mask)
             at = 0 if step.op is Op.VOTE else index  # a vote gives all lanes the same

@@ -4,11 +4,12 @@ The run is made once more, on the Python machine, with *undefined* values beside
 what a read finds in shared or tensor memory before anything has written it, and all that is made of
 it, lane by lane, through arithmetic, products and memory. It is *used* where it decides control, an
 address or an asynchronous operation, or is stored to global memory. Rows of a tile that are left
-out, and columns that a selection masks, are not used.
+out, and columns that a selection masks, are not used. What a branch on data leaves in registers is
+undefined where something is that its arms read or write.
 
 Not followed, and so taken as used: memory of one thread, copies from the shared memory of one CTA
-to another's, asynchronous stores. Taken as defined: what is written, and what is read, where the
-execution itself depends on data.
+to another's, asynchronous stores, stores in the arms of a branch on data. Taken as defined: the
+bytes that such an arm stores, and what a loop on data loads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from titan.isa.ptx.module import Vector
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
@@ -24,7 +24,8 @@ from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
-from titan.isa.simt.tracing.fragments import left_row, right_column, sums_at
+from titan.isa.simt.tracing.fragments import left_row, sums_at, warp_product
+from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.undefined_memory import UndefinedBytes, UndefinedValue, origin_of
 from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors, wgmma_operands
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
@@ -32,7 +33,6 @@ from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, 
 INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
 ADDRESS_MASK = (1 << 64) - 1
 ROW_BYTES = 16
-WARP_ROWS = 16
 
 # Whose results are values as they were, or come with their origin from memory.
 _MOVED = frozenset({Op.MOV, Op.LOAD, Op.ATOMIC})
@@ -45,6 +45,7 @@ _VALUES: dict[Op, int] = {
     **dict.fromkeys((Op.STORE, Op.STORE_MATRIX, Op.ATOMIC, Op.TENSOR_STORE), 1),
     Op.WGMMA: 2,
 }
+_BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 _REPLACING = ("exch", "store")
 
 
@@ -67,6 +68,8 @@ def undefined_uses(run: Run) -> frozenset[int] | None:
 class _Executed:
     """The instruction being executed. `operands`, `before`: what its sources and destinations held;
     `lanes`: of the warp; `maybe`: those whose guard is opaque. `undefined`: whether some source is.
+    `inputs`: all that a branch on data can make its results of, if its arms only compute; `arms`:
+    of others, the lanes in which an arm has made something undefined.
     """
 
     warp: Warp
@@ -80,6 +83,8 @@ class _Executed:
     undefined: bool
     rows: dict[int, int | None] = field(default_factory=dict)  # of a product
     columns: dict[int, int | None] = field(default_factory=dict)
+    inputs: list[Value] = field(default_factory=list)
+    arms: dict[int, int] = field(default_factory=dict)
 
 
 class UndefinedExecution(SimtExecution):
@@ -91,7 +96,9 @@ class UndefinedExecution(SimtExecution):
         super().__init__(made.code, made.layout, made.launch, made.options)
         self.load_parameters(list(made.parameters))
         self.tensors = UndefinedTensors(self)
+        self.computing = PureRegions(made.code, frozenset())
         self.used: set[int] = set()
+        self._skipped: list[_Executed] = []  # branches on data whose arms are being executed
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
         """As any cluster, with shared memory that knows what is undefined."""
@@ -135,11 +142,17 @@ class UndefinedExecution(SimtExecution):
         )
         outer, self.now = self.now, now
         first = len(self.events)
-        if undefined and now.lanes:
+        skips = step.op in _BRANCHES and _is_open(now)
+        if skips:
+            now.inputs = [registers[register] for register in self.computing.inputs(fragment.pc)]
+            self._skipped.append(now)
+        if undefined and now.lanes and not now.inputs:
             self._note_uses(now)
         try:
             return super().step(fragment)
         finally:
+            if skips:
+                self._skipped.pop()
             if not self.maybe:
                 for event in self.events[first:]:
                     self._note_event(now, event)
@@ -152,9 +165,8 @@ class UndefinedExecution(SimtExecution):
         self._use(now.operands[:first], now.lanes)
         if op not in PURE:
             self._use([now.guard], now.lanes)
-        if op is Op.STORE and now.step.flags[0] not in (
-            MemorySpace.SHARED, MemorySpace.GENERIC, MemorySpace.GLOBAL
-        ):  # fmt: skip
+        spaces = (MemorySpace.SHARED, MemorySpace.GENERIC, MemorySpace.GLOBAL)
+        if op is Op.STORE and (self.maybe or now.step.flags[0] not in spaces):
             self._use(now.operands[1:], now.lanes)
 
     def _use(self, values: Iterable[Value], lanes: int) -> None:
@@ -232,9 +244,11 @@ class UndefinedExecution(SimtExecution):
 
     def _judged(self, register: int, value: Value, mask: int) -> Value:
         now = self.now
-        if now is None or self.maybe or register not in now.step.out:
+        if now is not None and now.step.op in _BRANCHES:
+            return self._left_by_branch(now, value, mask)
+        if now is None or register not in now.step.out:
             return _defined(value)
-        if not now.undefined and now.step.op not in _READERS:
+        if not now.undefined and not now.maybe & mask and now.step.op not in _READERS:
             return value
         at = now.step.out.index(register)
         rule = self._rule(now)
@@ -245,12 +259,34 @@ class UndefinedExecution(SimtExecution):
                 continue
             origin = rule(now, at, index, item)
             if now.maybe >> index & 1 and origin is None:
-                origin = _first(lane(now.guard, index), lane(now.before[at], index))
-            items[index] = (
-                opaque_at(item.site) if origin is None else UndefinedValue(item.site, origin)
-            )
+                held = now.guard, now.before[at], now.warp.registers[register]
+                origin = _first(*(lane(value, index) for value in held))
+            if origin is None:
+                items[index] = opaque_at(item.site)
+                continue
+            items[index] = UndefinedValue(item.site, origin)
+            if self._skipped:
+                self._skipped[-1].arms[index] = origin
         found = uniform(items, mask)
         return items if found is None else found
+
+    def _left_by_branch(self, now: _Executed, value: Value, mask: int) -> Value:
+        """What a branch on data leaves in a register."""
+        if now.inputs:
+            found = {
+                index: _first(*(lane(value, index) for value in now.inputs))
+                for index in lanes_of(mask)
+            }
+        else:
+            found = {index: now.arms.get(index) for index in lanes_of(mask)}
+        if not any(origin is not None for origin in found.values()):
+            return _defined(value)
+        items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
+        for index, origin in found.items():
+            item = items[index]
+            if isinstance(item, Opaque) and origin is not None:
+                items[index] = UndefinedValue(item.site, origin)
+        return items
 
     def _rule(self, now: _Executed) -> Callable[[_Executed, int, int, Scalar], int | None]:
         """How the results of an instruction rest on its operands."""
@@ -292,38 +328,11 @@ class UndefinedExecution(SimtExecution):
         return None
 
     def _product(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-        """A register of mma.sync: a row of A, a column of B, and the sum before."""
-        instruction = self.instructions[now.pc]
-        shape = next((word for word in instruction.modifiers if word.startswith("m16n8k")), "")
-        vectors = [o for o in instruction.operands if isinstance(o, Vector)]
-        if not shape or len(vectors) < 4 or any(w.startswith("sp") for w in instruction.modifiers):
+        """A register of mma.sync: a row of A, columns of B, and the sum before."""
+        product = warp_product(self.instructions[now.pc])
+        if product is None:
             return _across(now, at, index, item)
-        if not now.rows:
-            self._note_factors(now, [len(vector.items) for vector in vectors[1:]])
-        row, columns = sums_at(index, at, len(vectors[0].items), 8)
-        found = _first_origin(now.rows[row], *(now.columns[column] for column in columns))
-        sums = len(now.operands) - len(vectors[3].items)
-        others = now.operands[len(vectors[1].items) + len(vectors[2].items) :]
-        if len(vectors) > 4:  # scales of block-scaled products: of any row
-            return found if found is not None else _across(now, at, index, item)
-        if found is None and sums + at < len(now.operands):
-            found = origin_of(lane(others[at], index))
-        return found
-
-    @staticmethod
-    def _note_factors(now: _Executed, sizes: list[int]) -> None:
-        """Which rows of A and columns of B are undefined."""
-        now.rows.update(dict.fromkeys(range(WARP_ROWS)))
-        now.columns.update(dict.fromkeys(range(8)))
-        for number, value in enumerate(now.operands[: sizes[0] + sizes[1]]):
-            for index in range(LANES):
-                origin = origin_of(lane(value, index))
-                if origin is None:
-                    continue
-                if number < sizes[0]:
-                    now.rows[left_row(index, number)] = origin
-                else:
-                    now.columns[right_column(index)] = origin
+        return _first(*product.parts(now.operands, index, at))
 
     def _sum(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of wgmma."""
@@ -377,6 +386,12 @@ def _first(*values: Scalar) -> int | None:
 
 def _first_origin(*origins: int | None) -> int | None:
     return next((origin for origin in origins if origin is not None), None)
+
+
+def _is_open(now: _Executed) -> bool:
+    """Whether data decide a branch, in some lane."""
+    values = [now.guard, *now.operands]
+    return any(isinstance(lane(value, i), Opaque) for value in values for i in lanes_of(now.lanes))
 
 
 def _has_undefined(value: Value) -> bool:
