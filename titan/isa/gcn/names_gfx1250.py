@@ -48,6 +48,13 @@ _SAME = """
     v_pk_{mul_lo_u16,add_i16,sub_i16,lshlrev_b16,lshrrev_b16,ashrrev_i16,mad_i16,mad_u16}
     v_pk_{max_i16,min_i16,add_u16,sub_u16,max_u16,min_u16,fma_f16,add_f16,mul_f16}
     v_pk_{fma_f32,mul_f32,add_f32} v_fma_{mix_f32,mixlo_f16,mixhi_f16}
+    v_cvt_{off_f32_i4,pk_f32_fp8,pk_f32_bf8,pk_i16_i32,pk_u16_u32,pk_u8_f32} v_lerp_u8
+    v_cvt_{sr_fp8_f32,sr_bf8_f32,norm_i16_f16,norm_u16_f16} v_cube{id,sc,tc,ma}_f32
+    v_sad_{u8,hi_u8,u16,u32} v_msad_u8 v_qsad_pk_u16_u8 v_mqsad_pk_u16_u8 v_mqsad_u32_u8
+    v_frexp_exp_i16_f16 v_frexp_mant_f16 v_ldexp_f16 v_mad_{i16,u16} v_dot8_u32_u4
+    v_ashr_pk_{i8,u8}_i32 v_sat_pk_u8_i16 v_trig_preop_f64 v_pk_fmac_f16
+    v_pk_{minimum3,maximum3}_f16 s_mulk_i32 ds_add_f64 ds_add_rtn_f64 ds_condxchg32_rtn_b64
+    s_endpgm_saved
     v_dot4_u32_u8 v_prng_b32 v_cvt_f32_bf16
     ds_{add,sub,rsub,inc,dec,min,max}_{u32,u64} ds_{min,max}_{i32,i64} ds_{and,or,xor}_{b32,b64}
     ds_add_f32 ds_mskor_{b32,b64} ds_pk_add_{f16,bf16} ds_nop ds_{permute,bpermute}_b32
@@ -75,6 +82,9 @@ _RENAMED = (
     ),
     ("s_{and_not0,and_not1}_wrexec_b32", "s_{andn1,andn2}_wrexec_b64"),
     ("s_absdiff_i32", "s_absdiff_i32"),
+    ("s_{get_pc_i64,set_pc_i64,swap_pc_i64,call_i64}",
+     "s_{getpc_b64,setpc_b64,swappc_b64,call_b64}"),
+    ("s_buffer_load_b96", "s_buffer_load_dwordx3"),
     ("s_load_b{32,64,128,256,512}", "s_load_dword{,x2,x4,x8,x16}"),
     ("s_load_b96", "s_load_dwordx3"),
     ("s_buffer_load_b{32,64,128,256,512}", "s_buffer_load_dword{,x2,x4,x8,x16}"),
@@ -107,8 +117,13 @@ _RENAMED = (
     ("ds_store_2addr_stride64_{b32,b64}", "ds_write2st64_{b32,b64}"),
     ("ds_store_addtid_b32", "ds_write_addtid_b32"),
     ("ds_storexchg_rtn_{b32,b64}", "ds_wrxchg_rtn_{b32,b64}"),
-    ("ds_{min,max}_num_f32", "ds_{min,max}_f32"),
-    ("ds_{min,max}_num_rtn_f32", "ds_{min,max}_rtn_f32"),
+    ("ds_{min,max}_num_{f32,f64}", "ds_{min,max}_{f32,f64}"),
+    ("ds_{min,max}_num_rtn_{f32,f64}", "ds_{min,max}_rtn_{f32,f64}"),
+    ("ds_cmpstore_{b32,b64}", "ds_cmpst_{b32,b64}"),
+    ("ds_cmpstore_rtn_{b32,b64}", "ds_cmpst_rtn_{b32,b64}"),
+    ("ds_storexchg_2addr_rtn_{b32,b64}", "ds_wrxchg2_rtn_{b32,b64}"),
+    ("ds_storexchg_2addr_stride64_rtn_{b32,b64}", "ds_wrxchg2st64_rtn_{b32,b64}"),
+    ("v_cvt_pk_norm_{i16,u16}_f16", "v_cvt_pknorm_{i16,u16}_f16"),
     ("v_dual_{mov,cndmask}_b32", "v_{mov,cndmask}_b32"),
     ("v_dual_{add,sub,subrev,mul,fma,fmac}_f32", "v_{add,sub,subrev,mul,fma,fmac}_f32"),
     ("v_dual_{fmaak,fmamk}_f32", "v_{fmaak,fmamk}_f32"),
@@ -132,7 +147,11 @@ _ATOMICS = (
     ("atomic_{add,sub,inc,dec}_u{32,64}", "atomic_{add,sub,inc,dec}{,_x2}"),
     ("atomic_{min,max}_i{32,64}", "atomic_{smin,smax}{,_x2}"),
     ("atomic_{min,max}_u{32,64}", "atomic_{umin,umax}{,_x2}"),
-    ("atomic_{add_f32,pk_add_f16,pk_add_bf16}", "atomic_{add_f32,pk_add_f16,pk_add_bf16}"),
+    (
+        "atomic_{add_f32,add_f64,pk_add_f16,pk_add_bf16}",
+        "atomic_{add_f32,add_f64,pk_add_f16,pk_add_bf16}",
+    ),
+    ("atomic_{min,max}_num_f64", "atomic_{min,max}_f64"),
 )
 # The assembler takes the older names of these as well.
 _ALIASES = (
@@ -140,18 +159,19 @@ _ALIASES = (
     "global_store_", "flat_load_", "flat_store_", "scratch_load_", "scratch_store_",
     "buffer_load_", "buffer_store_",
 )  # fmt: skip
+_OWN = ("s_load_dwordx3", "s_buffer_load_dwordx3")  # as this reader calls them
 
 
 def _pairs() -> dict[str, str]:
     found = {name: name for pattern in _SAME.split() for name in expanded(pattern)}
-    found |= {name: name for name in ONLY_GFX1250 if name != "s_load_dwordx3"}
+    found |= {name: name for name in ONLY_GFX1250 if not name.endswith("load_dwordx3")}
     renamed = list(_RENAMED)
     for prefix in ("global", "flat", "scratch", "buffer"):
         kinds = _MEMORY if prefix == "scratch" else (*_MEMORY, *_ATOMICS)
         renamed += [(f"{prefix}_{new}", f"{prefix}_{old}") for new, old in kinds]
     for new, old in renamed:
         found.update(zip(expanded(new), expanded(old), strict=True))
-        if old.startswith(_ALIASES) and old != "s_load_dwordx3":
+        if old.startswith(_ALIASES) and not old.startswith(_OWN):
             found.update((name, name) for name in expanded(old))
     return found
 

@@ -232,36 +232,71 @@ _NEW: dict[tuple[OpcodeKind, int], str] = {
     (OpcodeKind.CONTROL, 0): """
         s_wait_{loadcnt,storecnt,dscnt,kmcnt,xcnt,asynccnt,tensorcnt,loadcnt_dscnt,storecnt_dscnt}
         s_wait_idle s_wait_alu s_delay_alu s_clause s_setprio_inc_wg s_set_vgpr_msb
-        s_barrier_{signal,wait} s_barrier_{init,join,leave} s_barrier_signal_isfirst""",
-    (OpcodeKind.CONTROL, 1): "s_get_barrier_state",
+        s_barrier_{signal,wait} s_barrier_{init,join,leave} s_barrier_signal_isfirst
+        s_wakeup_barrier s_sleep_var s_monitor_sleep s_alloc_vgpr
+        cluster_load_async_to_lds_b{8,32,64,128} ds_atomic_async_barrier_arrive_b64""",
+    (OpcodeKind.CONTROL, 1): """
+        s_get_barrier_state s_get_shader_cycles_u64 cluster_load_b{32,64,128}
+        ds_atomic_barrier_arrive_rtn_b64""",
+    (OpcodeKind.SCALAR, 0): "s_cmp_{lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt}_f32",
     (OpcodeKind.SCALAR, 1): """
         s_{add,sub}_nc_u64 s_mul_u64 s_cvt_{f32_u32,f32_i32,u32_f32,i32_f32}
-        s_{add,sub,mul,min_num,max_num}_f32 s_{trunc,floor,ceil,rndne}_f32 s_pack_hl_b32_b16""",
-    (OpcodeKind.SCALAR_MEMORY, 1): "s_load_dwordx3",
+        s_{add,sub,mul,min_num,max_num}_f32 s_{trunc,floor,ceil,rndne}_f32 s_pack_hl_b32_b16
+        s_{fmaak,fmamk,minimum,maximum}_f32 s_cvt_{f16_f32,f32_f16,hi_f32_f16,pk_rtz_f16_f32}
+        s_{add,sub,mul,min_num,max_num}_f16""",
+    (OpcodeKind.SCALAR_MEMORY, 1): """
+        s_load_dwordx3 s_buffer_load_dwordx3 s_load_{i8,u8,i16,u16} s_sendmsg_rtn_{b32,b64}""",
     (OpcodeKind.SCALAR_MEMORY, 0): "s_prefetch_{data,inst}",
     (OpcodeKind.CACHE, 0): "global_{inv,wb,wbinv}",
     (OpcodeKind.GLOBAL, 0): """
         global_prefetch_b8 global_load_async_to_lds_b{8,32,64,128}
         global_store_async_from_lds_b{8,32,64,128}""",
+    (OpcodeKind.GLOBAL, 1): "global_load_{tr16_b128,tr8_b64,tr6_b96,tr4_b64}",
     (OpcodeKind.TENSOR, 0): "tensor_load_to_lds tensor_store_from_lds",
-    (OpcodeKind.LDS, 1): "ds_load_{tr16_b128,tr8_b64,tr6_b96,tr4_b64}",
+    (OpcodeKind.LDS, 0): "ds_{cond_sub,sub_clamp}_u32",
+    (OpcodeKind.LDS, 1): """
+        ds_load_{tr16_b128,tr8_b64,tr6_b96,tr4_b64} ds_{cond_sub,sub_clamp}_rtn_u32""",
+    (OpcodeKind.CROSS_LANE, 1): "ds_bpermute_fi_b32",
     (OpcodeKind.VECTOR, 1): """
         v_{add,sub}_nc_u64 v_mul_u64 v_{min,max}_{i64,u64} v_s_{exp,log,rcp,rsq,sqrt}_f32
         v_mov_b16 v_cndmask_b16 v_{and,or,xor}_b16 v_not_b16 v_{minimum,maximum}_f32
         v_tanh_{f16,f32,bf16} v_{exp,log,rcp,rsq,sqrt}_bf16 v_permlane{16,x16}_b32
         v_pk_{add,mul,fma}_bf16 v_pk_{min,max}_num_bf16
-        v_permlane_{bcast,up,down,xor}_b32""",
+        v_permlane_{bcast,up,down,xor,idx_gen}_b32 v_permlane64_b32 v_permlane{16,x16}_var_b32
+        v_mad_u32 v_mad_nc_{u64_u32,i64_i32} v_add_{max,min}_{i32,u32} v_xor3_b32
+        v_{maxmin,minmax}_{i32,u32} v_{maxmin,minmax}_num_{f16,f32} v_fma_dx9_zero_f32
+        v_{maximumminimum,minimummaximum}_{f16,f32} v_{minimum,maximum}_{f16,f64}
+        v_{minimum3,maximum3}_f16 v_s_{exp,log,rcp,rsq,sqrt}_f16 v_cvt_{i32_i16,u32_u16}
+        v_cvt_pk_{f16_fp8,f16_bf8,fp8_f16,bf8_f16,i16_f32,u16_f32} v_cvt_{f16_fp8,f16_bf8}
+        v_cvt_{floor,nearest}_i32_f32 v_cvt_sr_{fp8,bf8}_f16 v_cvt_sr_pk_{bf16,f16}_f32
+        v_cvt_scale_pk8_{f32,f16,bf16}_{fp8,bf8,fp4} v_cvt_scale_pk16_{f32,f16,bf16}_{fp6,bf6}
+        v_cvt_scalef32_pk8_{fp8,bf8,fp4}_{f32,f16,bf16}
+        v_cvt_scalef32_pk16_{fp6,bf6}_{f32,f16,bf16}
+        v_cvt_scalef32_sr_pk8_{fp8,bf8,fp4}_{f32,f16,bf16}
+        v_cvt_scalef32_sr_pk16_{fp6,bf6}_{f32,f16,bf16} v_sat_pk4_{i4_i8,u4_u8}
+        v_pk_{add_max,add_min}_{i16,u16} v_pk_{min3,max3}_{i16,u16} v_pk_{min3,max3}_num_f16
+        v_pk_{minimum,maximum}_f16 v_{sin,cos}_bf16 v_dot4_i32_iu8 v_dot8_i32_iu4
+        v_fma_{mix_f32,mixlo,mixhi}_bf16 v_fmaak_{f16,f64} v_fmamk_{f16,f64}""",
     (OpcodeKind.MATRIX, 1): """
         v_wmma_f32_16x16x32_{f16,bf16} v_wmma_f16_16x16x32_f16 v_wmma_bf16_16x16x32_bf16
         v_wmma_f32_16x16x4_f32 v_wmma_i32_16x16x64_iu8
-        v_wmma_{f32,f16}_16x16x{64,128}_{fp8,bf8}_{fp8,bf8}""",
+        v_wmma_{f32,f16}_16x16x{64,128}_{fp8,bf8}_{fp8,bf8} v_wmma_bf16f32_16x16x32_bf16
+        v_wmma_f32_16x16x128_f8f6f4 v_wmma_f32_32x16x128_f4
+        v_wmma_{scale,scale16}_f32_{16x16x128_f8f6f4,32x16x128_f4}""",
 }
 _NEW_READ_AS_WELL = {
     (OpcodeKind.MATRIX, 1): """
         v_swmmac_f32_16x16x64_{f16,bf16} v_swmmac_f16_16x16x64_f16 v_swmmac_bf16_16x16x64_bf16
-        v_swmmac_i32_16x16x128_iu8 v_swmmac_{f32,f16}_16x16x128_{fp8,bf8}_{fp8,bf8}""",
+        v_swmmac_bf16f32_16x16x64_bf16 v_swmmac_i32_16x16x128_iu8
+        v_swmmac_{f32,f16}_16x16x128_{fp8,bf8}_{fp8,bf8}""",
     (OpcodeKind.SCALAR, 1): "s_fmac_f32",
+    (OpcodeKind.VECTOR, 1): "v_fmac_f16",
 }
+for _prefix, _kind in (
+    ("global", OpcodeKind.GLOBAL), ("flat", OpcodeKind.FLAT), ("buffer", OpcodeKind.BUFFER),
+):  # fmt: skip
+    _more = f" {_prefix}_atomic_{{min_num_f32,max_num_f32,cond_sub_u32,sub_clamp_u32}}"
+    _NEW[(_kind, 0)] = _NEW.get((_kind, 0), "") + _more
 _OLDER = _table(_PATTERNS, _READ_AS_WELL)
 _LATER = _table(_NEW, _NEW_READ_AS_WELL)
 ONLY_GFX1250 = frozenset(_LATER)

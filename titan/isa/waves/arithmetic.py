@@ -235,6 +235,8 @@ TERNARY: dict[str, Callable[[Words, Words, Words], Words]] = {
     "v_min3_i32": lambda a, b, c: _u32(np.minimum(np.minimum(_i32(a), _i32(b)), _i32(c))),
     "v_max3_i32": lambda a, b, c: _u32(np.maximum(np.maximum(_i32(a), _i32(b)), _i32(c))),
     "v_med3_i32": lambda a, b, c: _u32(_middle(_i32(a), _i32(b), _i32(c))),
+    "v_mad_u32": lambda a, b, c: a * b + c,
+    "v_xor3_b32": lambda a, b, c: a ^ b ^ c,
     "v_fma_f32": lambda a, b, c: _bits(
         (_f32(a).astype(np.float64) * _f32(b) + _f32(c)).astype(np.float32)
     ),

@@ -37,6 +37,7 @@ class WaveQueue(StrEnum):
     # Of gfx1250.
     LOADS = "loadcnt"
     STORES = "storecnt"
+    SCRATCH_STORES = "storecnt (private)"  # in no order with the others
     DS = "dscnt"
     KM = "kmcnt"
     ASYNC_LOADS = "asynccnt (loads)"

@@ -47,12 +47,13 @@ class TargetQueues:
     scalar: WaveQueue = WaveQueue.SCALAR
     flat_lds: WaveQueue = WaveQueue.FLAT_LDS
     flat: tuple[WaveQueue, WaveQueue] = (WaveQueue.FLAT_GLOBAL, WaveQueue.FLAT_GLOBAL)
+    private: WaveQueue = WaveQueue.VECTOR  # stores of private memory
 
 
 OLDER = TargetQueues()
 OF_GFX1250 = TargetQueues(
     WaveQueue.LOADS, WaveQueue.STORES, WaveQueue.DS, WaveQueue.KM, WaveQueue.FLAT_DS,
-    (WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES),
+    (WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES), WaveQueue.SCRATCH_STORES,
 )  # fmt: skip
 
 

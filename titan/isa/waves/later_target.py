@@ -46,7 +46,7 @@ from titan.isa.waves.state import Refused, Wave
 
 QUEUES = {
     "loadcnt": (WaveQueue.LOADS, WaveQueue.FLAT_LOADS),
-    "storecnt": (WaveQueue.STORES, WaveQueue.FLAT_STORES),
+    "storecnt": (WaveQueue.STORES, WaveQueue.FLAT_STORES, WaveQueue.SCRATCH_STORES),
     "dscnt": (WaveQueue.DS, WaveQueue.FLAT_DS),
     "kmcnt": (WaveQueue.KM,),
     "asynccnt": (WaveQueue.ASYNC_LOADS, WaveQueue.ASYNC_STORES),
@@ -86,6 +86,7 @@ class _WaveState:
     expert: bool = False
     results: dict[str, _Unit] = field(default_factory=dict)
     sources: dict[str, _Unit] = field(default_factory=dict)
+    prefetches: set[int] = field(default_factory=set)
 
 
 class LaterTarget:
@@ -176,6 +177,8 @@ class LaterTarget:
             flat = kind in (OpcodeKind.GLOBAL, OpcodeKind.FLAT, OpcodeKind.SCRATCH)
             name = "lds" if kind in _LDS else "flat" if flat else "other"
             registers = frozenset(one for one in _operands(code) if one < SCALAR_BASE)
+            if code.item.base == "global_prefetch_b8":
+                state.prefetches.add(code.number)
         else:
             return
         unit = units.setdefault(name, _Unit())
@@ -203,6 +206,8 @@ class LaterTarget:
             raise Refused(
                 f"{name}: only the barrier -1 of a work-group is followed, and not how it stands"
             )
+        elif name in _REFUSED or name.startswith(("cluster_load_", "ds_atomic_")):
+            raise Refused(f"{name} is not followed")
         elif name.startswith("s_setreg"):
             self._set(wave, code)
         elif name == "s_getreg_b32":
@@ -265,10 +270,9 @@ class LaterTarget:
             self._read_by_ended(wave, state)
 
     def _read_by_ended(self, wave: Wave, state: _WaveState) -> None:
-        """What has returned has read its registers: all of a unit, where nothing is in flight."""
-        busy = {
-            entry.instruction for queue in wave.in_flight.values() for entry in queue
-        }  # fmt: skip
+        """What has returned has read its registers; of a prefetch that is not known."""
+        busy = {entry.instruction for queue in wave.in_flight.values() for entry in queue}
+        busy |= state.prefetches
         for unit in state.sources.values():
             unit.uses = {one: use for one, use in unit.uses.items() if use[1] in busy}
 
@@ -350,10 +354,11 @@ class LaterTarget:
 
 
 _FLAT = (WaveQueue.FLAT_DS, WaveQueue.FLAT_LOADS, WaveQueue.FLAT_STORES)
+_REFUSED = frozenset(("s_alloc_vgpr", "s_wakeup_barrier", "s_rfe_b64"))
 _NOTHING = frozenset(
     (
         "s_delay_alu", "s_clause", "s_setprio_inc_wg", "s_set_vgpr_msb", "s_nop", "s_setprio",
-        "s_sleep", "s_icache_inv", "s_sendmsg",
+        "s_sleep", "s_icache_inv", "s_sendmsg", "s_sleep_var", "s_monitor_sleep",
     )
 )  # fmt: skip
 

@@ -513,7 +513,7 @@ def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
     load = "_load_" in item.base
     data = () if load else tuple(register_numbers(item.operands[1]))
     address_of = private_address(item, number)
-    stores = group.queues.stores
+    stores = group.queues.private
     origin = OpaqueWord("private memory", number)
 
     def step(wave: Wave) -> None:

@@ -252,5 +252,20 @@ def _comparisons(
 
 for _word, _test in _ORDER.items():
     COMPARE |= _comparisons(_word, _test)
+_NEGATED = {"nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt", "u": "o"}
+_REAL_ORDER: dict[str, Callable[[float, float], bool]] = {
+    **_ORDER,  # type: ignore[dict-item]
+    "lg": lambda a, b: a < b or a > b,
+    "o": lambda a, b: not (math.isnan(a) or math.isnan(b)),
+}
+
+
+def _compare_reals(word: str) -> Callable[[int, int], int]:
+    test, negated = _REAL_ORDER[_NEGATED.get(word, word)], word in _NEGATED
+    return lambda a, b: int(test(_real(a), _real(b)) is not negated)
+
+
+for _word in (*_REAL_ORDER, *_NEGATED):
+    COMPARE[f"s_cmp_{_word}_f32"] = _compare_reals(_word)
 for _word in ("eq", "lg"):
     COMPARE[f"s_cmp_{_word}_u64"] = COMPARE[f"s_cmp_{_word}_u32"]

@@ -22,6 +22,7 @@ from titan.isa.waves.state import OpaqueWord, Refused, Scalar, Wave
 _Address = Callable[[Wave], int | OpaqueWord]
 _LOADS = ("s_load_", "s_buffer_load_", "s_scratch_load_")
 _STRIDE = 0x3FFF  # bits of word 1 of a resource, above those of the address
+_NARROW = {"u8": (1, False), "i8": (1, True), "u16": (2, False), "i16": (2, True)}
 BEYOND = -1  # an address that touches no memory
 
 
@@ -41,13 +42,15 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     private = item.base.startswith("s_scratch_load_")
     registers = written_in_order(code)
     unknown = OpaqueWord(f"memory that {item.opcode} reads", number)
+    narrow = _NARROW.get(item.base.rsplit("_", 1)[1])
+    size = narrow[0] if narrow else 4 * target.count
 
     def step(wave: Wave) -> None:
         start = OpaqueWord("", number) if private else address_of(wave)
         uses: tuple[WaveUse, ...] = ()
         if isinstance(start, int) and start != BEYOND:
             place = np.array([start], np.int64)
-            footprint = group.footprint(place, 4 * target.count, MemorySpace.GLOBAL)
+            footprint = group.footprint(place, size, MemorySpace.GLOBAL)
             uses = (WaveUse(footprint, False),)
         elif isinstance(start, OpaqueWord) and not private:
             group.events.append(UnknownAddress(*group.header(wave, number)))
@@ -55,10 +58,18 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
             value: Scalar = unknown
             if isinstance(start, int) and start != BEYOND:
                 value = _word(group, start + 4 * at, number, unknown)
+                if narrow and isinstance(value, int):
+                    value = _extended(value, *narrow)
             wave.set_scalar(target.first + at, value)
         group.issue(wave, number, group.queues.scalar, registers, uses)
 
     return step
+
+
+def _extended(value: int, size: int, signed: bool) -> int:
+    bits = 8 * size
+    value &= (1 << bits) - 1
+    return value - (1 << bits) & 0xFFFF_FFFF if signed and value >> bits - 1 else value
 
 
 def _word(group: WaveGroup, address: int, number: int, unknown: OpaqueWord) -> Scalar:

@@ -79,7 +79,7 @@ def close_pairs_of_gfx1250(assembly: AssemblyFile, kernel: AssemblyKernel) -> tu
 def _facts(number: int, item: AssemblyInstruction) -> _Facts:
     code = decoded(number, item)
     kind = code.opcode.kind
-    product = _product_states(item.base) if kind is OpcodeKind.MATRIX else None
+    product = _product_states(item) if kind is OpcodeKind.MATRIX else None
     sparse = item.base.startswith("v_swmmac")
     factors = {
         one
@@ -94,14 +94,17 @@ def _facts(number: int, item: AssemblyInstruction) -> _Facts:
     return _Facts(code.reads, code.writes, frozenset(factors), product, vector, transcendental)
 
 
-def _product_states(name: str) -> tuple[int, int] | None:
+def _product_states(item: AssemblyInstruction) -> tuple[int, int] | None:
     """Behind a product, before another product and before other vector instructions."""
+    name, four_bits = item.base, "MATRIX_FMT_FP4"
     if name.endswith("16x16x4_f32"):
         return None  # no product of the matrix core that runs beside others
     if name.startswith("v_swmmac"):
         return (5, 4) if name.endswith("iu8") else (3, 2)
     if name.endswith("iu8"):
         return 9, 8
+    if all(item.options.get(f"matrix_{one}_fmt") == four_bits for one in "ab"):
+        return 2, 1
     if "16x16x64_" in name:
         return 2, 1
     return 5, 4
