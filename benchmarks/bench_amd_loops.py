@@ -20,10 +20,12 @@ from pathlib import Path
 from benchmarks.pages import write_between
 from titan.foundation.errors import TitanError
 from titan.foundation.scratch import scratch
+from titan.frontends.ptx.launch import read_launch
 from titan.inspect import machine
 from titan.inspect.counts import count
 from titan.inspect.listing import MachineFunction, read_listing
 from titan.inspect.loops import loops
+from titan.target.description import target_of
 from titan.validate.compare.gcn_compile import CLANG, OBJDUMP, READELF, figures_of
 from titan.validate.compare.toolchain import Figures, run
 
@@ -43,6 +45,7 @@ _PRODUCT = re.compile(r"^v_mfma_\w+?_(\d+)x(\d+)x(\d+)")
 _TARGET = re.compile(r"(\.amdgcn_target\s+|amdhsa\.target:\s+)\S+")
 UNIT = 32 * 32 * 8
 REGISTERS = 512  # of a lane of a SIMD, for all waves on it
+SIMDS = 4  # of a compute unit
 Row = dict[str, object]
 
 
@@ -77,6 +80,7 @@ def row_of(path: Path, problem: str, who: str, target: str) -> Row | None:
     else:
         figures, functions = assembled(path, target)
     best: Row | None = None
+    lds, threads = launched(path)
     for function in functions:
         least = {loop.begin: loop.least for loop in count(function).loops}
         for loop in loops(function):
@@ -94,8 +98,27 @@ def row_of(path: Path, problem: str, who: str, target: str) -> Row | None:
                 "lds_bytes": sum(map(_read_bytes, names)),
                 "sums": sum(name.startswith(("v_add_u32", "v_add3", "v_lshl")) for name in names),
                 "registers": figures.registers, "spill_bytes": figures.spill_bytes,
+                "group_lds": lds, "threads": threads,
             }  # fmt: skip
     return best
+
+
+def waves_a_simd(row: Row, target: str) -> int:
+    """Waves that a SIMD has registers for, and its compute unit LDS for their work-groups."""
+    registers, lds, threads = (int(str(row[key])) for key in ("registers", "group_lds", "threads"))
+    by_registers = REGISTERS // -(-registers // 8) // 8
+    groups = target_of(target).shared_bytes // lds if lds else by_registers
+    return min(8, by_registers, groups * (threads // 64) // SIMDS)
+
+
+def launched(path: Path) -> tuple[int, int]:
+    """Bytes of LDS and threads of a work-group: of a package, or in the launch beside a file."""
+    if path.is_dir():
+        launch = json.loads((path / "manifest.json").read_text(encoding="utf-8"))["launch"]
+        return int(launch["dynamic_shared_bytes"]), int(launch["block"])
+    described, errors = read_launch(str(path.with_suffix(".launch.yaml")))
+    assert described is not None, errors
+    return described.shared_bytes or 0, described.block[0]
 
 
 def rows(packages: list[str], peers: Path | None) -> list[Row]:
@@ -132,7 +155,7 @@ def table(found: list[Row]) -> str:
         "| problem | target | kernel | instructions | products"
         " | instructions for 8192 multiply-adds | LDS instructions | of 2 bytes"
         " | bytes read of LDS for 8192 multiply-adds"
-        " | address sums, shifts | registers, waves a SIMD |",
+        " | address sums, shifts | registers, LDS of a work-group, waves a SIMD |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in found:
@@ -142,7 +165,8 @@ def table(found: list[Row]) -> str:
             f"| {row['problem']} | {row['target']} | {row['kernel']} | {instructions}"
             f" | {row['products']} | {instructions * UNIT / work:.1f} | {row['lds']}"
             f" | {row['short']} | {int(str(row['lds_bytes'])) * UNIT / work:.0f} | {row['sums']}"
-            f" | {registers}, {min(8, REGISTERS // -(-registers // 8) // 8)} |"
+            f" | {registers}, {int(str(row['group_lds'])) // 1024} KiB,"
+            f" {waves_a_simd(row, str(row['target']))} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -159,6 +159,8 @@ def test_copies_of_four_bytes_cost_instructions_and_two_work_groups_hide_reads()
     assert not ranking[0].shape.staged
     eight, *_, ranking = ranking_of("gemm_f16_gfx942", "gfx942")
     assert eight.groups == 8 and not any(ALONE in one.least_cycles for one in ranking)
+    *_, ranking = ranking_of("copy_gfx942", "gfx942")
+    assert not any(ALONE in one.least_cycles for one in ranking)
 
 
 def test_every_program_of_the_library_is_ranked() -> None:

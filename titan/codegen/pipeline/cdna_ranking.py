@@ -2,10 +2,11 @@
 
 Besides its busiest resource: the latency of loads over those in flight, of all work-groups that
 LDS has room for on one compute unit; the instructions that its waves issue for products, reads of
-LDS, arithmetic and copies; and, where one wave is alone on a SIMD, a read of LDS behind the barrier
-that nothing overlaps. What a copy takes is counted in machine code (`copies` of the rates): by 4
-bytes a lane straight to LDS, gfx942 issues four times the copies of 16 bytes through registers.
-Registers are not known here; where they do not suffice, the toolchain refuses the shape.
+LDS, arithmetic and copies; and, where one wave is alone on a SIMD, a read of LDS for its products
+behind the barrier, which nothing overlaps. What a copy takes is counted in machine code (`copies`
+of the rates): by 4 bytes a lane straight to LDS, gfx942 issues four times the copies of 16 bytes
+through registers. Registers are not known here; where they do not suffice, the toolchain refuses
+the shape.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def least_of_waves(
     known = rates(tile.target)
     if known.copies is not None:
         found[ISSUE] = issue_cycles(tile, known, staged)
-    if together == 1 and tile.groups <= known.groups.together:
+    products = any(item.kind == "mma" for item in tile.body)
+    if products and together == 1 and tile.groups <= known.groups.together:
         found[ALONE] = max(busiest, found.get(ISSUE, 0)) + known.shared.latency_cycles
     return found
 

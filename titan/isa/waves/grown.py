@@ -6,7 +6,7 @@ is not in the table is FIXED. Lanes whose result is not known have none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from titan.isa.simt.growth import ENDLESS, FIXED, Growth, unknown
 from titan.isa.simt.lane_growths import Growths, distinct, fixed_as, of_lane
@@ -187,14 +187,22 @@ def _by_lane(
     mask = None if one.chooser < 0 else wave.scalar(one.chooser - SCALAR_BASE, 2)
     if isinstance(mask, OpaqueWord):
         return {}  # nor is the result known
+    flat = [row for parts in rows for row in parts]
+    seen: dict[
+        tuple[object, ...], tuple[list[GrowingNumber | None], tuple[Growth, ...] | None]
+    ] = {}
+    alike = _alike(flat, mask)
     for lane in lanes_of(wave.exec):
-        given = [row.number(lane) for parts in rows for row in parts]
-        if mask is not None:
-            given.append(_chooser(one.chooser, mask, lane, table))
-        key = tuple(given)
-        if key not in cache:
-            cache[key] = _of_one(one, given, steps)
-        found = cache[key]
+        same = alike[lane] if mask is None else (*alike[lane], lane // 32)
+        if same not in seen:
+            given = [row.number(lane) for row in flat]
+            if mask is not None:
+                given.append(_chooser(one.chooser, mask, lane, table))
+            key = tuple(given)
+            if key not in cache:
+                cache[key] = _of_one(one, given, steps)
+            seen[same] = given, cache[key]
+        given, found = seen[same]
         if found is None:
             if all(item is not None for item in given):
                 return dict.fromkeys(one.writes, any_of(wave, one, table))
@@ -207,6 +215,20 @@ def _by_lane(
     if one.condition >= 0:
         made |= dict.fromkeys((one.condition, one.condition + 1), _together(conditions, steps))
     return made
+
+
+def _alike(rows: list[_Row], mask: int | None) -> list[tuple[object, ...]]:
+    """For each lane what its numbers are made of: lanes with equal ones have equal results."""
+    columns: list[Iterable[object]] = []
+    for row in rows:
+        columns.append(row.values if len(row.values) > 1 else row.values * LANES)
+        if isinstance(row.growths, list):
+            columns.append(map(id, row.growths))
+        if row.known != FULL:
+            columns.append(row.known >> lane & 1 for lane in range(LANES))
+    if mask is not None:
+        columns.append(mask >> lane & 1 for lane in range(LANES))
+    return list(zip(*columns, strict=True)) if columns else [()] * LANES
 
 
 def _chooser(register: int, mask: int, lane: int, table: Table) -> GrowingNumber:
