@@ -7,7 +7,7 @@
     held against the single steps that the checker of certificates takes for all (tests/proofs/test_commutation.py). *)
 
 From Coq Require Import Bool ZArith Lia List.
-From Titan Require Import Expression Sync SyncShift SyncFrames SyncParts SyncActs.
+From Titan Require Import Expression Sync SyncShift SyncFrames SyncParts SyncActs SyncMeets.
 Import ListNotations.
 Open Scope Z_scope.
 Opaque local_steps_max.
@@ -180,13 +180,18 @@ Definition acts_meet (A B : acts) (W : list loc) (s : state) : bool :=
   forallb (fun '(l, q) => speaks (q (part_at l s)) &&
     (negb (in_list l W) || existsb (fun '(h, r) => (if loc_dec h l then true else false) && either r q (part_at l s)) A)) B.
 
-(** The table: two steps that may be done in either order. *)
-Definition independent (s : state) (x y : step_) : bool :=
+Definition beside_each_other (s : state) (x y : step_) : bool :=
   match footprint s x, footprint s y with
   | Some (R, W, A), Some (R', W', A') =>
     seen_too R W A && seen_too R' W' A' && disjoint W R' && disjoint W' R && acts_meet A A' W s && acts_meet A' A W' s
   | _, _ => false
   end.
+
+Definition fill_one_barrier (s : state) (x y : step_) : bool :=
+  match x, y with AgentStep a, AgentStep b => fill_together p s a b | _, _ => false end.
+
+(** The table: two steps that may be done in either order. *)
+Definition independent (s : state) (x y : step_) : bool := beside_each_other s x y || fill_one_barrier s x y.
 
 (** *** It is right *)
 
@@ -474,26 +479,42 @@ Proof.
     apply existsb_exists in K as ([h r] & J & K). apply andb_true_iff in K as [K E]. destruct (loc_dec h l) as [->|]; [|easy]. now exists r.
 Qed.
 
-(** Independent steps lead to one state in either order, *)
-Theorem independent_commute s x y t u : independent s x y = true -> body s x = Done t -> body s y = Done u ->
+Lemma beside_commute s x y t u : beside_each_other s x y = true -> body s x = Done t -> body s y = Done u ->
   exists v w, body t y = Done v /\ body u x = Done w /\ alike p v w.
 Proof.
-  unfold independent. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
+  unfold beside_each_other. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
   rewrite !andb_true_iff. intros [[[[[I J] C] D] M] N].
   destruct (footprint_acting s x R W A X) as [HX OX]. destruct (footprint_acting s y R' W' A' Y) as [HY OY].
   apply (acting_commute p A A' R (filter own R) W R' (filter own R') W' s t u (fun t => body t x) (fun t => body t y)); try easy;
     try (now apply seen_covered); try apply own_less; try (now apply disjoint_apart); now apply acts_meets.
 Qed.
 
-(** and a fault of one is the same fault behind the other. *)
-Theorem independent_fault s x y t k l : independent s x y = true -> body s x = Done t -> body s y = Faulty k l ->
+Lemma beside_fault s x y t k l : beside_each_other s x y = true -> body s x = Done t -> body s y = Faulty k l ->
   body t y = Faulty k l.
 Proof.
-  unfold independent. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
+  unfold beside_each_other. destruct (footprint s x) as [[[R W] A]|] eqn:X; [|easy]. destruct (footprint s y) as [[[R' W'] A']|] eqn:Y; [|easy].
   rewrite !andb_true_iff. intros [[[[[I J] C] D] M] N].
   destruct (footprint_acting s x R W A X) as [HX OX]. destruct (footprint_acting s y R' W' A' Y) as [HY OY].
   apply (acting_fault p A A' R (filter own R) W R' (filter own R') W' s t (fun t => body t x) (fun t => body t y)); try easy;
     try (now apply disjoint_apart); try (now apply acts_meets). intros h r K. now apply (acts_meets A' A W' s N).
+Qed.
+
+(** Independent steps lead to one state in either order, *)
+Theorem independent_commute s x y t u : independent s x y = true -> body s x = Done t -> body s y = Done u ->
+  exists v w, body t y = Done v /\ body u x = Done w /\ alike p v w.
+Proof.
+  unfold independent. rewrite orb_true_iff. intros [I|I] X Y; [now apply (beside_commute s x y t u)|].
+  destruct x as [a| |], y as [b| |]; try easy. destruct (fill_either p s a b I) as (t' & u' & v & T & U & V & V'). cbn in *.
+  exists v, v. replace t with t' by congruence. replace u with u' by congruence. split; [easy|]. split; [easy|].
+  split; [apply shape_refl|]. intros l _. apply agree_refl.
+Qed.
+
+(** and a fault of one is the same fault behind the other. *)
+Theorem independent_fault s x y t k l : independent s x y = true -> body s x = Done t -> body s y = Faulty k l ->
+  body t y = Faulty k l.
+Proof.
+  unfold independent. rewrite orb_true_iff. intros [I|I] X Y; [now apply (beside_fault s x y t k l)|].
+  destruct x as [a| |], y as [b| |]; try easy. destruct (fill_either p s a b I) as (t' & u' & v & T & U & V & V'). cbn in *. congruence.
 Qed.
 End Table.
 
@@ -518,12 +539,6 @@ Proof.
   replace (mb_pending b - n =? 0) with false by (symmetry; apply Z.eqb_neq; lia).
   destruct (negb ((0 <=? n) && (0 <=? mb_expected b))); [easy|]. cbn [guard bind]. destruct (negb (n =? 0) && _ && _); [easy|]. cbn [guard bind].
   destruct (transaction_max <? Z.abs (mb_transaction b + t)); easy.
-Qed.
-
-Lemma put_twice {V} k (v w : V) l : put same_key k v (put same_key k w l) = put same_key k v l.
-Proof.
-  induction l as [|[h x] l IH]; cbn; [now rewrite same_key_refl|]. destruct (same_key k h) eqn:E; cbn; [now rewrite same_key_refl|].
-  now rewrite E, IH.
 Qed.
 
 Definition arrives (s : state) (a : nat) (k : key) (n t : Z) : outcome state :=
@@ -566,7 +581,7 @@ Proof.
   rewrite X1, Y1, X2, Y2. cbn [guard bind].
   replace (transaction_max <? Z.abs (mb_transaction held + t + u)) with false by (symmetry; apply Z.ltb_ge; lia).
   replace (transaction_max <? Z.abs (mb_transaction held + u + t)) with false by (symmetry; apply Z.ltb_ge; lia).
-  cbn [guard bind]. eexists. split; [reflexivity|]. f_equal. unfold put_barrier, with_barriers. cbn. rewrite !put_twice.
+  cbn [guard bind]. eexists. split; [reflexivity|]. f_equal. unfold put_barrier, with_barriers. cbn. rewrite !put_over.
   do 2 f_equal. unfold counted. cbn. f_equal; lia.
 Qed.
 

@@ -7,7 +7,7 @@
    3 program certificate: find which states stand at which line of the certificate, and have the proved checker
    judge that; prints `accepted` or `refused`, the number of states, of lines met, and of these with one step.
    4 program steps: walk the steps, and of each state print `I` and which of the possible steps are
-   independent by the proved table, for each pair of them in order. *)
+   independent by the proved table, and leave each other possible, for each pair of them in order. *)
 
 module S = Sync_semantics
 
@@ -288,7 +288,7 @@ let pairs program =
   let rec go state steps =
     (match S.steps program state with
      | S.Done possible ->
-       let ask x y = show_bool (S.independent program state x y) in
+       let ask x y = show_bool (S.independent program state x y && S.stays program state x y && S.stays program state y x) in
        let rec each = function [] -> () | x :: rest -> List.iter (ask x) rest; each rest in
        line 'I' (fun () -> each possible)
      | _ -> line 'U' ignore);
