@@ -171,6 +171,105 @@ TITAN_DEVICE void tensor_memory_put_pairs(u32 address, const u32 (&pairs)[Column
   }
 }
 
+// The same, where lane l of the warp has all columns of row l. `address` names the first of the 32
+// lanes of the warp. PTX: tcgen05.ld.32x32b.
+template <int Columns, int First = 0, int Count = Columns>
+TITAN_DEVICE void tensor_memory_fetch_rows(float (&values)[Columns], u32 address) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  static_assert(First % 16 == 0 && Count % 16 == 0, "columns of an instruction");
+  constexpr int Step = Count % 32 == 0 ? 32 : 16;  // of an instruction
+  TITAN_UNROLL
+  for (int c = First; c < First + Count; c += Step) {
+    u32 r[Step];
+    if constexpr (Step == 32) {
+      asm volatile(
+          "tcgen05.ld.sync.aligned.32x32b.x32.b32 {"
+          "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+          "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];\n"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+            "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]),
+            "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]),
+            "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]),
+            "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]),
+            "=r"(r[31])
+          : "r"(address + c)
+          : "memory");
+    } else {
+      asm volatile(
+          "tcgen05.ld.sync.aligned.32x32b.x16.b32 {"
+          "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];\n"
+          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+            "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]),
+            "=r"(r[13]), "=r"(r[14]), "=r"(r[15])
+          : "r"(address + c)
+          : "memory");
+    }
+    TITAN_UNROLL
+    for (int i = 0; i < Step; ++i) values[c + i] = __uint_as_float(r[i]);
+  }
+}
+
+// Words of the lane's row from a column on. PTX: tcgen05.st.32x32b.
+TITAN_DEVICE void tensor_memory_put_words(u32 address, const u32 (&r)[32]) {
+  asm volatile(
+      "tcgen05.st.sync.aligned.32x32b.x32.b32 [%0], {"
+      "%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32};\n"
+      :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "r"(r[4]), "r"(r[5]),
+        "r"(r[6]), "r"(r[7]), "r"(r[8]), "r"(r[9]), "r"(r[10]), "r"(r[11]), "r"(r[12]),
+        "r"(r[13]), "r"(r[14]), "r"(r[15]), "r"(r[16]), "r"(r[17]), "r"(r[18]), "r"(r[19]),
+        "r"(r[20]), "r"(r[21]), "r"(r[22]), "r"(r[23]), "r"(r[24]), "r"(r[25]), "r"(r[26]),
+        "r"(r[27]), "r"(r[28]), "r"(r[29]), "r"(r[30]), "r"(r[31])
+      : "memory");
+}
+TITAN_DEVICE void tensor_memory_put_words(u32 address, const u32 (&r)[16]) {
+  asm volatile(
+      "tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], {"
+      "%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};\n"
+      :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "r"(r[4]), "r"(r[5]),
+        "r"(r[6]), "r"(r[7]), "r"(r[8]), "r"(r[9]), "r"(r[10]), "r"(r[11]), "r"(r[12]),
+        "r"(r[13]), "r"(r[14]), "r"(r[15])
+      : "memory");
+}
+TITAN_DEVICE void tensor_memory_put_words(u32 address, const u32 (&r)[8]) {
+  asm volatile(
+      "tcgen05.st.sync.aligned.32x32b.x8.b32 [%0], {"
+      "%1, %2, %3, %4, %5, %6, %7, %8};\n"
+      :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "r"(r[4]), "r"(r[5]),
+        "r"(r[6]), "r"(r[7])
+      : "memory");
+}
+
+// The converse of `tensor_memory_fetch_rows`.
+template <int Columns, int First = 0, int Count = Columns>
+TITAN_DEVICE void tensor_memory_put_rows(u32 address, const float (&values)[Columns]) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  static_assert(First % 16 == 0 && Count % 16 == 0, "columns of an instruction");
+  constexpr int Step = Count % 32 == 0 ? 32 : 16;
+  TITAN_UNROLL
+  for (int c = First; c < First + Count; c += Step) {
+    u32 words[Step];
+    TITAN_UNROLL
+    for (int i = 0; i < Step; ++i) words[i] = __float_as_uint(values[c + i]);
+    tensor_memory_put_words(address + c, words);
+  }
+}
+
+// The row of each lane as numbers of 16 bits, two in a column, as `tensor_multiply_pairs` takes them.
+template <int Columns, int First = 0, int Count = Columns>
+TITAN_DEVICE void tensor_memory_put_rows_pairs(u32 address, const u32 (&pairs)[Columns / 8][4]) {
+  static_assert(Columns % 16 == 0 && Columns >= 16 && Columns <= 256, "columns of a fragment");
+  static_assert(First % 16 == 0 && Count % 16 == 0, "columns of an instruction");
+  constexpr int Step = Count % 32 == 0 ? 32 : 16;
+  TITAN_UNROLL
+  for (int c = First; c < First + Count; c += Step) {
+    u32 words[Step / 2];
+    TITAN_UNROLL
+    for (int i = 0; i < Step / 2; ++i) words[i] = pairs[c / 8 + i / 4][i % 4];
+    tensor_memory_put_words(address + c / 2, words);
+  }
+}
+
 TITAN_DEVICE void tensor_put_wait() {
   asm volatile("tcgen05.wait::st.sync.aligned;\n" ::: "memory");
 }
@@ -250,6 +349,45 @@ TITAN_DEVICE void store_row(u8* rows, int row, float value) {
 }
 TITAN_DEVICE float load_row(const u8* rows, int row) {
   return __uint_as_float(load_shared32(rows + 4 * row));
+}
+
+// A bit for each column of a row, set from column `begin` up to `end`; a bit for one column.
+// PTX: shl, which gives 0 for 32 and more.
+TITAN_DEVICE u32 bits_from(int first) {
+  u32 bits;
+  asm("shl.b32 %0, %1, %2;\n" : "=r"(bits) : "r"(0xffffffffu), "r"(larger(first, 0)));
+  return bits;
+}
+template <int Words>
+TITAN_DEVICE void columns_kept(u32 (&kept)[Words], int begin, int end) {
+  TITAN_UNROLL
+  for (int i = 0; i < Words; ++i) kept[i] = bits_from(begin - 32 * i) & ~bits_from(end - 32 * i);
+}
+template <int Words>
+TITAN_DEVICE bool column_kept(const u32 (&kept)[Words], int column) {
+  return (kept[column / 32] >> column % 32 & 1) != 0;
+}
+
+// 16 bytes of a row of a tile, eight numbers of 16 bits.
+TITAN_DEVICE void store_part_of_row(u8* place, u32 first, u32 second, u32 third, u32 fourth) {
+  for (int pair = 0; pair < 4; ++pair) delay_pair();
+  store_shared128(place, first, second, third, fourth);
+}
+
+// Four neighbouring elements at byte `offset` of a tile (before swizzling).
+template <class Type, int Swizzle>
+TITAN_DEVICE void store_four_of_row(u8* tile, u32 offset, float first, float second, float third,
+                                    float fourth) {
+  u8* place = tile + swizzled<Swizzle>(offset);
+  if constexpr (Type::bytes == 4) {
+    for (int pair = 0; pair < 2; ++pair) delay_pair();
+    store_shared128(place, float_to_bits(first), float_to_bits(second), float_to_bits(third),
+                    float_to_bits(fourth));
+  } else if constexpr (Type::bytes == 2) {
+    store_shared64(place, (u64)pack_pair<Type>(third, fourth) << 32 | pack_pair<Type>(first, second));
+  } else {
+    store_shared32(place, (u32)pack_pair8<Type>(third, fourth) << 16 | pack_pair8<Type>(first, second));
+  }
 }
 
 }  // namespace titan

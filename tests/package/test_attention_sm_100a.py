@@ -48,8 +48,8 @@ VARIANTS = {
     )),
     "f16": (PLAIN, (("bf16", "f16"),)),
     "capped scores": (PLAIN, (
-        ("  - masked: {mask: scaled",
-         "  - capped: {activation: scaled, function: tanh}\n  - masked: {mask: capped"),
+        ("  - masked: {mask: s,",
+         "  - capped: {activation: s, function: tanh}\n  - masked: {mask: capped,"),
     )),
     "wide accumulators": (PLAIN, (("columns: 128, head: 64", "columns: 32, head: 192"),)),
     "one stage": (PLAIN, (("groups: 2", "groups: 2\ndepth: 1"),)),

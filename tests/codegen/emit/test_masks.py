@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from titan.codegen.emit.expressions import SpellingScope
-from titan.codegen.emit.masks import worst_corner
+from titan.codegen.emit.masks import column_range, worst_corner
 from titan.sync.expression import evaluate, parse_expression
 
 ROWS, COLUMNS = 5, 4
@@ -39,6 +39,28 @@ def test_the_corner_holds_where_all_elements_hold(text):
             for column in range(COLUMNS)
         )
         assert bool(evaluate(corner, {**names, "row": first})) == everywhere
+
+
+@pytest.mark.parametrize("text", [CAUSAL, "column > row - 3 and row >= column", *conditions()])
+def test_the_columns_that_a_row_keeps_are_a_range(text):
+    condition = parse_expression(text)
+    found = column_range(condition)
+    if found is None:
+        assert any(f"{number} * column" in text for number in (-2, 0, 2))
+        return
+    for j, row in product(range(4), range(9)):
+        names = {"j": j, "i": 1, "keys": 11, "row": row}
+        first, end = (evaluate(one, names) if one is not None else None for one in found)
+        for column in range(-3, 12):
+            kept = (first is None or column >= first) and (end is None or column < end)
+            assert kept == bool(evaluate(condition, {**names, "column": column})), column
+
+
+@pytest.mark.parametrize(
+    "text", ["row < 3 and column < 2", "2 * column < n", "row == column", "column < 2 or row < 2"]
+)
+def test_other_columns_are_no_range(text):
+    assert column_range(parse_expression(text)) is None
 
 
 @pytest.mark.parametrize("text", ["row == column", "row < 3 or column < 2", "row * column < 5"])

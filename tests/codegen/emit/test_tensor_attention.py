@@ -46,8 +46,8 @@ def test_who_does_what():
     issuer, softmax, correction = (block(source, r) for r in ("issuer", "softmax", "correction"))
     assert "tensor_multiply<titan::bf16, 128, false>" in issuer
     assert "tensor_multiply_pairs<titan::bf16, 64, true>" in issuer
-    assert "tensor_memory_put_pairs<128>" in softmax and "tensor_memory_put<" not in softmax
-    assert "tensor_memory_put<64, 32, 32>" in correction and "put_pairs" not in correction
+    assert "tensor_memory_put_rows_pairs<128, 96, 32>" in softmax and "put_rows<" not in softmax
+    assert "tensor_memory_put_rows<64, 32, 32>" in correction and "put_pairs" not in correction
     assert "store_row" in softmax and "load_row" in correction
     assert "v_fall" not in correction and "tensor_store(" in correction
     assert made.manifest["resources"]["tensor_columns"] == 512
@@ -64,11 +64,11 @@ def test_every_put_is_waited_for_and_fenced_before_the_arrival(role):
         assert called == ["tensor_put_wait", "tensor_fence_before"]
 
 
-def test_sums_are_scaled_one_block_of_rows_after_the_other():
+def test_sums_are_scaled_some_columns_after_the_other():
     correction = block(emitted(pipeline())[0].files["kernel.cu"], "correction")
     scaled = correction[correction.index("o_shrunk = multiply") :]
     first = scaled[: scaled.index("o: from tensor memory")]
-    assert "for (int m = 0; m < 1; ++m)" in first and "tensor_memory_put<64, 0, 32>(" in first
+    assert "tensor_memory_put_rows<64, 0, 32>(" in first and "<64, 32, 32>" not in first
 
 
 def test_probabilities_share_the_columns_of_the_scores():

@@ -128,7 +128,8 @@ FAULTS = {
     "header: no wait for loads": (
         HEADER, r'asm volatile\("tcgen05.wait::ld[^;]*;[^;]*;', "", "no wait after"),
     "header: fetches of one chunk": (HEADER, r'"r"\(address \+ c\)', '"r"(address)', "Access"),
-    "header: another shape of fetches": (HEADER, r"16x256b\.x2", "16x128b.x4", "unknown access"),
+    "header: another shape of fetches": (
+        HEADER, r"ld(.*)16x256b\.x8", r"ld\g<1>16x128b.x16", "unknown access"),
     "header: the right to allocate is kept": (
         HEADER, r'asm volatile\("tcgen05.relinquish[^;]*;[^;]*;', "", "is not allocated once"),
 }  # fmt: skip

@@ -69,23 +69,23 @@ FAULTS = {
         SOURCE, r"(barrier_wait\(b_p16_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
         "no fence after the wait"),
     "the correction is fetched and not put": (
-        SOURCE, r"titan::tensor_memory_put<64, 32, 32>[^;]*;", "", "control depends on data"),
+        SOURCE, r"titan::tensor_memory_put_rows<64, 32, 32>[^;]*;", "", "control depends on data"),
     "the correction arrives only where it corrects": (
         SOURCE, r"(if \(titan::any_of_warp\(titan_changes\)\) \{)",
         r"\1 titan::barrier_arrive(b_p16_full + x_g);", "control depends on data"),
     "scores are fetched where data say so": (
         SOURCE,
-        r"(TITAN_UNROLL\s*for \(int m = 0; m < 2; \+\+m\) \{\s*titan::tensor_memory_fetch<128>)",
+        r"(TITAN_UNROLL\s*for \(int m = 0; m < 1; \+\+m\) \{\s*titan::\w+fetch_rows<128>)",
         r"if (v_top[0][0] < 1.0f) \1", "control depends on data"),
     "another column of the probabilities": (
-        SOURCE, r"(tensor_memory_put_pairs<128>\(titan_tensor)", r"\1 + 8", "Access (store)"),
+        SOURCE, r"(tensor_memory_put_rows_pairs<128, 0, 32>\(titan_tensor)", r"\1 + 8",
+        "Access (store)"),
     "half of the probabilities": (
-        HEADER, r"for \(int i = First / 16; i < \(First \+ Count\) / 16; \+\+i\)",
-        "for (int i = First / 16; i < (First + Count) / 32; ++i)", "Access (store)"),
+        SOURCE, r"titan::tensor_memory_put_rows_pairs<128, 64, 32>[^;]*;", "", "Access (store)"),
     "header: columns of pairs": (
-        HEADER, r"address \+ 8 \* i\)", "address + 16 * i)", "Access (store)"),
+        HEADER, r"address \+ c / 2, words", "address + c, words", "Access (store)"),
     "header: another shape of puts": (
-        HEADER, r"st(.*)16x128b\.x2", r"st\g<1>16x64b.x4", "unknown access"),
+        HEADER, r"st(.*)32x32b\.x16", r"st\g<1>16x64b.x16", "unknown access"),
     "probabilities of the other sub-tile": (
         SOURCE, r"(left = titan_tensor \+ )x_g", r"\g<1>(1 - x_g)", "another column|Access"),
     "probabilities from another column": (
@@ -103,7 +103,7 @@ FAULTS = {
         SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
         "overlap in tensor memory"),
     "another column is scaled": (
-        SOURCE, r"(tensor_memory_put<64, 0, 32>\(titan_tensor \+ 256)", r"\1 + 16",
+        SOURCE, r"(tensor_memory_put_rows<64, 0, 32>\(titan_tensor \+ 256)", r"\1 + 16",
         "control depends on data"),
     "the first product adds": (
         SOURCE, r"\(x_t - 1\) > 0 \|\| k > 0", "1", "whether the product is added"),
@@ -116,11 +116,13 @@ FAULTS = {
         SOURCE, r"(rows = s_shrink \+ )x_group", r"\g<1>(1 - x_group)", "Access (store)"),
     "the factor from the rows of the other sub-tile": (
         SOURCE, r"(rows = s_shrink \+ )x_g ", r"\g<1>(1 - x_g) ", "Access (load)"),
-    "all lanes put the factor": (
-        SOURCE, r"if \(titan_lane % 4 == 0\) (titan::store_row\(rows, titan_row0)", r"\1",
-        "is executed by lanes"),
+    "lanes put the factor into rows of others": (
+        SOURCE, r"(titan::store_row\(rows, titan_row0)", r"\1 - titan_lane % 4", "Access (store)"),
+    "some lanes put no factor": (
+        SOURCE, r"(titan::store_row\(rows, titan_row0)", r"if (titan_lane % 4 == 0) \1",
+        "Access (store)"),
     "a row twice": (
-        SOURCE, r"(load_row\(rows, titan_row0 \+ 16 \* m) \+ 8 \* h", r"\1", "Access (load)"),
+        SOURCE, r"(load_row\(rows, titan_row0)", r"\1 / 2 * 2", "Access (load)"),
     "rows of another warp": (
         SOURCE, r"load_row\(rows, titan_row0", "load_row(rows, (titan_row0 + 32) % 128",
         "Access (load)"),
@@ -129,6 +131,15 @@ FAULTS = {
     "committed before the second product": (
         SOURCE, r"( *// issue s: (?s:.*?))( *titan::tensor_commit\(b_s_full.*\n)", r"\2\1",
         "is expected"),
+    "results into the place of keys": (SOURCE, r"tile = s_out;", "tile = s_k;", "is not in out"),
+    "results before their place is free": (
+        SOURCE, r"(titan::bulk_wait_read<0>\(\);\s*\}\s*titan::tensor_fence_before\(\);\s*)"
+        r"titan::named_barrier_sync[^;]*;", r"\1", "BarrierSync of together"),
+    "something else is written between two fetches": (
+        HEADER, r"(u32 r\[Step\];)(\s*if constexpr \(Step == 32\))",
+        r"\1 if (c > First) "
+        r'asm volatile("st.shared.b32 [%0], 0;\\n" :: "r"(4096) : "memory");\2',
+        "an unexpected write"),
     "no fence before the named barrier": (
         SOURCE, r"titan::tensor_fence_before\(\);\s*titan::named_barrier_sync",
         "titan::named_barrier_sync", "no fence after the fetch"),

@@ -14,9 +14,10 @@ from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.lookups import with_lookups
 from titan.codegen.emit.manifest import substitute_sizes
-from titan.codegen.emit.masks import worst_corner
+from titan.codegen.emit.masks import column_range, worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled, single, spelled_number
+from titan.codegen.emit.register_array import RegisterArray
 from titan.codegen.emit.registers import RegisterAllocation, packed
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.statements import (
@@ -24,7 +25,6 @@ from titan.codegen.emit.statements import (
     GlobalRegion,
     MaskCondition,
     PanelLayout,
-    RegisterArray,
     RowsOffset,
     SharedOperand,
     SpelledCopy,
@@ -49,6 +49,7 @@ from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
 
 ROWS_OF_MMA = 64
+ROWS_OF_WARPGROUP = 128  # one for each thread
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
 UNARY = ("exp2", "log2", "reciprocal", "rsqrt")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "raise")
@@ -80,11 +81,13 @@ class RoleArithmetic:
     """The arithmetic of one role of one CTA.
 
     `row_step`: rows from one block of a warp to its next. `group`: which of the parts of a tile's
-    rows is dealt with; empty where an agent has all rows of its tiles.
+    rows is dealt with; empty where an agent has all rows of its tiles. `whole_rows`: a thread has
+    all columns of one row.
     """
 
     row_step = ROWS_OF_MMA
     group = "x_group"
+    whole_rows = False
 
     def __init__(self, context: RoleContext) -> None:
         self.place = context.place
@@ -146,13 +149,19 @@ class RoleArithmetic:
                 Where.COLUMN: "column"}.get(value.place, "")  # fmt: skip
         if not form:
             raise EmissionRefused(f"{name} is in shared memory, not in registers")
+        rows = m * self.rows_of_block
         return RegisterArray(
             mangled("v", place, "a value"), form, dtype(value.dtype, name),
-            m=m, rows=m * ROWS_OF_MMA, first=0, last=m,
+            m=m, rows=rows, first=0, last=m,
             columns=value.columns, value=identifier(name, "a value"),
-            row0=f"{self.group} * {m * ROWS_OF_MMA} + titan_row0" if self.group else "titan_row0",
-            step=self.row_step,
+            row0=f"{self.group} * {rows} + titan_row0" if self.group else "titan_row0",
+            step=self.row_step, whole=self.whole_rows,
         )  # fmt: skip
+
+    @property
+    def rows_of_block(self) -> int:
+        """Rows of which the warpgroup has something in one block of its registers."""
+        return ROWS_OF_WARPGROUP if self.whole_rows else ROWS_OF_MMA
 
     def _blocks(self, name: str) -> int:
         """How many times 64 rows of a value an agent has."""
@@ -239,12 +248,19 @@ class RoleArithmetic:
             inner.plus("row", "titan_row", 0).plus("column", column, 0).text(condition)
             for column in ("titan_column", "(titan_column + 1)")
         )
-        rows = target.m * ROWS_OF_MMA
-        whole = worst_corner(substitute_sizes(self.tiles.tile, condition), rows, target.columns)
+        rows = target.rows
+        known = substitute_sizes(self.tiles.tile, condition)
+        whole = worst_corner(known, rows, target.columns)
+        spans = column_range(known) if target.whole else None
+        begin, end = (
+            inner.plus("row", "titan_row", 0).text(bound) if bound is not None else ""
+            for bound in spans or (None, None)
+        )
+        made = MaskCondition(even, odd, begin=begin, end=end)
         if whole is None or target.name != operands[0].name:
-            return MaskCondition(even, odd)
+            return made
         first = inner.plus("row", f"({self.group} * {rows})" if self.group else "0", 0)
-        return MaskCondition(even, odd, first.text(whole))
+        return replace(made, whole=first.text(whole))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
         """Element number of the view's start, and extents and offsets of the last dimensions."""
@@ -326,10 +342,11 @@ class RoleArithmetic:
         if tile.dtype != source.type:
             raise EmissionRefused(f"{operation.name} has a buffer of another element type")
         place = self.stage(tile, access.effects[0], scope)
+        begin = 0
         if slices > 1:
             begin = site.slice * tile.columns
             source = replace(source, begin=begin, end=begin + tile.columns)
-        return [SpelledStage(source, place, _tile_layout(tile), self.row_step)]
+        return [SpelledStage(source, place, _tile_layout(tile), self.row_step, begin)]
 
     def _direct_product(self, operation: TileOperation, inner: SpellingScope) -> SpelledStatement:
         """A product whose operands no shared memory holds: each thread computes its elements."""

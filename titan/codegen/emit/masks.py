@@ -3,7 +3,8 @@
 A conjunction of comparisons that are affine in the row and the column holds for a whole tile where
 each comparison holds at its worst corner. One branch on that, alike for all threads of a
 warpgroup, leaves the mask out of most tiles: of causal attention all but those on the diagonal, of
-a ragged end all but the last.
+a ragged end all but the last. Where all comparisons are of the column alone, the columns that a row
+keeps are a range.
 """
 
 from __future__ import annotations
@@ -27,17 +28,12 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
     `row` is then the first of its `rows` rows. Sizes have to be numbers. None where the condition
     is no conjunction of affine comparisons.
     """
-    match condition:
-        case Binary("and", left, right):
-            first = worst_corner(left, rows, columns)
-            second = worst_corner(right, rows, columns)
-            return None if first is None or second is None else binary("and", first, second)
-        case Binary("<" | "<=", left, right):
-            margin = linear_form(binary("-", right, left))
-        case Binary(">" | ">=", left, right):
-            margin = linear_form(binary("-", left, right))
-        case _:
-            return None
+    if isinstance(condition, Binary) and condition.operator == "and":
+        first = worst_corner(condition.left, rows, columns)
+        second = worst_corner(condition.right, rows, columns)
+        return None if first is None or second is None else binary("and", first, second)
+    found = _margin(condition)
+    margin = linear_form(found) if found is not None else None
     if margin is None:
         return None
     places: dict[str, Expression] = {
@@ -46,3 +42,42 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
     if margin[0].get(ROW, 0) < 0:
         places[ROW] = binary("+", Name(ROW), Constant(rows - 1))
     return substitute(condition, places)
+
+
+def column_range(condition: Expression) -> tuple[Expression | None, Expression | None] | None:
+    """The first column that a row keeps and the first behind them, without `column`; None for one
+    that nothing bounds, and None alone where the kept columns are no range.
+    """
+    if isinstance(condition, Binary) and condition.operator == "and":
+        first, second = column_range(condition.left), column_range(condition.right)
+        if first is None or second is None:
+            return None
+        return _both("max", first[0], second[0]), _both("min", first[1], second[1])
+    margin = _margin(condition)
+    form = linear_form(margin) if margin is not None else None
+    if margin is None or form is None or abs(form[0].get(COLUMN, 0)) != 1:
+        return None
+    rest = substitute(margin, {COLUMN: Constant(0)})
+    if form[0][COLUMN] < 0:  # kept where the margin is not below 0: column <= rest
+        return None, binary("+", rest, Constant(1))
+    return binary("-", Constant(0), rest), None
+
+
+def _both(function: str, one: Expression | None, other: Expression | None) -> Expression | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return binary(function, one, other)
+
+
+def _margin(condition: Expression) -> Expression | None:
+    """What is not below 0 where a comparison of integers holds; None for other conditions."""
+    match condition:
+        case Binary("<", left, right):
+            return binary("-", binary("-", right, left), Constant(1))
+        case Binary("<=", left, right):
+            return binary("-", right, left)
+        case Binary(">", left, right):
+            return binary("-", binary("-", left, right), Constant(1))
+        case Binary(">=", left, right):
+            return binary("-", left, right)
+    return None

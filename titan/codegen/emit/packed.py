@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
+from titan.codegen.emit.register_array import RegisterArray
 from titan.codegen.emit.statements import (
-    RegisterArray,
     SpelledApart,
     SpelledCall,
     SpelledElementwise,
@@ -29,6 +29,7 @@ from titan.codegen.emit.statements import (
 )
 from titan.codegen.tile.exponentials import SHARES
 
+COLUMNS_AT_ONCE = 32  # of probabilities, which are put into tensor memory by one instruction
 PACKED = ("add", "subtract", "multiply", "scale", "offset")
 Statements = list[SpelledStatement]
 Arithmetic = SpelledElementwise | SpelledPacked
@@ -144,6 +145,10 @@ def _by_rows(statements: Statements) -> Statements:
             place += 1
             continue
         run, made = [*made[begin:], statement], made[:begin]
+        if _array(statement).whole:
+            made += _by_columns(run, _array(statement).columns)
+            place += 1
+            continue
         total = _sum_behind(run, statements[place + 1 :])
         first, last = _blocks(statement)
         for block in range(first, last):
@@ -155,6 +160,16 @@ def _by_rows(statements: Statements) -> Statements:
         if total is not None:
             rest[total] = _of_block(rest[total], last - 1)
         statements, place = [*rest], 0
+    return made
+
+
+def _by_columns(run: Statements, columns: int) -> Statements:
+    """The run for some columns after the other."""
+    step = COLUMNS_AT_ONCE if columns % COLUMNS_AT_ONCE == 0 else columns
+    made: Statements = []
+    for begin in range(0, columns, step):
+        part = tuple(_of(one, replace(_array(one), begin=begin, end=begin + step)) for one in run)
+        made += [SpelledApart(part)] if begin else part
     return made
 
 
@@ -176,7 +191,11 @@ def _blocks(statement: SpelledStatement) -> tuple[int, int]:
 
 
 def _of_block(statement: SpelledStatement, block: int) -> SpelledStatement:
-    array = replace(_array(statement), first=block, last=block + 1)
+    return _of(statement, replace(_array(statement), first=block, last=block + 1))
+
+
+def _of(statement: SpelledStatement, array: RegisterArray) -> SpelledStatement:
+    """The statement for a part of its registers."""
     if isinstance(statement, SpelledPut):
         return replace(statement, source=array)
     return replace(statement, target=array)  # type: ignore[call-arg]

@@ -85,6 +85,7 @@ def with_scales(
     of_left, of_right = places
     return SpelledScaledProduct(
         product.a, product.b, product.steps, product.type, product.transpose_b, product.columns,
-        product.place, product.accumulate, product.note, False, of_left, of_right, row.scale,
-        depth // product.steps // row.block,
+        product.place, product.accumulate, product.note,
+        of_left=of_left, of_right=of_right, scale_type=row.scale,
+        blocks=depth // product.steps // row.block,
     )  # fmt: skip

@@ -10,34 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from titan.codegen.emit.register_array import RegisterArray
+
 # --------------------------------------------------------------------------------------- operands
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterArray:
-    """How an agent keeps a value: `form` is float, pair, row or column.
-
-    `m` blocks of 64 rows, of which a statement deals with `first` up to `last`; `row0` is the first
-    row of a thread, and its next block is `step` rows further. Columns are dealt with from `begin`
-    up to `end`, all of them where that is 0. `holds`: the values that one storage has one after the
-    other.
-    """
-
-    name: str
-    form: str
-    type: str
-    m: int
-    rows: int
-    first: int
-    last: int
-    columns: int
-    value: str
-    row0: str
-    step: int
-    holds: tuple[str, ...] = ()
-    begin: int = 0
-    end: int = 0
-    registers: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,12 +344,16 @@ class SpelledReduction(SpelledStatement):
 class MaskCondition:
     """The condition of a mask for the even and the odd column of a pair.
 
-    `whole` implies it for all elements of the agent's rows; empty where that is not known.
+    `whole` implies it for all elements of the agent's rows; empty where that is not known. `begin`,
+    `end`: the first column that a row keeps and the first behind them; both are empty where the
+    condition says it of each column, one where nothing bounds it.
     """
 
     even: str
     odd: str
     whole: str = ""
+    begin: str = ""
+    end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,12 +447,13 @@ class SpelledRead(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledStage(SpelledStatement):
-    """Registers to the shared buffer of a store."""
+    """Registers to the shared buffer of a store, whose first column is their column `origin`."""
 
     source: RegisterArray
     tile: str
     layout: PanelLayout
     step: int
+    origin: int = 0
     kind: ClassVar[str] = "stage"
 
 
@@ -522,7 +502,8 @@ class SpelledDirectProduct(SpelledStatement):
 @dataclass(frozen=True, slots=True)
 class SpelledTensorProduct(SpelledStatement):
     """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there;
-    `together`: by a pair of CTAs."""
+    `together`: by a pair of CTAs; `kept`: of each operand in shared memory one descriptor is kept,
+    to which the steps add, where a thread has no registers for all."""
 
     a: SharedOperand | TensorOperand
     b: SharedOperand
@@ -534,6 +515,7 @@ class SpelledTensorProduct(SpelledStatement):
     accumulate: str
     note: str
     together: bool = False
+    kept: bool = False
     kind: ClassVar[str] = "tensor_mma"
 
 

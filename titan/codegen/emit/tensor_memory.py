@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from titan.codegen.emit.arithmetic import ROWS_OF_MMA, beside
+from titan.codegen.emit.arithmetic import RoleContext, beside
 from titan.codegen.emit.cluster import EverywhereCommit, TogetherProduct
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled
 from titan.codegen.emit.packed import packed, unless_one
+from titan.codegen.emit.register_array import RegisterArray
 from titan.codegen.emit.scales import scale_copy, scaling_of, with_scales
 from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
-    RegisterArray,
     SharedOperand,
     SpelledCall,
     SpelledDirectProduct,
@@ -36,6 +36,7 @@ from titan.codegen.emit.statements import (
     SpelledPut,
     SpelledRowsFetch,
     SpelledRowsPut,
+    SpelledStage,
     SpelledStatement,
     SpelledTensorCommit,
     SpelledTensorProduct,
@@ -60,6 +61,23 @@ class TensorSpelling(Spelling):
 
     row_step = ROW_STEP
 
+    def __init__(self, context: RoleContext) -> None:
+        super().__init__(context)
+        self.corrects = any(self.tiles.rescaled(name) for name in self.places)
+        self.whole_rows = self.corrects and self._may_have_whole_rows()
+
+    def _may_have_whole_rows(self) -> bool:
+        """Whether threads may have whole rows, as is best where rows have maxima and sums: nothing
+        of the role has a number for each column, or comes from tiles in shared memory."""
+        values = [self.tiles.value(name) for name in self.plan.storage]
+        done = {name for names in self.plan.sequence.values() for name in names}
+        read = any(
+            self.tiles.operations[name].kind == "read"
+            for name in done
+            if name in self.tiles.operations
+        )
+        return not read and all(value.place is not Where.COLUMN for value in values)
+
     def block(
         self, sites: tuple[EmissionSite, ...], scope: SpellingScope
     ) -> tuple[SpelledStatement, ...]:
@@ -72,8 +90,7 @@ class TensorSpelling(Spelling):
             made += self.site(site, scope)
             if isinstance(fences, ir.Wait | ir.BarrierSync):
                 made.append(SpelledCall("tensor_fence_after"))
-        corrects = any(self.tiles.rescaled(name) for name in self.places)
-        columns = CORRECTED_AT_ONCE if corrects else 0
+        columns = CORRECTED_AT_ONCE if self.corrects else 0
         by_row = [
             replace(one, body=by_blocks(list(one.body), columns))
             if isinstance(one, SpelledUnlessOne)
@@ -144,7 +161,7 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(
                 f"{rows} rows of {name} are not {groups} times the {LANES} lanes of tensor memory"
             )
-        return LANES // ROWS_OF_MMA
+        return LANES // self.rows_of_block
 
     def _column(self, name: str, stage: str) -> str:
         place = self.places[name]
@@ -227,7 +244,7 @@ class TensorSpelling(Spelling):
             transpose_b=not flips[1], columns=value.columns,
             place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
             accumulate=self._accumulate(site, operation, scope),
-            note=identifier(site.name, "an mma"), together=self.ctas > 1,
+            note=identifier(site.name, "an mma"), together=self.ctas > 1, kept=self.corrects,
         )  # fmt: skip
         scales = scales_of(operation)
         if not scales:
@@ -313,7 +330,7 @@ class TensorSpelling(Spelling):
         return TensorOperand(dtype(value.dtype, name), value.columns, column)
 
 
-Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut
+Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut | SpelledStage
 
 
 def by_blocks(statements: list[SpelledStatement], columns: int = 0) -> tuple[SpelledStatement, ...]:
@@ -353,11 +370,17 @@ def _run(statements: list[SpelledStatement]) -> list[Arithmetic]:
         run.append(statement)
         if statement.target.form == "pair":
             length = len(run)
+    stage = statements[length] if 0 < length < len(statements) else None
+    if isinstance(stage, SpelledStage) and stage.source.whole:
+        ready = stage.source.name == _array(run[length - 1]).name
+        return [*run[:length], *([stage] if ready else [])]
     return run[:length]
 
 
 def _array(statement: Arithmetic) -> RegisterArray:
-    return statement.source if isinstance(statement, SpelledPut) else statement.target
+    if isinstance(statement, SpelledPut | SpelledStage):
+        return statement.source
+    return statement.target
 
 
 def _by_columns(run: list[Arithmetic], columns: int) -> list[SpelledStatement]:
@@ -384,6 +407,6 @@ def _of_block(statement: Arithmetic, block: int) -> Arithmetic:
 
 
 def _with(statement: Arithmetic, array: RegisterArray) -> Arithmetic:
-    if isinstance(statement, SpelledPut):
+    if isinstance(statement, SpelledPut | SpelledStage):
         return replace(statement, source=array)
     return replace(statement, target=array)

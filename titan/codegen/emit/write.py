@@ -337,7 +337,7 @@ class _Emission:
         return SpelledRole(
             f"{title}, one elected thread acts" if place.elected else title,
             self._guard(place, first, last),
-            tuple(self._constants(place)),
+            tuple(self._constants(place, spelling.whole_rows)),
             spelling.declarations(),
             tuple((name, text) for text, name in spelling.descriptors.items()),
             statements,
@@ -359,7 +359,7 @@ class _Emission:
             return f"{warps} && titan::elect_one()"
         return "" if whole else warps
 
-    def _constants(self, place: RolePlace) -> list[str]:
+    def _constants(self, place: RolePlace, whole_rows: bool) -> list[str]:
         constant = "[[maybe_unused]] const"
         group = f"titan_warp - {place.first_warp}" if place.first_warp else "titan_warp"
         if place.warps > 1:
@@ -368,7 +368,9 @@ class _Emission:
         if not place.elected:
             leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
             made.append(f"{constant} bool titan_leader = {leader}titan::elect_one();")
-        if place.warps == 4:
+        if place.warps == 4 and whole_rows:
+            made.append(f"{constant} int titan_row0 = titan_warp % 4 * 32 + titan_lane;")
+        elif place.warps == 4:
             rows = 32 if self.tensor else 16
             made.append(f"{constant} int titan_row0 = titan_warp % 4 * {rows} + titan_lane / 4;")
             made.append(f"{constant} int titan_column0 = titan_lane % 4 * 2;")

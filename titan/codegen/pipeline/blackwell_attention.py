@@ -46,6 +46,8 @@ ROLES = ("producer", "issuer", "softmax", "correction")
 class BlackwellAttention(TensorPipeline):
     """The statements and declarations of one pipeline. Raises FormRefused where there is none."""
 
+    registers = REGISTERS
+
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
         refuse_unaligned(tile)
         if not shape.specialised:
@@ -141,7 +143,7 @@ class BlackwellAttention(TensorPipeline):
 
     def _roles(self) -> tuple[doc.RoleDeclaration, ...]:
         wide = self.parts.accumulator.columns > LANES
-        few, many, some = (WIDE if wide else REGISTERS)[self.groups]
+        few, many, some = (WIDE if wide else self.registers)[self.groups]
         counters = ("n",) if self.position else ()
         loading, issuing, computing, correcting = self.roles
         return (
@@ -364,7 +366,8 @@ class BlackwellAttention(TensorPipeline):
         return doc.ArriveStatement(slot(self.full[self.parts.left.name], self.g))
 
     def _finish(self) -> doc.Block:
-        """What follows the loop, for one sub-tile."""
+        """What follows the loop, for one sub-tile. The place of what is stored is free before the
+        sums are fetched, so that no registers keep what is ready."""
         g, accumulator = self.g, self.parts.accumulator.name
         made: list[doc.DocumentStatement] = []
         for value in self.parts.handed:
@@ -373,25 +376,33 @@ class BlackwellAttention(TensorPipeline):
             made.append(doc.ComputeStatement(value.name, "tiles"))
             if self.position:
                 made.append(doc.ArriveStatement(slot(self.empty[value.name], g)))
+        emptied, stored = self._stored()
+        made += emptied
         made.append(doc.WaitStatement(slot(self.full[accumulator], g), self.item))
         made.append(doc.LoadStatement(slot(accumulator, g, content=self.last)))
         made.append(doc.ComputeStatement(accumulator, "tiles"))
         fetched = not self.position
         for operation in self.tile.after:
-            if operation.kind == "store" and not fetched:
-                made.append(self._corrected())
+            if operation.name in stored:
+                first, *others = stored[operation.name]
+                made += [first, *(() if fetched else (self._corrected(),)), *others]
                 fetched = True
-            if self._staged(operation):
-                made += self._store(operation)
             else:
                 made.append(doc.ComputeStatement(operation.name))
         if not fetched:
             made.append(self._corrected())
         return tuple(made)
 
-    def _store(self, operation: TileOperation) -> doc.Block:
-        """From registers to shared memory, and from there by a bulk store of one thread."""
+    def _stored(self) -> tuple[doc.Block, dict[str, doc.Block]]:
+        """What goes from registers to shared memory, and from there by a bulk store of one thread:
+        what empties the place of the first one before, and of each the write and what follows."""
         together = doc.SyncStatement(slot("together", "0"))
         content = f"w * {self.groups} + {self.g}" if self.position else self.g
-        staged = slot(operation.name, "0", content=content)
-        return sent_from(staged, together, again=self.groups > 1 or bool(self.position))
+        emptied: doc.Block = ()
+        stored: dict[str, doc.Block] = {}
+        for operation in self.stores:
+            staged = slot(operation.name, "0", content=content)
+            if self.groups > 1 or self.position:
+                emptied = (doc.DrainStatement(OUTPUT, until_read=True), together)
+            stored[operation.name] = sent_from(staged, together, again=False)
+        return emptied, stored

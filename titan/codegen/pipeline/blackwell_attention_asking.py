@@ -15,15 +15,20 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell_asking import Asking, each_item
+from titan.codegen.pipeline.blackwell_attention import REGISTERS as _REGISTERS
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram
 
 SLOTS = 1
+# The issuer follows the answers beside its rings.
+REGISTERS = {**_REGISTERS, 2: (56, 176, 104)}
 
 
 class BlackwellAttentionAsking(BlackwellAttention):
     """Work items from the hardware. Raises FormRefused."""
+
+    registers = REGISTERS
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
         super().__init__(tile, shape, starts)

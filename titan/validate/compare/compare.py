@@ -49,6 +49,7 @@ MACHINE_FAULTS_MAX = 3  # of one launch; one wrong address gives many
 _CLUSTER = ir.Scope.CLUSTER
 LANES = (0, 1)
 WARP_THREADS = 32
+ROW_BYTES = 4  # of a number that one role hands to another
 REGISTERS_OF_SM = 65_536  # shared by the threads of a kernel that has the SM for itself
 
 
@@ -358,7 +359,7 @@ class _Whole:
                 if queue is not None:
                     issuers.setdefault(queue, set()).update(by)
             elif handed:
-                good = by == elected
+                good = by == elected or (by == lanes and all(_whole_warp(one) for _, one in done))
             elif kind == WARP:
                 good = bool(by) and (by in (elected, _same_lane(by, lanes)) or len(by) == 1)
                 self._met(where, occurrence, done, lanes - elected)
@@ -427,6 +428,12 @@ _BYTES = {
     "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "ue8m0": 1, "e2m1x2": 1,
     "u8": 1, "i8": 1,
 }  # fmt: skip
+
+
+def _whole_warp(event: ThreadEvent) -> bool:
+    """Whether the lanes of a warp write a number each: lane by lane the number of another row."""
+    written = sum(high - low for span in event.spans for low, high in span)
+    return event.kind == "write" and written == ROW_BYTES * WARP_THREADS
 
 
 def _same_lane(by: set[int], lanes: set[int]) -> set[int]:

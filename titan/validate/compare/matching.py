@@ -110,9 +110,12 @@ class Matcher:
             set()
         )  # accumulators with a product that has not been published
         self.early: list[ThreadEvent] = []  # stores of what was loaded, before all was
+        self.written: list[ThreadEvent] = []  # the same, to shared memory
 
     def rest(self) -> ThreadEvent | None:
         """The first event that belongs to no operation, once all operations are matched."""
+        if self.early or self.written:
+            return (self.early or self.written)[0]
         return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
 
     def left(self) -> ThreadEvent | None:
@@ -131,6 +134,8 @@ class Matcher:
             raise OperationMismatch(
                 f"line {self.early[0].line}: an unexpected store to tensor memory"
             )
+        if self.written and not self._takes_written(occurrence):
+            raise OperationMismatch(f"line {self.written[0].line}: an unexpected write")
         while True:
             start = self.position
             event = self.left()
@@ -147,6 +152,12 @@ class Matcher:
             return None
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
         raise OperationMismatch(f"{occurrence.text} is expected, {found} is there")
+
+    def _takes_written(self, occurrence: Occurrence) -> bool:
+        """Whether threads write shared memory there, for an engine."""
+        places = {region[0] for region in occurrence.writes}
+        others = places & (self.tensor.buffers.keys() | self.tensor.handed)
+        return isinstance(occurrence.operation, ir.Access) and bool(places) and not others
 
     def _rule(self, occurrence: Occurrence) -> Callable[[], bool]:
         """What matches the operation with the next events. Raises OperationMismatch for no rule."""
@@ -251,7 +262,11 @@ class Matcher:
         regions = {"read": occurrence.reads, "write": occurrence.writes}
         if not occurrence.reads and not occurrence.writes:
             return True
-        found = False
+        found = bool(self.written)
+        for written in self.written:
+            for span in written.spans:
+                self._touch(span, occurrence.writes, written.line)
+        self.written = []
         while (event := self._next("read", "write")) is not None:
             if not regions[event.kind]:
                 return False
@@ -412,13 +427,18 @@ class Matcher:
     def _fetch(self, occurrence: Occurrence) -> bool:
         """Fetches of all columns of an accumulator, of the 32 lanes of the warp.
 
-        What is fetched may be put back before the rest is fetched.
+        What is fetched may be put back, or go to shared memory, before the rest is fetched.
         """
         ((region),) = occurrence.reads
         wanted = self._all_cells(region)
         seen: set[tuple[int, int]] = set()
         early: list[ThreadEvent] = []
-        while seen != wanted and (event := self._next("tensor_load", "tensor_put")) is not None:
+        written: list[ThreadEvent] = []
+        kinds = "tensor_load", "tensor_put", "write"
+        while seen != wanted and (event := self._next(*kinds)) is not None:
+            if event.kind == "write" and seen:
+                written.append(event)
+                continue
             cells = self._cells(event, region)
             if event.kind == "tensor_load":
                 seen |= cells
@@ -426,7 +446,7 @@ class Matcher:
                 early.append(event)
             else:
                 return False
-        self.early = early
+        self.early, self.written = early, written
         return seen == wanted and region in self.tensor.places
 
     def _put(self, occurrence: Occurrence) -> bool:
