@@ -117,6 +117,37 @@ SIZES = {
         {"batch": 2, "kv_heads": 2, "ratio": 3, "parts": 1},
         {"batch": 1, "kv_heads": 1, "ratio": 70, "parts": 6},
     ],
+    ("batch", "kv_heads", "pages", "pages_most", "ratio"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "pages": 4, "pages_most": 5},
+    ],
+    ("batch", "keys", "kv_heads", "queries", "ratio"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "queries": 3, "keys": 5},
+        {"batch": 1, "kv_heads": 1, "ratio": 2, "queries": 200, "keys": 333},
+    ],
+    ("batch", "kv_heads", "longest", "ratio", "tokens"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "longest": 150, "tokens": 200},
+    ],
+    ("batch", "keys", "kv_heads", "longest", "queries", "ratio"): [
+        {"batch": 2, "kv_heads": 2, "ratio": 3, "longest": 150, "queries": 200, "keys": 300},
+    ],
+    ("K", "M", "N", "batch"): [
+        {"batch": 2, "M": 1, "N": 8, "K": 8},
+        {"batch": 3, "M": 130, "N": 136, "K": 200},
+    ],
+    ("K", "M", "N", "experts"): [
+        {"experts": 2, "M": 1, "N": 8, "K": 8},
+        {"experts": 3, "M": 300, "N": 136, "K": 200},
+    ],
+    ("M", "N", "pairs"): [{"M": 1, "N": 8, "pairs": 16}, {"M": 130, "N": 136, "pairs": 264}],
+    ("K", "M", "N", "parts"): [
+        {"parts": 1, "M": 1, "N": 8, "K": 8},
+        {"parts": 3, "M": 130, "N": 136, "K": 600},
+    ],
+    ("batch", "halves", "positions", "tokens"): [
+        {"batch": 2, "halves": 64, "positions": 50, "tokens": 3},
+        {"batch": 1, "halves": 128, "positions": 300, "tokens": 200},
+    ],
+    ("M", "N", "parts"): [{"M": 1, "N": 8, "parts": 1}, {"M": 130, "N": 72, "parts": 3}],
     ("M",): [{"M": 1}, {"M": 64}, {"M": 130}, {"M": 300}],
     ("M", "N"): [
         {"M": 1, "N": 16},
