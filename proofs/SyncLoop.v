@@ -40,7 +40,7 @@ Qed.
 
 (** Whatever [t] and [n] are, and whatever else is in the state: [t], [n] and the phase can be lowered by 2. *)
 Theorem loop_bisimilar s : all_high inside_loop s -> bisimilar _ (sync_step loop_program) (sync_bad loop_program)
-  (Some s) (Some (re two_lower (fun _ => 2) (fun _ => lower_tile 0) (fun _ => 0) s)).
+  (Some s) (Some (re two_lower (fun _ => 2) (fun _ => lower_tile 0) (fun _ => 0) (fun k => k) (fun c => c) s)).
 Proof.
   apply renumbered_bisimilar; try easy.
   - intros c t u. now apply lower_tile_one.

@@ -1,11 +1,12 @@
 (** States that differ in their numbers alone: the whole step function does the same to both.
 
     Renumbered are the values of agents ([place]), the phases of each barrier (lower by [fall]), the tiles in each
-    storage ([tile], one to one), and the operations in flight of each agent (lower by [back]). If expressions fit
+    storage ([tile], one to one), and the operations in flight of each agent (lower by [back]). Arrays turn: each barrier is the one
+    that [turn] names, each cell the one that [spin] names, one to one in its array and in its buffer. If expressions fit
     the renumbering, and control flow goes the same way ([fitting]), then a renumbered state has the
     same steps, renumbered, with the same faults and results; and no state tells the two apart. *)
 
-From Coq Require Import Bool ZArith Lia List.
+From Coq Require Import Bool ZArith Lia List Permutation.
 From Titan Require Import Expression AnyNumber Sync SyncShift.
 Import ListNotations.
 Open Scope Z_scope.
@@ -25,13 +26,6 @@ Proof.
   induction l as [|x l IH]; intros H; cbn [each map]; [easy|]. rewrite H by now left.
   destruct (f x); cbn [omap bind]; [|easy..]. rewrite IH by (intros y Y; apply H; now right).
   now destruct (each f l).
-Qed.
-
-Lemma each_same {A B} (f g : A -> outcome B) l :
-  (forall x, In x l -> f x = g x) -> each f l = each g l.
-Proof.
-  induction l as [|x l IH]; intros H; cbn [each]; [easy|]. rewrite H by now left.
-  rewrite IH; [easy|]. intros y Y. apply H. now right.
 Qed.
 
 Lemma each_kept {A B C} (f : A -> outcome B) (g : C -> outcome B) (m : A -> C) l :
@@ -89,19 +83,20 @@ Proof. now destruct l. Qed.
 (** ** Tables and lists by number *)
 
 Section Tables.
-Context {K V W : Type} (same : K -> K -> bool) (h : K -> V -> W).
+Context {K V W : Type} (same : K -> K -> bool) (m : K -> K) (h : K -> V -> W).
 Hypothesis same_eq : forall k g, same k g = true -> k = g.
-Definition entry_mapped (e : K * V) : K * W := (fst e, h (fst e) (snd e)).
+Hypothesis same_m : forall k g, same (m k) (m g) = same k g.
+Definition entry_mapped (e : K * V) : K * W := (m (fst e), h (fst e) (snd e)).
 
-Lemma find_entry k l : find same k (map entry_mapped l) = option_map (h k) (find same k l).
+Lemma find_entry k l : find same (m k) (map entry_mapped l) = option_map (h k) (find same k l).
 Proof.
-  induction l as [|[g v] l IH]; cbn; [easy|]. destruct (same k g) eqn:E; [|easy].
+  induction l as [|[g v] l IH]; cbn; [easy|]. rewrite same_m. destruct (same k g) eqn:E; [|easy].
   apply same_eq in E. now subst.
 Qed.
 
-Lemma put_entry k v l : put same k (h k v) (map entry_mapped l) = map entry_mapped (put same k v l).
+Lemma put_entry k v l : put same (m k) (h k v) (map entry_mapped l) = map entry_mapped (put same k v l).
 Proof.
-  induction l as [|[g w] l IH]; cbn; [easy|]. destruct (same k g) eqn:E; [easy|]. cbn. now rewrite IH.
+  induction l as [|[g w] l IH]; cbn; [easy|]. rewrite same_m. destruct (same k g) eqn:E; [easy|]. cbn. now rewrite IH.
 Qed.
 End Tables.
 
@@ -149,6 +144,14 @@ Variable place : nat -> position -> position.
 Variable fall : key -> Z.
 Variable tile : nat -> Z -> Z.
 Variable back : nat -> Z.
+Variable turn : key -> key.       (* of an array of barriers *)
+Variable spin : cell -> cell.     (* of the stages of buffers *)
+Hypothesis turn_array : forall k, fst (turn k) = fst k.
+Hypothesis turn_one : forall k h, same_key (turn k) (turn h) = same_key k h.
+Hypothesis spin_storage : forall c, fst (spin c) = fst c.
+Hypothesis spin_one : forall c d, same_key (spin c) (spin d) = same_key c d.
+Definition all_cells (b : buffer) : list cell := flat_map (fun stage => cells_of b stage None) (below (bu_stages b)).
+Hypothesis spin_buffer : forall b, In b (pr_buffers p) -> NoDup (all_cells b) /\ Permutation (map spin (all_cells b)) (all_cells b).
 Hypothesis place_frames : forall a q, frames (place a q) = frames q.
 Hypothesis tile_any : forall c, tile c any_tile = any_tile.
 Hypothesis tile_one : forall c t u, tile c t = tile c u -> t = u.
@@ -158,18 +161,20 @@ Definition re_phase (k : key) (b : mbarrier) : mbarrier :=
     (mb_phase b - fall k) (mb_tokens b) (mb_observed b) (mb_armed b).
 Definition re_content (c : cell) (h : content) : content :=
   Content (tile (fst c) (co_tile h)) (co_writers h) (co_readers h) (co_authors h) (co_released h) (co_marks h).
+Definition re_extent (e : option (cell * Z)) : option (cell * Z) := option_map (fun x => (spin (fst x), snd x)) e.
 Definition re_access (w : flight_access) : flight_access :=
-  FlightAccess (fa_cell w) (fa_write w) (tile (fst (fa_cell w)) (fa_tile w)) (fa_proxy w) (fa_extent w) (fa_kind w).
+  FlightAccess (spin (fa_cell w)) (fa_write w) (tile (fst (fa_cell w)) (fa_tile w)) (fa_proxy w) (re_extent (fa_extent w)) (fa_kind w).
 Definition re_flight (f : flight) : flight :=
   Flight (fl_agent f) (fl_ordinal f - back (fl_agent f)) (fl_site f) (map re_access (fl_accesses f))
-    (fl_completes f) (fl_reading f) (fl_chunks f) (fl_total f) (fl_marker f) (fl_queue f).
+    (map (fun c => (turn (fst c), snd c)) (fl_completes f)) (fl_reading f) (fl_chunks f) (fl_total f) (fl_marker f) (fl_queue f).
 Definition re_groups (_ : nat * nat) (g : groups) : groups :=
   Groups (map (map re_flight) (gr_closed g)) (map re_flight (gr_open g)).
 
+Definition same (k : nat * nat) := k.
 Definition re (s : state) : state :=
   State (mapi place 0 (st_positions s)) (mapi (fun a n => n - back a) 0 (st_issued s))
-    (map (entry_mapped re_phase) (st_barriers s)) (st_named s) (map (entry_mapped re_content) (st_cells s))
-    (map (entry_mapped re_groups) (st_queues s)) (map re_flight (st_free s)) (st_pools s).
+    (map (entry_mapped turn re_phase) (st_barriers s)) (st_named s) (map (entry_mapped spin re_content) (st_cells s))
+    (map (entry_mapped same re_groups) (st_queues s)) (map re_flight (st_free s)) (st_pools s).
 
 Definition re_step (x : step_) : step_ :=
   match x with
@@ -185,26 +190,26 @@ Proof.
   destruct k, h. unfold same_pair. cbn. rewrite andb_true_iff, !Nat.eqb_eq. now intros [-> ->].
 Qed.
 
-Lemma barrier_re s k : find same_key k (st_barriers (re s)) = option_map (re_phase k) (find same_key k (st_barriers s)).
-Proof. apply find_entry, same_key_eq'. Qed.
+Lemma barrier_re s k : find same_key (turn k) (st_barriers (re s)) = option_map (re_phase k) (find same_key k (st_barriers s)).
+Proof. now apply find_entry; [apply same_key_eq'|]. Qed.
 Lemma queue_re s k : find same_pair k (st_queues (re s)) = option_map (re_groups k) (find same_pair k (st_queues s)).
-Proof. apply find_entry, same_pair_eq. Qed.
-Lemma cell_re s c : cell_at (re s) c = omap (re_content c) (cell_at s c).
-Proof. unfold cell_at. cbn. rewrite find_entry by apply same_key_eq'. now destruct (find same_key c (st_cells s)). Qed.
+Proof. now apply (find_entry same_pair same); [apply same_pair_eq|]. Qed.
+Lemma cell_re s c : cell_at (re s) (spin c) = omap (re_content c) (cell_at s c).
+Proof. unfold cell_at. cbn. rewrite find_entry by (apply same_key_eq' || easy). now destruct (find same_key c (st_cells s)). Qed.
 
-Lemma put_barrier_re s k b : put_barrier (re s) k (re_phase k b) = re (put_barrier s k b).
-Proof. unfold put_barrier, with_barriers, re. cbn. now rewrite put_entry by apply same_key_eq'. Qed.
-Lemma put_cell_re s c h : put_cell (re s) c (re_content c h) = re (put_cell s c h).
-Proof. unfold put_cell, with_cells, re. cbn. now rewrite put_entry by apply same_key_eq'. Qed.
+Lemma put_barrier_re s k b : put_barrier (re s) (turn k) (re_phase k b) = re (put_barrier s k b).
+Proof. unfold put_barrier, with_barriers, re. cbn. now rewrite put_entry by easy. Qed.
+Lemma put_cell_re s c h : put_cell (re s) (spin c) (re_content c h) = re (put_cell s c h).
+Proof. unfold put_cell, with_cells, re. cbn. now rewrite put_entry by easy. Qed.
 Lemma put_queue_re s k g : with_queues (put same_pair k (re_groups k g) (st_queues (re s))) (re s) =
   re (with_queues (put same_pair k g (st_queues s)) s).
-Proof. unfold with_queues, re. cbn. now rewrite put_entry by apply same_pair_eq. Qed.
+Proof. unfold with_queues, re. cbn. now rewrite <- (put_entry same_pair same) by easy. Qed.
 
 Lemma position_re s a : nth_error (st_positions (re s)) a = option_map (place a) (nth_error (st_positions s) a).
 Proof. cbn. now rewrite nth_mapi. Qed.
 
 Lemma queued_re l : flat_map (fun e : (nat * nat) * groups => concat (gr_closed (snd e)) ++ gr_open (snd e))
-    (map (entry_mapped re_groups) l) =
+    (map (entry_mapped same re_groups) l) =
   map re_flight (flat_map (fun e : (nat * nat) * groups => concat (gr_closed (snd e)) ++ gr_open (snd e)) l).
 Proof.
   induction l as [|e l IH]; cbn; [easy|]. now rewrite IH, !map_app, concat_map.
@@ -238,8 +243,8 @@ Qed.
 Lemma alive_re s a cta : check_alive p (re s) a cta = check_alive p s a cta.
 Proof. unfold check_alive. now rewrite ended_re. Qed.
 
-Lemma unwaited_re s k b : unwaited p (re s) (entry_mapped re_phase (k, b)) = unwaited p s (k, b).
-Proof. unfold unwaited. cbn. now rewrite ended_re. Qed.
+Lemma unwaited_re s k b : unwaited p (re s) (entry_mapped turn re_phase (k, b)) = unwaited p s (k, b).
+Proof. unfold unwaited, barrier_cta. cbn. now rewrite turn_array, ended_re. Qed.
 
 Lemma exit_re s : check_exit p (re s) = check_exit p s.
 Proof.
@@ -247,20 +252,28 @@ Proof.
   rewrite flights_re.
   match goal with |- context [List.find ?f (flights s)] => rewrite (find_mapped f) end.
   2:{ intros f. cbn [re_flight fl_accesses fl_completes]. f_equal.
-      - apply exists_mapped. intros w. cbn. destruct (home_of p _); [|easy]. now rewrite ended_re.
-      - rewrite <- (map_id (fl_completes f)) at 1. apply exists_mapped. intros c. apply ended_re. }
+      - apply exists_mapped. intros w. cbn. rewrite spin_storage. destruct (home_of p _); [|easy]. now rewrite ended_re.
+      - apply exists_mapped. intros c. unfold barrier_cta. cbn. now rewrite turn_array, ended_re. }
   destruct (List.find _ (flights s)) as [f|]; cbn [option_map]; [easy|]. cbn [re st_barriers].
   match goal with |- fold ?g tt _ = fold ?f tt ?l =>
-    pose proof (fold_mapped f g (entry_mapped re_phase) (fun x => x) l) as H end.
+    pose proof (fold_mapped f g (entry_mapped turn re_phase) (fun x => x) l) as H end.
   cbn beta in H. rewrite H.
   - apply omap_same.
-  - intros [] [k b] _. rewrite unwaited_re. cbn [entry_mapped fst].
+  - intros [] [k b] _. rewrite unwaited_re. cbn [entry_mapped fst]. rewrite turn_array.
     destruct (peer_commit p (fst k)); [|easy]. now rewrite omap_same.
 Qed.
 
 (** ** Memory *)
 
-Lemma check_read_re s a c t q : check_read p (re s) a c (tile (fst c) t) q = check_read p s a c t q.
+Lemma extent_re x y : same_extent (re_extent x) (re_extent y) = same_extent x y.
+Proof. destruct x as [[c n]|], y as [[d m]|]; cbn; try easy. now rewrite spin_one. Qed.
+Lemma pipe_re d w write extent : pipe_keeps p d (re_access w) write (re_extent extent) = pipe_keeps p d w write extent.
+Proof.
+  unfold pipe_keeps. destruct d as [d|]; [|easy]. cbn [re_access fa_write fa_extent]. rewrite extent_re.
+  destruct extent, (fa_extent w); easy.
+Qed.
+
+Lemma check_read_re s a c t q : check_read p (re s) a (spin c) (tile (fst c) t) q = check_read p s a c t q.
 Proof.
   unfold check_read. rewrite cell_re. destruct (cell_at s c) as [h| |]; [|easy..]. cbn [omap bind].
   rewrite flights_re. cbn [re_content co_tile].
@@ -274,23 +287,23 @@ Proof.
       apply (tile_one (fst c)). now rewrite tile_any.
     + apply eq_true_iff_eq. rewrite !Z.eqb_eq. split; [apply tile_one|now intros ->].
   - intros held f _. cbn [re_flight fl_accesses fl_agent]. apply fold_mapped.
-    intros u w _. cbn [re_access fa_cell fa_write]. destruct (same_key (fa_cell w) c) eqn:E; cbn [andb]; [|easy].
+    intros u w _. cbn [re_access fa_cell fa_write]. rewrite spin_one. destruct (same_key (fa_cell w) c) eqn:E; cbn [andb]; [|easy].
     apply same_key_eq in E. destruct (fa_write w) eqn:F; [|easy].
     change (pipe_of p (re_flight f) a q) with (pipe_of p f a q).
-    replace (pipe_keeps p (pipe_of p f a q) (re_access w) false None)
-      with (pipe_keeps p (pipe_of p f a q) w false None) by easy.
+    pose proof (pipe_re (pipe_of p f a q) w false None) as P. cbn [re_extent option_map] in P. rewrite P.
     destruct (pipe_keeps _ _ w false None); [|easy]. cbn. now rewrite E.
 Qed.
 
-Lemma check_write_re s a c q extent kind : check_write p (re s) a c q extent kind = check_write p s a c q extent kind.
+Lemma check_write_re s a c q extent kind : check_write p (re s) a (spin c) q (re_extent extent) kind = check_write p s a c q extent kind.
 Proof.
   unfold check_write. rewrite flights_re.
   match goal with |- context [List.find ?f (flights s)] => rewrite (find_mapped f) end.
-  2:{ intros f. cbn [re_flight fl_accesses fl_reading]. apply exists_mapped. intros w. reflexivity. }
+  2:{ intros f. cbn [re_flight fl_accesses fl_reading]. apply exists_mapped. intros w.
+      change (pipe_of p (re_flight f) a q) with (pipe_of p f a q). rewrite pipe_re. cbn [re_access fa_kind fa_cell fa_write]. now rewrite spin_one. }
   now destruct (List.find _ (flights s)).
 Qed.
 
-Lemma check_sum_re s a c t kind : check_sum (re s) a c (tile (fst c) t) kind = check_sum s a c t kind.
+Lemma check_sum_re s a c t kind : check_sum (re s) a (spin c) (tile (fst c) t) kind = check_sum s a c t kind.
 Proof.
   unfold check_sum. destruct kind; [|easy]. rewrite cell_re. destruct (cell_at s c) as [h| |]; [|easy..].
   cbn [omap bind re_content co_tile]. do 3 f_equal.
@@ -299,30 +312,30 @@ Proof.
   - apply eq_true_iff_eq. rewrite !Z.eqb_eq. split; [apply tile_one|now intros ->].
 Qed.
 
-Lemma check_cached_re s a b c x w : check_cached p (re s) a b c x w = check_cached p s a b c x w.
+Lemma check_cached_re s a b c x w : check_cached p (re s) a b (spin c) x w = check_cached p s a b c x w.
 Proof.
-  unfold check_cached. destruct (is_empty _); [easy|]. rewrite cell_re. now destruct (cell_at s c).
+  unfold check_cached. rewrite spin_storage. destruct (is_empty _); [easy|]. rewrite cell_re. now destruct (cell_at s c).
 Qed.
 
-Lemma check_proxy_re s a c x w : check_proxy p (re s) a c x w = check_proxy p s a c x w.
+Lemma check_proxy_re s a c x w : check_proxy p (re s) a (spin c) x w = check_proxy p s a c x w.
 Proof. unfold check_proxy. rewrite cell_re. now destruct (cell_at s c). Qed.
 
 Lemma kept_re c h t kind : kept_tile (re_content c h) (tile (fst c) t) kind = tile (fst c) (kept_tile h t kind).
 Proof. now destruct kind. Qed.
 
 Lemma changed_re (f g : content -> content) s c : (forall h, g (re_content c h) = re_content c (f h)) ->
-  bind (cell_at (re s) c) (fun h => Done (put_cell (re s) c (g h))) =
+  bind (cell_at (re s) (spin c)) (fun h => Done (put_cell (re s) (spin c) (g h))) =
   omap re (bind (cell_at s c) (fun h => Done (put_cell s c (f h)))).
 Proof.
   intros H. rewrite cell_re. destruct (cell_at s c) as [h| |]; [|easy..]. cbn [omap bind].
   now rewrite H, put_cell_re.
 Qed.
 
-Lemma note_write_re s c t who : note_write p (re s) c (tile (fst c) t) who = omap re (note_write p s c t who).
-Proof. now apply changed_re. Qed.
-Lemma note_read_re s c who : note_read p (re s) c who = omap re (note_read p s c who).
-Proof. now apply changed_re. Qed.
-Lemma note_cached_re s c t a x w : note_cached (re s) c (tile (fst c) t) a x w = omap re (note_cached s c t a x w).
+Lemma note_write_re s c t who : note_write p (re s) (spin c) (tile (fst c) t) who = omap re (note_write p s c t who).
+Proof. apply changed_re. intros h. unfold outside, re_content. cbn. now rewrite spin_storage. Qed.
+Lemma note_read_re s c who : note_read p (re s) (spin c) who = omap re (note_read p s c who).
+Proof. apply changed_re. intros h. unfold outside, re_content. cbn. now rewrite spin_storage. Qed.
+Lemma note_cached_re s c t a x w : note_cached (re s) (spin c) (tile (fst c) t) a x w = omap re (note_cached s c t a x w).
 Proof. apply changed_re. intros h. now destruct w. Qed.
 
 (** ** Expressions, and what is done with them *)
@@ -331,23 +344,33 @@ Definition keeps (env env' : nat -> Z) (e : expression) : Prop := value env' e =
 Definition storage_of (e : effect) : nat :=
   match nth_error (pr_buffers p) (ef_buffer e) with Some b => bu_storage b | None => O end.
 
+(** The cells that an effect means, if they are in range. *)
+Definition located (env : nat -> Z) (e : effect) (b : buffer) (a : nat) : outcome (list cell) :=
+  let* stage := value env (ef_stage e) in
+  let* part := optional env (ef_part e) in
+  let q := match part with Some q => q | None => 0 end in
+  let* _ := guard (negb ((0 <=? stage) && (stage <? bu_stages b) && (0 <=? q) && (q <? bu_parts b))) IndexOutOfRange [a] in
+  Done (cells_of b stage part).
+
 Record fits_effect (env env' : nat -> Z) (e : effect) : Prop := {
-  stage_kept : keeps env env' (ef_stage e);
-  part_kept : forall x, ef_part e = Some x -> keeps env env' x;
+  cells_turn : forall b a, nth_error (pr_buffers p) (ef_buffer e) = Some b -> located env' e b a = omap (map spin) (located env e b a);
   tile_moves : forall x, ef_tile e = Some x -> value env' x = omap (tile (storage_of e)) (value env x) }.
 
-Definition re_resolved (e : effect) (r : list cell * Z) : list cell * Z := (fst r, tile (storage_of e) (snd r)).
+Definition re_resolved (e : effect) (r : list cell * Z) : list cell * Z := (map spin (fst r), tile (storage_of e) (snd r)).
 
 Lemma resolve_re s a env env' e : fits_effect env env' e ->
   resolve p (re s) a env' e = omap (re_resolved e) (resolve p s a env e).
 Proof.
-  intros [S P T]. unfold resolve, re_resolved, storage_of in *.
-  destruct (nth_error (pr_buffers p) (ef_buffer e)) as [b|]; [|easy]. cbn [got bind]. rewrite S.
-  destruct (value env (ef_stage e)) as [stage| |]; [|easy..]. cbn [bind].
-  assert (O : optional env' (ef_part e) = optional env (ef_part e)).
-  { unfold optional. destruct (ef_part e) as [x|]; [|easy]. now rewrite (P x eq_refl). }
-  rewrite O. destruct (optional env (ef_part e)) as [part| |]; [|easy..]. cbn [bind].
-  destruct (negb _); [easy|]. cbn [guard bind]. rewrite alive_re.
+  intros [L T]. assert (E : forall s env, resolve p s a env e = let* b := got (nth_error (pr_buffers p) (ef_buffer e)) in
+    let* cells := located env e b a in
+    let* _ := if negb (same_space (bu_space b) Global) && negb (bu_cta b =? cta_of p a) then check_alive p s a (bu_cta b) else Done tt in
+    let* tile := optional env (ef_tile e) in Done (cells, match tile with Some t => t | None => any_tile end)).
+  { intros u v. unfold resolve, located. destruct (nth_error (pr_buffers p) (ef_buffer e)) as [b|]; [|easy]. cbn [got bind].
+    destruct (value v (ef_stage e)) as [stage| |]; [|easy..]. cbn [bind]. destruct (optional v (ef_part e)) as [part| |]; [|easy..]. cbn [bind].
+    destruct (negb _); easy. }
+  rewrite !E. clear E. unfold re_resolved, storage_of in *.
+  destruct (nth_error (pr_buffers p) (ef_buffer e)) as [b|]; [|easy]. cbn [got bind]. rewrite (L b a eq_refl).
+  destruct (located env e b a) as [cells| |]; [|easy..]. cbn [omap bind]. rewrite alive_re.
   match goal with |- context [bind (if ?c then check_alive p s a (bu_cta b) else Done tt)] =>
     destruct (if c then check_alive p s a (bu_cta b) else Done tt) as [[]| |]; [|easy..] end. cbn [bind]. unfold optional.
   destruct (ef_tile e) as [x|]; [|cbn; now rewrite tile_any].
@@ -383,11 +406,11 @@ Proof.
     now apply (resolved_in s a env e (cs, t)). }
   match goal with |- bind (each ?g (map R rs)) _ = omap re (bind (each ?f rs) _) =>
     rewrite (each_kept f g R) end.
-  2:{ intros [e [cs t]] X. cbn [R fst snd re_resolved]. apply each_same. intros c C.
+  2:{ intros [e [cs t]] X. cbn [R fst snd re_resolved]. apply each_kept. intros c C.
       rewrite check_cached_re. destruct (check_cached _ _ _ _ _ _ _); [|easy..]. cbn [bind].
-      rewrite <- (I e cs t c X C), check_write_re, check_sum_re, check_read_re. easy. }
+      rewrite <- (I e cs t c X C), check_sum_re, check_read_re. pose proof (check_write_re s a c None None (kind_of p a e)) as Y. cbn in Y. now rewrite Y. }
   match goal with |- bind ?x _ = _ => destruct x; [|easy..] end. cbn [bind]. apply fold_mapped. intros u [e [cs t]] X. cbn [R fst snd re_resolved].
-  apply fold_same. intros v c C. rewrite <- (I e cs t c X C).
+  apply fold_mapped. intros v c C. rewrite <- (I e cs t c X C).
   destruct (is_cached (ef_proxy e)); [apply note_cached_re|].
   destruct (ef_write e); [|apply note_read_re]. rewrite cell_re.
   destruct (cell_at v c) as [h| |]; [|easy..]. cbn [omap bind]. rewrite kept_re. apply note_write_re.
@@ -396,23 +419,29 @@ Qed.
 Lemma key_re env env' r : keeps env env' (snd r) -> key_of env' r = key_of env r.
 Proof. intros K. unfold key_of. now rewrite K. Qed.
 
-Lemma declared_re s a env env' r : keeps env env' (snd r) -> declared (re s) a env' r = declared s a env r.
+(** A barrier that an operation names is the one to which it turns. *)
+Definition names (env env' : nat -> Z) (r : reference) : Prop := key_of env' r = omap turn (key_of env r).
+
+Lemma declared_re s a env env' r : names env env' r -> declared (re s) a env' r = omap turn (declared s a env r).
 Proof.
-  intros H. unfold declared. rewrite (key_re env env' r H). destruct (key_of env r) as [k| |]; [|easy..].
-  cbn [bind]. rewrite barrier_re. now destruct (find same_key k (st_barriers s)).
+  intros H. unfold declared. rewrite H. destruct (key_of env r) as [k| |]; [|easy..].
+  cbn [bind omap]. rewrite barrier_re. now destruct (find same_key k (st_barriers s)).
 Qed.
 
-Lemma usable_re s a k e : usable p (re s) a k e = omap (re_phase k) (usable p s a k e).
+Lemma cta_turn k : barrier_cta p (turn k) = barrier_cta p k.
+Proof. unfold barrier_cta. now rewrite turn_array. Qed.
+
+Lemma usable_re s a k e : usable p (re s) a (turn k) e = omap (re_phase k) (usable p s a k e).
 Proof.
-  unfold usable. rewrite barrier_re. destruct (find same_key k (st_barriers s)) as [b|]; [|easy].
+  unfold usable. rewrite barrier_re, cta_turn. destruct (find same_key k (st_barriers s)) as [b|]; [|easy].
   cbn [option_map bind got re_phase mb_status]. destruct (is_absent (mb_status b)); [easy|].
   cbn [guard bind]. destruct (_ && _); [easy|]. cbn [guard bind]. rewrite alive_re.
   destruct (negb _ || e); [|easy]. now destruct (check_alive p s a (barrier_cta p k)).
 Qed.
 
-Lemma store_re s a k b : store p (re s) a k (re_phase k b) = omap re (store p s a k b).
+Lemma store_re s a k b : store p (re s) a (turn k) (re_phase k b) = omap re (store p s a k b).
 Proof.
-  unfold store. cbn [re_phase mb_status mb_owner mb_expected mb_pending mb_transaction mb_phase
+  unfold store. rewrite turn_array. cbn [re_phase mb_status mb_owner mb_expected mb_pending mb_transaction mb_phase
     mb_tokens mb_observed mb_armed].
   destruct (transaction_max <? Z.abs (mb_transaction b)); [easy|]. cbn [guard bind].
   destruct ((mb_pending b =? 0) && (mb_transaction b <? 0)); [easy|]. cbn [guard bind omap].
@@ -420,7 +449,7 @@ Proof.
   destruct ((mb_pending b =? 0) && (mb_transaction b =? 0)); [|easy]. unfold re_phase. cbn. f_equal. lia.
 Qed.
 
-Lemma count_down_re s a k b n t : count_down p (re s) a k (re_phase k b) n t = omap re (count_down p s a k b n t).
+Lemma count_down_re s a k b n t : count_down p (re s) a (turn k) (re_phase k b) n t = omap re (count_down p s a k b n t).
 Proof.
   unfold count_down. cbn [re_phase mb_status mb_owner mb_expected mb_pending mb_transaction mb_phase
     mb_tokens mb_observed mb_armed].
@@ -429,21 +458,21 @@ Proof.
 Qed.
 
 Lemma arrive_re s a env env' r count bytes drop token :
-  keeps env env' (snd r) -> keeps env env' count -> keeps env env' bytes ->
+  names env env' r -> keeps env env' count -> keeps env env' bytes ->
   arrive p (re s) a env' r count bytes drop token = omap re (arrive p s a env r count bytes drop token).
 Proof.
   intros R C B. unfold arrive. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite usable_re.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite usable_re.
   destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [omap bind]. rewrite C.
   destruct (value env count) as [n| |]; [|easy..]. cbn [bind]. rewrite B.
   destruct (value env bytes) as [t| |]; [|easy..]. cbn [bind]. now rewrite <- count_down_re.
 Qed.
 
-Lemma expect_re s a env env' r bytes : keeps env env' (snd r) -> keeps env env' bytes ->
+Lemma expect_re s a env env' r bytes : names env env' r -> keeps env env' bytes ->
   expect p (re s) a env' r bytes = omap re (expect p s a env r bytes).
 Proof.
   intros R B. unfold expect. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite usable_re.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite usable_re.
   destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [omap bind re_phase mb_pending].
   destruct (mb_pending b =? 0); [easy|]. cbn [guard bind]. rewrite B.
   destruct (value env bytes) as [t| |]; [|easy..]. cbn [bind]. now rewrite <- store_re.
@@ -461,12 +490,12 @@ Proof.
   destruct (find same_key h (st_barriers s)); [|easy]. now intros [= <-].
 Qed.
 
-Lemma wait_re s a env env' r phase : keeps env env' (snd r) ->
+Lemma wait_re s a env env' r phase : names env env' r ->
   (forall e, phase = Some e -> fits_phase env env' r e) ->
   wait p (re s) a env' r phase = omap re (wait p s a env r phase).
 Proof.
   intros R P. unfold wait. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |] eqn:D; [|easy..]. apply declared_key in D. cbn [bind]. rewrite usable_re.
+  destruct (declared s a env r) as [k| |] eqn:D; [|easy..]. apply declared_key in D. cbn [omap bind]. rewrite usable_re.
   destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [omap bind]. unfold optional.
   destruct phase as [e|]; cbn [bind guard].
   - rewrite (P e eq_refl k D). destruct (value env e) as [m| |]; [|easy..]. cbn [omap bind re_phase mb_phase].
@@ -476,21 +505,21 @@ Proof.
   - cbn [omap]. now rewrite <- put_barrier_re.
 Qed.
 
-Lemma token_wait_re s a env env' r : keeps env env' (snd r) ->
+Lemma token_wait_re s a env env' r : names env env' r ->
   token_wait p (re s) a env' r = omap re (token_wait p s a env r).
 Proof.
   intros R. unfold token_wait. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite usable_re.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite usable_re.
   destruct (usable p s a k false) as [b| |]; [|easy..]. cbn [omap bind re_phase mb_armed].
   destruct (negb _); [easy|]. cbn [guard bind omap]. now rewrite <- put_barrier_re.
 Qed.
 
-Lemma init_re s a env env' r count : keeps env env' (snd r) -> keeps env env' count ->
+Lemma init_re s a env env' r count : names env env' r -> keeps env env' count ->
   (forall k, key_of env r = Done k -> fall k = 0) ->
   init p (re s) a env' r count = omap re (init p s a env r count).
 Proof.
   intros R C Z. unfold init. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |] eqn:D; [|easy..]. apply declared_key in D. cbn [bind]. rewrite barrier_re.
+  destruct (declared s a env r) as [k| |] eqn:D; [|easy..]. apply declared_key in D. cbn [omap bind]. rewrite barrier_re.
   destruct (find same_key k (st_barriers s)) as [b|]; [|easy]. cbn [option_map got bind re_phase mb_status].
   destruct (negb _); [easy|]. cbn [guard bind]. rewrite C. destruct (value env count) as [n| |]; [|easy..].
   cbn [bind omap]. rewrite <- put_barrier_re. unfold re_phase. cbn. now rewrite (Z k D).
@@ -534,17 +563,18 @@ Lemma flat_pairs_same {A B} (l : list (A * list B)) :
 Proof. induction l as [|[e m] l IH]; cbn; [easy|]. now rewrite IH. Qed.
 
 Lemma completes_re s a env env' (completes : list (reference * expression)) :
-  (forall c, In c completes -> keeps env env' (snd (fst c)) /\ keeps env env' (snd c)) ->
+  (forall c, In c completes -> names env env' (fst c) /\ keeps env env' (snd c)) ->
   each (fun '(r, bytes) => let* k := declared (re s) a env' r in let* n := value env' bytes in Done (k, n)) completes =
-  each (fun '(r, bytes) => let* k := declared s a env r in let* n := value env bytes in Done (k, n)) completes.
+  omap (map (fun c => (turn (fst c), snd c)))
+    (each (fun '(r, bytes) => let* k := declared s a env r in let* n := value env bytes in Done (k, n)) completes).
 Proof.
-  intros C. apply each_same. intros [r b] I. destruct (C _ I) as [R B]. cbn [fst snd] in R, B.
-  rewrite (declared_re s a env) by easy. destruct (declared s a env r); [|easy..]. cbn [bind]. now rewrite B.
+  intros C. rewrite <- (map_id completes) at 1. apply each_mapped. intros [r b] I. destruct (C _ I) as [R B]. cbn [fst snd] in R, B.
+  rewrite (declared_re s a env) by easy. destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite B. now destruct (value env b).
 Qed.
 
 Lemma issue_re s a env env' site effects q completes chunks :
   (forall e, In e effects -> fits_effect env env' e) ->
-  (forall c, In c completes -> keeps env env' (snd (fst c)) /\ keeps env env' (snd c)) ->
+  (forall c, In c completes -> names env env' (fst c) /\ keeps env env' (snd c)) ->
   issue p (re s) a env' site effects q completes chunks = omap re (issue p s a env site effects q completes chunks).
 Proof.
   intros F C. unfold issue.
@@ -552,31 +582,32 @@ Proof.
     assert (E : each g effects = omap (map (map re_access)) (each f effects)) end.
   { rewrite <- (map_id effects) at 1. apply each_mapped. intros e I. rewrite resolve_re with (env := env) by auto.
     destruct (resolve p s a env e) as [[cs t]| |] eqn:R; [|easy..]. cbn [omap bind re_resolved fst snd]. f_equal.
-    rewrite map_map. apply map_ext_in. intros c H. unfold re_access. cbn. f_equal.
-    now rewrite (resolved_in s a env e (cs, t) c R H). }
+    rewrite !map_map. apply map_ext_in. intros c H. unfold re_access. cbn. f_equal.
+    - now rewrite (resolved_in s a env e (cs, t) c R H).
+    - destruct (ef_accumulates e); [|easy]. cbn. rewrite map_length. do 2 f_equal. destruct cs; easy. }
   rewrite E. match goal with |- bind (omap _ ?x) _ = _ => destruct x as [parts| |]; [|easy..] end.
   cbn [omap bind]. rewrite !flat_pairs_same, flat_pairs.
   match goal with |- bind (each ?g (map ?m ?l)) _ = omap re (bind (each ?f _) _) =>
     rewrite (each_kept f g m l) end.
-  2:{ intros [e w] _. cbn [fst snd]. rewrite check_cached_re, check_proxy_re.
-      change (fa_cell (re_access w)) with (fa_cell w). change (fa_proxy (re_access w)) with (fa_proxy w).
-      change (fa_write (re_access w)) with (fa_write w). change (fa_extent (re_access w)) with (fa_extent w).
+  2:{ intros [e w] _. cbn [fst snd]. change (fa_cell (re_access w)) with (spin (fa_cell w)). rewrite check_cached_re, check_proxy_re.
+      change (fa_proxy (re_access w)) with (fa_proxy w).
+      change (fa_write (re_access w)) with (fa_write w). change (fa_extent (re_access w)) with (re_extent (fa_extent w)).
       change (fa_kind (re_access w)) with (fa_kind w).
       change (fa_tile (re_access w)) with (tile (fst (fa_cell w)) (fa_tile w)).
       now rewrite check_write_re, check_sum_re, check_read_re. }
   match goal with |- bind ?x _ = _ => destruct x as [u| |]; [|easy..] end. cbn [bind].
   rewrite (completes_re s a env env') by easy.
-  match goal with |- bind ?x _ = _ => destruct x as [done| |]; [|easy..] end. cbn [bind].
+  match goal with |- bind (omap _ ?x) _ = _ => destruct x as [done| |]; [|easy..] end. cbn [omap bind].
   change (st_issued (re s)) with (mapi (fun a n => n - back a) 0 (st_issued s)). rewrite nth_mapi.
   destruct (nth_error (st_issued s) a) as [n|]; [|easy]. cbn [option_map got bind]. rewrite <- enqueue_re.
   unfold re_flight. cbn. now rewrite concat_map.
 Qed.
 
-Lemma queue_arrive_re s a env env' site q r count : keeps env env' (snd r) -> keeps env env' count ->
+Lemma queue_arrive_re s a env env' site q r count : names env env' r -> keeps env env' count ->
   queue_arrive p (re s) a env' site q r count = omap re (queue_arrive p s a env site q r count).
 Proof.
   intros R C. unfold queue_arrive. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite C.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite C.
   destruct (value env count) as [n| |]; [|easy..]. cbn [bind].
   change (st_issued (re s)) with (mapi (fun a n => n - back a) 0 (st_issued s)). rewrite nth_mapi.
   destruct (nth_error (st_issued s) a) as [m|]; [|easy]. cbn [option_map got bind]. now rewrite <- enqueue_re.
@@ -585,8 +616,8 @@ Qed.
 Lemma have_read_re s f : have_read p (re s) (re_flight f) = omap re (have_read p s f).
 Proof.
   unfold have_read. cbn [re_flight fl_accesses]. apply fold_mapped. intros t w _.
-  change (fa_cell (re_access w)) with (fa_cell w). cbn [re_access fa_write fa_proxy].
-  destruct (_ || _); [easy|]. now apply changed_re.
+  change (fa_cell (re_access w)) with (spin (fa_cell w)). cbn [re_access fa_write fa_proxy].
+  destruct (_ || _); [easy|]. apply changed_re. intros h. unfold outside, re_content. cbn. now rewrite spin_storage.
 Qed.
 
 Lemma take_effect_re s f : take_effect p (re s) (re_flight f) = omap re (take_effect p s f).
@@ -614,11 +645,11 @@ Proof.
     | false, false => Done s
     end) t (fl_accesses f))).
   { intros t. cbn [re_flight fl_accesses]. apply fold_mapped. intros u w _.
-    change (fa_cell (re_access w)) with (fa_cell w). cbn [re_access fa_write fa_proxy fa_tile fa_kind].
+    change (fa_cell (re_access w)) with (spin (fa_cell w)). cbn [re_access fa_write fa_proxy fa_tile fa_kind].
     destruct (fa_write w), (is_generic (fa_proxy w)); [| |apply note_read_re|easy].
     - rewrite cell_re. destruct (cell_at u (fa_cell w)) as [h| |]; [|easy..]. cbn [omap bind].
       rewrite kept_re. apply note_write_re.
-    - apply changed_re. intros h. unfold re_content. cbn. f_equal. now destruct (fa_kind w). }
+    - apply changed_re. intros h. unfold re_content, outside. cbn. rewrite spin_storage. f_equal. now destruct (fa_kind w). }
   destruct (fl_reading f).
   - destruct (have_read p s f) as [t| |]; [|easy..]. cbn [omap bind]. apply G.
   - cbn [bind]. apply G.
@@ -630,17 +661,17 @@ Lemma finish_re s f reads : finish p (re s) (re_flight f) reads = omap re_finish
 Proof.
   unfold finish. destruct reads.
   - rewrite have_read_re. destruct (have_read p s f) as [t| |]; [|easy..]. easy.
-  - change (fl_chunks (re_flight f)) with (fl_chunks f). change (fl_completes (re_flight f)) with (fl_completes f).
+  - change (fl_chunks (re_flight f)) with (fl_chunks f). change (fl_completes (re_flight f)) with (map (fun c => (turn (fst c), snd c)) (fl_completes f)).
     change (fl_marker (re_flight f)) with (fl_marker f). change (fl_agent (re_flight f)) with (fl_agent f).
     change (fl_total (re_flight f)) with (fl_total f). rewrite take_effect_re.
     assert (G : forall x : outcome state, (if fl_chunks f =? 1 then omap re x else Done (re s)) =
       omap re (if fl_chunks f =? 1 then x else Done s)) by (intros x; now destruct (fl_chunks f =? 1)).
     rewrite G. match goal with |- bind (omap _ ?x) _ = _ => destruct x as [t| |]; [|easy..] end. cbn [omap bind].
-    match goal with |- bind (fold ?g (re t) ?l) _ = omap _ (bind (fold ?f _ _) _) =>
-      rewrite (fold_same f g re l) end.
+    match goal with |- bind (fold ?g (re t) (map ?m ?l)) _ = omap _ (bind (fold ?f _ _) _) =>
+      rewrite (fold_mapped f g m re l) end.
     + match goal with |- bind (omap _ ?x) _ = _ => destruct x as [u| |]; [|easy..] end. cbn [omap bind].
       unfold re_finished. cbn [fst snd]. now destruct (fl_chunks f =? 1).
-    + intros u [k amount] _. rewrite usable_re. destruct (usable p u (fl_agent f) k true) as [b| |]; [|easy..].
+    + intros u [k amount] _. cbn [fst snd]. rewrite usable_re. destruct (usable p u (fl_agent f) k true) as [b| |]; [|easy..].
       cbn [omap bind]. destruct (fl_marker f); [now rewrite <- count_down_re|now rewrite <- store_re].
 Qed.
 
@@ -658,7 +689,7 @@ Proof.
 Qed.
 
 Lemma is_over_re f : is_over (re_flight f) = is_over f.
-Proof. unfold is_over. cbn. f_equal. now apply all_mapped. Qed.
+Proof. unfold is_over. cbn [re_flight fl_reading fl_completes fl_accesses]. rewrite empty_mapped. f_equal. now apply all_mapped. Qed.
 
 Lemma kept_flights_re ordered l : forall waiting,
   kept ordered waiting (map re_flight l) = (map re_flight (fst (kept ordered waiting l)), snd (kept ordered waiting l)).
@@ -700,10 +731,10 @@ Proof.
   destruct (List.find (is_mark a n) (st_free s)) as [f|]; cbn [option_map].
   - rewrite finish_re. destruct (finish p s f reads) as [[t rest]| |]; [|easy..]. cbn [omap bind re_finished fst snd].
     change (st_free (re t)) with (map re_flight (st_free t)). rewrite replaced_re. easy.
-  - change (st_queues (re s)) with (map (entry_mapped re_groups) (st_queues s)).
+  - change (st_queues (re s)) with (map (entry_mapped same re_groups) (st_queues s)).
     rewrite (find_mapped (fun e => existsb (is_mark a n) (concat (gr_closed (snd e)) ++ gr_open (snd e)))).
     2:{ intros e. cbn. rewrite <- concat_map, <- map_app. apply exists_mapped. intros f. apply mark_re. }
-    destruct (List.find _ (st_queues s)) as [[[owner q] g]|]; cbn [option_map got bind entry_mapped fst snd]; [|easy].
+    destruct (List.find _ (st_queues s)) as [[[owner q] g]|]; cbn [option_map got bind entry_mapped same fst snd]; [|easy].
     cbn [re_groups gr_closed gr_open]. rewrite <- concat_map, <- map_app.
     rewrite (find_mapped (is_mark a n)) by (intros f; apply mark_re).
     destruct (List.find (is_mark a n) _) as [f|]; cbn [option_map got bind]; [|easy].
@@ -715,18 +746,54 @@ Qed.
 
 (** ** Fences *)
 
-Lemma fenced_re kind a gone c h : fenced p kind a gone c (re_content c h) = re_content c (fenced p kind a gone c h).
+Lemma fenced_re kind a gone c h : fenced p kind a gone (spin c) (re_content c h) = re_content c (fenced p kind a gone c h).
 Proof.
-  unfold re_content. destruct kind; cbn [fenced co_tile co_writers co_readers co_authors co_released co_marks]; try easy.
+  unfold re_content, fenced. rewrite spin_storage. destruct kind; cbn [fenced co_tile co_writers co_readers co_authors co_released co_marks]; try easy.
   - now destruct (is_empty (co_authors h)).
   - destruct (fenced_marks _ _ _ _ _) as [m wrote]. now destruct (is_empty wrote).
 Qed.
 
+(** Cells are changed one by one, in whatever order. *)
+Lemma changes_permute (f : cell -> content -> content) l l' : Permutation l l' -> NoDup l -> forall s,
+  fold (fun s c => let* h := cell_at s c in Done (put_cell s c (f c h))) s l =
+  fold (fun s c => let* h := cell_at s c in Done (put_cell s c (f c h))) s l'.
+Proof.
+  intros P. induction P as [|c l l' P IH|c d l|l m n P IH Q IH']; intros D s; cbn [fold]; [easy| | |].
+  - inversion D; subst. destruct (cell_at s c); cbn [bind]; [now apply IH|easy..].
+  - inversion D as [|x y N D']; subst. assert (E : c <> d) by (intros ->; apply N; now left).
+    unfold cell_at. destruct (find same_key c (st_cells s)) as [h|] eqn:C, (find same_key d (st_cells s)) as [g|] eqn:G; cbn [got bind];
+      cbn [put_cell with_cells st_cells]; rewrite ?find_put_other by (easy || now apply not_eq_sym); rewrite ?C, ?G; cbn [got bind]; try easy.
+    unfold put_cell, with_cells. cbn. rewrite (put_put_other c d) by (easy || congruence). easy.
+  - rewrite IH by easy. apply IH'. now apply (Permutation_NoDup P).
+Qed.
+
+Lemma changes_re (F : cell -> content -> content) b t : In b (pr_buffers p) ->
+  (forall c h, F (spin c) (re_content c h) = re_content c (F c h)) ->
+  fold (fun s c => let* h := cell_at s c in Done (put_cell s c (F c h))) (re t) (all_cells b) =
+  omap re (fold (fun s c => let* h := cell_at s c in Done (put_cell s c (F c h))) t (all_cells b)).
+Proof.
+  intros B E. destruct (spin_buffer b B) as [D P]. rewrite (changes_permute F _ _ (Permutation_sym P) D).
+  apply fold_mapped. intros u c _. apply changed_re. intros h. apply E.
+Qed.
+
 Lemma fence_re s a kind spaces : fence p (re s) a kind spaces = omap re (fence p s a kind spaces).
 Proof.
-  unfold fence. destruct kind.
-  all: try (apply fold_same; intros t b _; destruct (covers _ _ _ _ _); [|easy];
-    apply fold_same; intros u c _; apply (changed_re (fun h => fenced p _ a _ c h)); intros h; apply fenced_re).
+  set (gone := fun near h => let released := fold_right (fun m => add (fst (fst m))) [] (ma_released (co_marks h)) in
+      let all := union (co_writers h) (union (co_readers h) (union (co_authors h) released)) in
+      let gone := add engine [Z.of_nat a] in
+      if po_path (pr_policies p) && near then union gone all else gone).
+  assert (M : forall k, fold (fun s b => if covers p a k spaces b then
+      fold (fun s c => let* h := cell_at s c in
+        Done (put_cell s c (fenced p k a (gone (same_space (bu_space b) Global || (bu_cta b =? cta_of p a)) h) c h))) s (all_cells b)
+      else Done s) (re s) (pr_buffers p) =
+    omap re (fold (fun s b => if covers p a k spaces b then
+      fold (fun s c => let* h := cell_at s c in
+        Done (put_cell s c (fenced p k a (gone (same_space (bu_space b) Global || (bu_cta b =? cta_of p a)) h) c h))) s (all_cells b)
+      else Done s) s (pr_buffers p))).
+  { intros k. apply fold_same. intros t b B. destruct (covers _ _ _ _ _); [|easy].
+    apply (changes_re (fun c h => fenced p k a (gone (same_space (bu_space b) Global || (bu_cta b =? cta_of p a)) h) c h) b t B).
+    intros c h. apply fenced_re. }
+  unfold fence. destruct kind; try apply M. clear M.
   cbn [omap]. f_equal. unfold with_barriers, re. cbn. f_equal. rewrite !map_map.
   apply map_ext. intros [k b]. unfold entry_mapped. cbn [fst snd re_phase mb_status mb_owner].
   now destruct (_ && _).
@@ -740,15 +807,16 @@ Definition fits (env env' : nat -> Z) (o : operation) : Prop :=
   | Access l => forall e, In e l -> fits_effect env env' e
   | Asynchronous _ l _ completes _ =>
     (forall e, In e l -> fits_effect env env' e) /\
-    (forall c, In c completes -> keeps env env' (snd (fst c)) /\ keeps env env' (snd c))
+    (forall c, In c completes -> names env env' (fst c) /\ keeps env env' (snd c))
   | QueueWait _ n _ | PoolTake _ n | PoolGive _ n => keeps env env' n
-  | QueueArrive _ _ r n | ExpectTransaction r n | BarrierSync r n | BarrierArrive r n =>
-    keeps env env' (snd r) /\ keeps env env' n
-  | Init r n => keeps env env' (snd r) /\ keeps env env' n /\ forall k, key_of env r = Done k -> fall k = 0
-  | Invalidate r | TokenWait r | BarrierWait r => keeps env env' (snd r)
-  | Arrive r n bytes _ _ => keeps env env' (snd r) /\ keeps env env' n /\ keeps env env' bytes
+  | QueueArrive _ _ r n | ExpectTransaction r n => names env env' r /\ keeps env env' n
+  | BarrierSync r n | BarrierArrive r n => keeps env env' (snd r) /\ keeps env env' n
+  | Init r n => names env env' r /\ keeps env env' n /\ forall k, key_of env r = Done k -> fall k = 0
+  | Invalidate r | TokenWait r => names env env' r
+  | BarrierWait r => keeps env env' (snd r)
+  | Arrive r n bytes _ _ => names env env' r /\ keeps env env' n /\ keeps env env' bytes
   | Wait r parity phase =>
-    keeps env env' (snd r) /\ fits_parity env env' r parity /\
+    names env env' r /\ fits_parity env env' r parity /\
     forall e, phase = Some e -> fits_phase env env' r e
   | Commit _ | Fence _ _ | Assign _ _ | Loop _ _ _ _ | Branch _ _ _ => True
   end.
@@ -850,9 +918,9 @@ Proof.
 Qed.
 
 (** What asks of every agent where it stands. *)
-Lemma asked_re {S} (f : state -> S -> nat -> position -> outcome S) s (x : S) :
-  (forall y a q, nth_error (st_positions s) a = Some q -> f (re s) y a (place a q) = f s y a q) ->
-  fold (fun y e => f (re s) y (fst e) (snd e)) x (numbered (st_positions (re s))) =
+Lemma asked_re {S} (f g : state -> S -> nat -> position -> outcome S) s (x : S) :
+  (forall y a q, nth_error (st_positions s) a = Some q -> g (re s) y a (place a q) = f s y a q) ->
+  fold (fun y e => g (re s) y (fst e) (snd e)) x (numbered (st_positions (re s))) =
   fold (fun y e => f s y (fst e) (snd e)) x (numbered (st_positions s)).
 Proof.
   intros H. change (st_positions (re s)) with (mapi place 0 (st_positions s)). rewrite numbered_mapi.
@@ -865,48 +933,50 @@ Lemma fold_pairs {S A B} (f : S -> A -> B -> outcome S) x (l : list (A * B)) :
   fold (fun y '(a, b) => f y a b) x l = fold (fun y e => f y (fst e) (snd e)) x l.
 Proof. revert x. induction l as [|[a b] l IH]; intros x; cbn; [easy|]. now destruct (f x a b); cbn. Qed.
 
-Lemma waited_re s k : all_high s -> waited_for p (re s) k = waited_for p s k.
+Lemma waited_re s k : all_high s -> waited_for p (re s) (turn k) = waited_for p s k.
 Proof.
   intros H. unfold waited_for. rewrite !fold_pairs.
-  apply (asked_re (fun s found a q => match op_of p q with
+  set (ask := fun k s found a q => match op_of p q with
     | Some (Wait r _ _) | Some (TokenWait r) =>
       let* env := env_of p s a in let* other := key_of env r in Done (found || same_key other k)
-    | _ => Done found end)).
+    | _ => Done found end). apply (asked_re (ask k) (ask (turn k))). unfold ask. clear ask.
   intros found a q Q. rewrite op_re, env_of_re. unfold env_of, agent_of. rewrite Q. cbn [got bind].
   destruct (op_of p q) as [o|] eqn:O; [|easy]. destruct (nth_error (pr_agents p) a) as [g|] eqn:G; [|now destruct o].
   pose proof (high_fits a q g o (H a q Q) G O) as F.
-  destruct o; try easy; cbn [got bind]; cbn [fits] in F; now rewrite (key_re (environment g (values q))).
+  destruct o; try easy; cbn [got bind]; cbn [fits] in F; [destruct F as [F _]|]; rewrite F;
+    (destruct (key_of (environment g (values q)) barrier) as [h| |]; [|easy..]; cbn [omap bind]; now rewrite turn_one).
 Qed.
 
-Lemma invalidate_re s a env env' r : all_high s -> keeps env env' (snd r) ->
+Lemma invalidate_re s a env env' r : all_high s -> names env env' r ->
   invalidate p (re s) a env' r = omap re (invalidate p s a env r).
 Proof.
   intros H R. unfold invalidate. rewrite (declared_re s a env) by easy.
-  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [bind]. rewrite barrier_re.
+  destruct (declared s a env r) as [k| |]; [|easy..]. cbn [omap bind]. rewrite barrier_re.
   destruct (find same_key k (st_barriers s)) as [b|]; [|easy]. cbn [option_map got bind re_phase mb_status mb_tokens].
   destruct (is_absent (mb_status b)); [easy|]. cbn [guard bind]. rewrite waited_re by easy.
   destruct (waited_for p s k) as [w| |]; [|easy..]. cbn [bind]. rewrite flights_re.
-  rewrite (exists_mapped (fun f => existsb (fun c => same_key (fst c) k) (fl_completes f))) by easy.
+  rewrite (exists_mapped (fun f => existsb (fun c => same_key (fst c) k) (fl_completes f)))
+    by (intros f; cbn; apply exists_mapped; intros c; apply turn_one).
   destruct (_ || w); [easy|]. cbn [guard bind omap]. now rewrite <- put_barrier_re.
 Qed.
 
 Lemma lapped_re s : all_high s -> check_lapped p (re s) = check_lapped p s.
 Proof.
   intros H. unfold check_lapped. rewrite !(fold_pairs (fun _ => _)).
-  apply (asked_re (fun s (_ : unit) a q => match op_of p q with
+  set (ask := fun s (_ : unit) a q => match op_of p q with
     | Some (Wait r _ (Some phase)) =>
       let* env := env_of p s a in let* k := key_of env r in let* meant := value env phase in
       match find same_key k (st_barriers s) with
       | Some b => guard (negb (is_absent (mb_status b)) && (meant + 1 <? mb_phase b)) LappedWait [a]
       | None => Done tt
       end
-    | _ => Done tt end)).
+    | _ => Done tt end). apply (asked_re ask ask). unfold ask. clear ask.
   intros [] a q Q. rewrite op_re, env_of_re. unfold env_of, agent_of. rewrite Q. cbn [got bind].
   destruct (op_of p q) as [o|] eqn:O; [|easy]. destruct o as [| | | | | | | | | ? ? [e|]| | | | | | | | | |]; try easy.
   destruct (nth_error (pr_agents p) a) as [g|] eqn:G; [|easy].
   destruct (high_fits a q g _ (H a q Q) G O) as (R & _ & P). cbn [got bind].
-  rewrite (key_re (environment g (values q))) by easy.
-  destruct (key_of (environment g (values q)) barrier) as [k| |] eqn:K; [|easy..]. cbn [bind].
+  rewrite R.
+  destruct (key_of (environment g (values q)) barrier) as [k| |] eqn:K; [|easy..]. cbn [omap bind].
   rewrite (P e eq_refl k K). destruct (value (environment g (values q)) e) as [m| |]; [|easy..]. cbn [omap bind].
   rewrite barrier_re. destruct (find same_key k (st_barriers s)) as [b|]; [|easy]. cbn [option_map re_phase mb_status mb_phase].
   do 2 f_equal. apply eq_true_iff_eq. rewrite !Z.ltb_lt. lia.
@@ -1093,8 +1163,8 @@ Proof.
   - rewrite queue_re. destruct (queue_decl p queue) as [d| |]; [|easy..]. cbn [bind].
     destruct (find same_pair (a, queue) (st_queues s)) as [k|]; [|easy]. cbn [option_map got bind].
     rewrite F. destruct (value env pending); [|easy..]. cbn [bind]. now rewrite outstanding_re.
-  - destruct F as (R & P & _). rewrite (key_re env) by easy. destruct (key_of env barrier) as [k| |] eqn:K; [|easy..].
-    cbn [bind]. rewrite barrier_re. destruct (find same_key k (st_barriers s)) as [b|]; [|easy].
+  - destruct F as (R & P & _). rewrite R. destruct (key_of env barrier) as [k| |] eqn:K; [|easy..].
+    cbn [omap bind]. rewrite barrier_re. destruct (find same_key k (st_barriers s)) as [b|]; [|easy].
     cbn [option_map re_phase mb_status mb_phase]. destruct (is_absent (mb_status b)); [easy|].
     destruct (P k K) as (d & -> & E). destruct (value env parity) as [v| |]; [|easy..]. cbn [omap bind].
     do 2 f_equal. apply eq_true_iff_eq. rewrite !Z.eqb_eq.
@@ -1106,7 +1176,7 @@ Proof.
     assert (C : forall x, 0 <= x < 2 -> x = 0 \/ x = 1) by lia.
     destruct (C (mb_phase b mod 2)) as [-> | ->]; [lia| |]; (destruct (C (v mod 2)) as [-> | ->]; [lia| |]);
       (destruct (C (fall k mod 2)) as [-> | ->]; [lia| |]); cbn; split; intros W; lia || discriminate W.
-  - rewrite (key_re env) by easy. destruct (key_of env barrier) as [k| |]; [|easy..]. cbn [bind].
+  - rewrite F. destruct (key_of env barrier) as [k| |]; [|easy..]. cbn [omap bind].
     rewrite barrier_re. now destruct (find same_key k (st_barriers s)).
   - now rewrite (key_re env) by easy.
   - change (st_pools (re s)) with (st_pools s). now rewrite F.
@@ -1145,12 +1215,12 @@ Proof. rewrite !map_map. apply map_ext. intros f. apply step_of_re. Qed.
 
 Lemma engine_steps_re s : engine_steps p (re s) = omap (map re_step) (engine_steps p s).
 Proof.
-  unfold engine_steps. change (st_queues (re s)) with (map (entry_mapped re_groups) (st_queues s)).
+  unfold engine_steps. change (st_queues (re s)) with (map (entry_mapped same re_groups) (st_queues s)).
   match goal with |- bind (each ?g _) _ = omap _ (bind (each ?f ?l) _) =>
-    rewrite (each_mapped f g (entry_mapped re_groups) (map re_step) l) end.
+    rewrite (each_mapped f g (entry_mapped same re_groups) (map re_step) l) end.
   - match goal with |- bind (omap _ ?x) _ = _ => destruct x as [found| |]; [|easy..] end. cbn [omap bind].
     change (st_free (re s)) with (map re_flight (st_free s)). now rewrite steps_of_re, map_app, concat_map.
-  - intros [[o q] g] _. cbn [entry_mapped fst snd re_groups gr_closed gr_open].
+  - intros [[o q] g] _. cbn [entry_mapped same fst snd re_groups gr_closed gr_open].
     destruct (queue_decl p q) as [d| |]; [|easy..]. cbn [bind omap]. f_equal.
     rewrite <- concat_map, released_re, <- map_app, <- steps_of_re. f_equal.
     set (fs := concat (gr_closed g) ++ released (gr_open g)). rewrite map_app. f_equal.
@@ -1207,17 +1277,35 @@ Proof.
   - now intros w [= <-].
 Qed.
 
+Definition re_use (x : cell * use) : cell * use := (spin (fst x), snd x).
+
 Lemma touched_re s a effects : all_high s ->
   (forall q g, nth_error (st_positions s) a = Some q -> nth_error (pr_agents p) a = Some g ->
      forall e, In e effects -> fits_effect (environment g (values q)) (environment g (values (place a q))) e) ->
-  touched p (re s) a effects = touched p s a effects.
+  touched p (re s) a effects = omap (map re_use) (touched p s a effects).
 Proof.
   intros H F. unfold touched. rewrite env_of_re. unfold env_of, agent_of.
   destruct (nth_error (pr_agents p) a) as [g|]; [|easy]. cbn [got bind].
   destruct (nth_error (st_positions s) a) as [q|]; [|easy]. cbn [got bind]. specialize (F q g eq_refl eq_refl).
-  match goal with |- bind (each ?g' effects) _ = bind (each ?f' _) _ => rewrite (each_same g' f') end; [easy|].
-  intros e I. rewrite resolve_re with (env := environment g (values q)) by auto.
-  now destruct (resolve p s a (environment g (values q)) e) as [[cs t]| |].
+  match goal with |- bind (each ?g' effects) _ = omap _ (bind (each ?f' _) _) =>
+    assert (E : each g' effects = omap (map (map re_use)) (each f' effects)) end.
+  { rewrite <- (map_id effects) at 1. apply each_mapped. intros e I. rewrite resolve_re with (env := environment g (values q)) by auto.
+    destruct (resolve p s a (environment g (values q)) e) as [[cs t]| |]; [|easy..]. cbn. now rewrite !map_map. }
+  rewrite E. match goal with |- bind (omap _ ?x) _ = _ => destruct x as [found| |]; [|easy..] end. cbn. now rewrite concat_map.
+Qed.
+
+Lemma conflict_re l m : conflict (map re_use l) (map re_use m) = conflict l m.
+Proof.
+  unfold conflict. apply exists_mapped. intros [c [w k]]. cbn. apply exists_mapped. intros [d [v j]]. cbn. now rewrite spin_one.
+Qed.
+
+Definition re_found (e : nat * list (cell * use)) : nat * list (cell * use) := (fst e, map re_use (snd e)).
+Lemma race_re l : forall before, race (map re_found l) (map re_found before) = race l before.
+Proof.
+  induction l as [|[a t] l IH]; intros before; [easy|]. cbn [race map re_found fst snd].
+  rewrite (find_mapped (fun e => conflict (snd e) t)) by (intros e; apply conflict_re).
+  destruct (List.find _ before) as [[b u]|]; cbn [option_map re_found fst]; [easy|].
+  rewrite <- IH, map_app. easy.
 Qed.
 
 (** And it is as faulty: a race, or a deadlock. *)
@@ -1225,12 +1313,13 @@ Theorem renumbered_fault s : all_high s -> state_fault p (re s) = state_fault p 
 Proof.
   intros H. unfold state_fault. rewrite renumbered_steps by easy.
   change (st_positions (re s)) with (mapi place 0 (st_positions s)). rewrite numbered_mapi.
-  match goal with |- bind (each ?g (map ?m ?l)) _ = bind (each ?f _) _ => rewrite (each_kept f g m l) end.
+  match goal with |- bind (each ?g (map ?m ?l)) _ = bind (each ?f _) _ => rewrite (each_mapped f g m (map re_found) l) end.
   2:{ intros [a q] I. cbn [fst snd]. rewrite op_re. destruct (op_of p q) as [o|] eqn:O; [|easy].
-      destruct o; try easy. rewrite touched_re; [easy|easy|]. intros q' g Q G.
+      destruct o; try easy. rewrite touched_re; [now destruct (touched p s a effects)|easy|]. intros q' g Q G.
       apply in_numbered in I. rewrite I in Q. injection Q as <-.
       exact (high_fits a q g _ (H a q I) G O). }
-  match goal with |- bind ?x _ = _ => destruct x as [found| |]; [|easy..] end. cbn [bind].
+  match goal with |- bind (omap _ ?x) _ = _ => destruct x as [found| |]; [|easy..] end. cbn [omap bind].
+  rewrite <- concat_map. change (@nil (nat * list (cell * use))) with (map re_found []) at 1. rewrite race_re.
   destruct (race (concat found) []) as [u| |]; [|easy..]. cbn [bind].
   destruct (steps p s) as [xs| |]; [|easy..]. cbn [omap bind]. rewrite empty_mapped.
   rewrite (filter_mapped (fun e => negb (is_empty (frames (snd e))))) by (intros e; cbn; now rewrite place_frames).
@@ -1319,6 +1408,9 @@ Proof.
   intros D. unfold keeps. rewrite (drops_value env 0) by easy. destruct (value env e); cbn; now rewrite ?Z.sub_0_r.
 Qed.
 
+Lemma drops_names env r : drops 0 (snd r) = true -> names (fun k => k) env (lowered member P env) r.
+Proof. intros D. unfold names. rewrite omap_same. now apply key_re, drops_keeps. Qed.
+
 Lemma key_name env r k : key_of env r = Done k -> fst k = fst r.
 Proof. unfold key_of. destruct (value env (snd r)); [|easy..]. now intros [= <-]. Qed.
 
@@ -1327,32 +1419,35 @@ Proof. unfold key_of. destruct (value env (snd r)); [|easy..]. now intros [= <-]
 Theorem dropped_fits env o : dropped o = true ->
   (forall e t v, In e (effects_of o) -> ef_tile e = Some t -> value env t = Done v ->
      tile (storage_of p e) v = v - rise (storage_of p e)) ->
-  fits p (fun k => degree (fst k)) tile env (lowered member P env) o.
+  fits p (fun k => degree (fst k)) tile (fun k => k) (fun c => c) env (lowered member P env) o.
 Proof.
   intros D T.
   assert (E : forall e, In e (effects_of o) -> drops_effect e = true ->
-    fits_effect p tile env (lowered member P env) e).
+    fits_effect p tile (fun c => c) env (lowered member P env) e).
   { intros e I H. unfold drops_effect in H. rewrite !andb_true_iff in H. destruct H as [[S Q] R]. split.
-    - now apply drops_keeps.
-    - intros x X. rewrite X in Q. now apply drops_keeps.
+    - intros b a _. unfold located. rewrite (drops_keeps env _ S). destruct (value env (ef_stage e)) as [stage| |]; [|easy..]. cbn [bind].
+      assert (O : optional (lowered member P env) (ef_part e) = optional env (ef_part e)).
+      { unfold optional, drops_part in *. destruct (ef_part e) as [x|]; [|easy]. now rewrite (drops_keeps env x Q). }
+      rewrite O. destruct (optional env (ef_part e)) as [part| |]; [|easy..]. cbn [bind].
+      destruct (guard _ IndexOutOfRange [a]); [|easy..]. cbn [bind omap]. now rewrite map_id.
     - intros x X. rewrite X in R. rewrite (drops_value env (rise (storage_of p e))) by easy.
       destruct (value env x) as [v| |] eqn:V; [|easy..]. cbn [omap]. f_equal. symmetry. now apply T with x. }
-  destruct o; cbn [dropped fits effects_of] in *; rewrite ?andb_true_iff in D; try (now apply drops_keeps); try easy.
+  destruct o; cbn [dropped fits effects_of] in *; rewrite ?andb_true_iff in D; try (now apply drops_keeps); try (now apply drops_names); try easy.
   - intros e I. rewrite forallb_forall in D. auto.
   - destruct D as [D C]. rewrite forallb_forall in D, C. split; [auto|]. intros c I.
-    specialize (C c I). rewrite andb_true_iff in C. destruct C. split; now apply drops_keeps.
-  - destruct D. split; now apply drops_keeps.
-  - destruct D as [[? ?] Z]. apply Z.eqb_eq in Z. repeat split; try (now apply drops_keeps).
+    specialize (C c I). rewrite andb_true_iff in C. destruct C. split; now (apply drops_names || apply drops_keeps).
+  - destruct D. split; now (apply drops_names || apply drops_keeps).
+  - destruct D as [[? ?] Z]. apply Z.eqb_eq in Z. repeat split; try (now apply drops_names); try (now apply drops_keeps).
     intros k K. now rewrite (key_name _ _ _ K).
-  - destruct D as [[? ?] ?]. repeat split; now apply drops_keeps.
-  - destruct D. split; now apply drops_keeps.
-  - destruct D as [[? Q] R]. repeat split; [now apply drops_keeps| |].
+  - destruct D as [[? ?] ?]. repeat split; now (apply drops_names || apply drops_keeps).
+  - destruct D. split; now (apply drops_names || apply drops_keeps).
+  - destruct D as [[? Q] R]. repeat split; [now apply drops_names| |].
     + intros k K. unfold drops_parity in Q. destruct (drop member P parity) as [d|] eqn:F; [|easy].
       exists d. rewrite (key_name _ _ _ K). apply Z.eqb_eq in Q. split; [|easy].
       apply drops_value. unfold drops. rewrite F. apply Z.eqb_refl.
     + intros e -> k K. rewrite (key_name _ _ _ K). now apply drops_value.
-  - destruct D. split; now apply drops_keeps.
-  - destruct D. split; now apply drops_keeps.
+  - destruct D. split; now (apply drops_names || apply drops_keeps).
+  - destruct D. split; now (apply drops_names || apply drops_keeps).
 Qed.
 
 End Dropped.
