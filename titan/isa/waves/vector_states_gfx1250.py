@@ -1,11 +1,13 @@
 """Vector instructions of gfx1250 that follow a matrix product, or a transcendental, too closely.
 
 Both run beside vector instructions that come behind them. So many of these have to lie between a
-product and one that reads its result, overwrites it, or overwrites its factors; or another product
-that multiplies its result; and one between a transcendental and one that uses its result or
-overwrites its source. The hardware waits for nothing there. Instructions of other units are none,
-`v_nop` is one, two halves of a dual instruction are one. Source: LLVM, GCNHazardRecognizer (WMMA
-and transcendental co-execution hazards), with which the tests compare.
+product and one that reads its result, overwrites it, or overwrites what it reads; or another
+product that multiplies its result; and one between a transcendental and one that uses its result
+or overwrites its source. The hardware waits for nothing there. Copies between memory and LDS are
+bound like vector instructions, but do not count as one between; of other units none does, `v_nop`
+does, two halves of a dual instruction are one. Source: LLVM, GCNHazardRecognizer (WMMA and
+transcendental co-execution hazards, for the silicon that LLVM calls B0), with which the tests
+compare; that the registers which a product adds to count as well is LLVM's issue 222932.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from titan.isa.waves.hazard_rules import TRANSCENDENTAL_GFX1250
 from titan.isa.waves.wait_states import ClosePair, predecessors
 
 STATES_MAX = 10
-_RESULT, _FACTOR = "the result of a matrix product", "a factor of a matrix product"
+_RESULT, _SOURCE = "the result of a matrix product", "what a matrix product reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class _Facts:
     writes: frozenset[int]
     factors: frozenset[int]
     product: tuple[int, int] | None
-    vector: bool
+    beside: bool  # it runs beside others, as a product or behind one
+    bound: bool  # it has to keep away from a product or a transcendental
     transcendental: bool
 
 
@@ -46,13 +49,13 @@ def close_pairs_of_gfx1250(assembly: AssemblyFile, kernel: AssemblyKernel) -> tu
     """All pairs that some path through the kernel brings too close to each other."""
     code: Sequence[AssemblyInstruction] = assembly.instructions[kernel.start : kernel.end]
     facts = [_facts(kernel.start + at, item) for at, item in enumerate(code)]
-    if not any(one.product or one.transcendental for one in facts):
+    if not any(one.factors or one.transcendental for one in facts):
         return ()
     before = predecessors(code, kernel.start)
     states = [states_of_gfx1250(item) for item in code]
     found: list[ClosePair] = []
     for at, second in enumerate(facts):
-        if not second.vector:
+        if not second.bound:
             continue
         seen: dict[int, int] = {}
         waiting = [(place, 0) for place in before[at]]
@@ -79,26 +82,27 @@ def close_pairs_of_gfx1250(assembly: AssemblyFile, kernel: AssemblyKernel) -> tu
 def _facts(number: int, item: AssemblyInstruction) -> _Facts:
     code = decoded(number, item)
     kind = code.opcode.kind
-    product = _product_states(item) if kind is OpcodeKind.MATRIX else None
-    sparse = item.base.startswith("v_swmmac")
+    matrix = kind is OpcodeKind.MATRIX
+    product = _product_states(item) if matrix else None
+    multiplied = item.operands[1 : 4 if item.base.startswith("v_swmmac") else 3] if matrix else ()
     factors = {
-        one
-        for operand in item.operands[1 : 4 if sparse else 3]
-        for one in register_numbers(operand)
-        if one < SCALAR_BASE
+        one for operand in multiplied for one in register_numbers(operand) if one < SCALAR_BASE
     }
-    transcendental = TRANSCENDENTAL_GFX1250.match(item.base) is not None
-    vector = kind in (OpcodeKind.MATRIX, OpcodeKind.VECTOR) and not transcendental
-    if kind is not OpcodeKind.MATRIX:
-        factors = set()
-    return _Facts(code.reads, code.writes, frozenset(factors), product, vector, transcendental)
+    copy = "_async_to_lds_" in item.base or "_async_from_lds_" in item.base
+    reads = frozenset(one for one in code.reads if one < SCALAR_BASE) if matrix else code.reads
+    return _Facts(
+        reads, code.writes, frozenset(factors), product,
+        beside=product is not None or not matrix,
+        bound=copy or kind in (OpcodeKind.MATRIX, OpcodeKind.VECTOR),
+        transcendental=TRANSCENDENTAL_GFX1250.match(item.base) is not None,
+    )  # fmt: skip
 
 
 def _product_states(item: AssemblyInstruction) -> tuple[int, int] | None:
     """Behind a product, before another product and before other vector instructions."""
     name, four_bits = item.base, "MATRIX_FMT_FP4"
     if name.endswith("16x16x4_f32"):
-        return None  # no product of the matrix core that runs beside others
+        return None  # it does not run beside others
     if name.startswith("v_swmmac"):
         return (5, 4) if name.endswith("iu8") else (3, 2)
     if name.endswith("iu8"):
@@ -112,6 +116,8 @@ def _product_states(item: AssemblyInstruction) -> tuple[int, int] | None:
 
 def _need(first: _Facts, second: _Facts) -> tuple[int, int, str] | None:
     if first.transcendental:
+        if second.transcendental:
+            return None
         for registers, what in (
             (first.writes & second.reads, "the result of a transcendental is read"),
             (first.writes & second.writes, "the result of a transcendental is overwritten"),
@@ -119,18 +125,19 @@ def _need(first: _Facts, second: _Facts) -> tuple[int, int, str] | None:
         ):
             if registers:
                 return 1, min(registers), what
-    if first.product is None:
-        return None
     if second.factors:
         multiplied = first.writes & second.factors
-        return (
-            (first.product[0], min(multiplied), f"{_RESULT} is multiplied") if multiplied else None
-        )
+        if not first.factors or not multiplied:
+            return None
+        states = first.product[0] if first.product is not None and second.beside else 1
+        return states, min(multiplied), f"{_RESULT} is multiplied"
+    if first.product is None:
+        return None
     states = first.product[1]
     for registers, what in (
         (first.writes & second.reads, f"{_RESULT} is read"),
         (first.writes & second.writes, f"{_RESULT} is overwritten"),
-        (first.factors & second.writes, f"{_FACTOR} is overwritten"),
+        (first.reads & second.writes, f"{_SOURCE} is overwritten"),
     ):
         if registers:
             return states, min(registers), what
