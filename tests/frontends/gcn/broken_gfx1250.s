@@ -481,6 +481,75 @@ v_add_nc_u32_e32 v2, 4, v1
 s_wait_alu depctr_vm_vsrc(0)
 ds_load_b32 v12, v2
 s_wait_dscnt 0x0
+; broken | expert: a load over what a vector instruction reads
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+v_add_nc_u32_e32 v2, 4, v5
+ds_load_b32 v5, v1
+s_wait_dscnt 0x0
+; right | expert: a load over what a vector instruction reads
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+v_add_nc_u32_e32 v2, 4, v5
+s_wait_alu depctr_va_vdst(0)
+ds_load_b32 v5, v1
+s_wait_dscnt 0x0
+; broken | expert: a load over a factor, the newest of three
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+v_wmma_f32_16x16x32_f16 v[20:27], v[28:35], v[36:43], v[20:27]
+v_add_nc_u32_e32 v2, 4, v5
+v_add_nc_u32_e32 v6, 4, v28
+s_wait_alu depctr_va_vdst(1)
+ds_load_b32 v28, v1
+s_wait_dscnt 0x0
+; right | expert: a load over what no other unit reads
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+v_add_nc_u32_e32 v6, 4, v28
+v_add_nc_u32_e32 v2, 4, v5
+s_wait_alu depctr_va_vdst(1)
+ds_load_b32 v28, v1
+s_wait_dscnt 0x0
+; broken | expert: source of a copy overwritten
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+global_load_async_to_lds_b32 v1, v3, s[4:5]
+v_mov_b32_e32 v3, 0
+s_wait_asynccnt 0x0
+; right | expert: source of a copy overwritten
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+global_load_async_to_lds_b32 v1, v3, s[4:5]
+s_wait_alu depctr_vm_vsrc(0)
+v_mov_b32_e32 v3, 0
+s_wait_asynccnt 0x0
+; broken | expert: address of a copy used at once
+s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+v_lshlrev_b32_e32 v3, 2, v0
+global_load_async_to_lds_b32 v1, v3, s[4:5]
+s_wait_asynccnt 0x0
+; broken | a copy at the result of a transcendental
+v_exp_f32_e32 v3, v5
+global_load_async_to_lds_b32 v1, v3, s[4:5]
+s_wait_asynccnt 0x0
+; broken | an exponential of a product at once
+v_wmma_f32_16x16x32_f16 v[20:27], v[28:35], v[36:43], v[20:27]
+v_exp_f32_e32 v5, v20
+; right | an exponential of a product at once
+v_wmma_f32_16x16x32_f16 v[20:27], v[28:35], v[36:43], v[20:27]
+v_nop
+v_nop
+v_nop
+v_nop
+v_exp_f32_e32 v5, v20
+; broken | what a product adds to is overwritten
+v_wmma_f32_16x16x32_f16 v[20:27], v[28:35], v[36:43], v[44:51]
+v_nop
+v_nop
+v_nop
+v_mov_b32_e32 v47, 0
+; right | what a product adds to is overwritten
+v_wmma_f32_16x16x32_f16 v[20:27], v[28:35], v[36:43], v[44:51]
+v_nop
+v_nop
+v_nop
+v_nop
+v_mov_b32_e32 v47, 0
 ; broken | tensor copy read at once
 s_mov_b32 s12, 1
 s_mov_b32 s13, 0

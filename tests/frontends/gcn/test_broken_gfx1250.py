@@ -107,6 +107,14 @@ def test_what_may_begin_again_is_a_policy():
     assert allowed.verdict is Verdict.VERIFIED
 
 
+def test_whether_loads_wait_for_vector_instructions_is_a_policy():
+    name = "expert: a load over what a vector instruction reads"
+    (case,) = (case for case in ALL if case.name == name and case.broken)
+    (fault,) = case.finding().diagnostics
+    assert fault.headline == "v5 is written while a vector instruction may still read it"
+    assert case.finding(policies=CodePolicies(vector_reads="allow")).verdict is Verdict.VERIFIED
+
+
 def test_the_order_of_issue_is_no_order_of_global_memory():
     (case,) = (
         case for case in ALL

@@ -26,12 +26,21 @@ from titan.isa.waves.events import (
 
 FAULTS_MAX = 8
 IN_FLIGHT = "{register} is {verb} while the load into it is in flight"
+READ = "va_vdst read"
 # Of gfx1250, by what counts the instruction that uses the register.
 IN_USE = {
     "xcnt": "{register} is {verb} while an access that reads it may begin again",
     "va_vdst": "{register} is {verb} while the vector unit has not written it",
+    READ: "{register} is {verb} while a vector instruction may still read it",
     "vm_vsrc": "{register} is {verb} while a memory instruction has not read it",
 }
+
+
+def policies_allow(counter: str, policies: CodePolicies) -> bool:
+    """Whether it is taken for harmless that the register of such an instruction is overwritten."""
+    return (counter == "xcnt" and policies.replay == "allow") or (
+        counter == READ and policies.vector_reads == "allow"
+    )
 
 
 def wave_faults(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
@@ -52,10 +61,11 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
         case PendingRegister(register=register, write=write, issued_at=at, counter=counter):
             if policies.register_ready == "allow":
                 return None
-            if counter == "xcnt" and policies.replay == "allow":
+            if policies_allow(counter, policies):
                 return None
             verb = "written" if write else "read"
-            others = (Annotation(places.span(at), f"{counter} counts it from here on"),)
+            counts = counter.split()[0]
+            others = (Annotation(places.span(at), f"{counts} counts it from here on"),)
             headline = IN_USE.get(counter, IN_FLIGHT).format(register=register, verb=verb)
         case WaitStatesMissing():
             if policies.register_ready == "allow":

@@ -29,6 +29,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "counter_full": ("stalls", "refuse"),
     "group_memory": ("issued", "waited"),
     "replay": get_args(Permission),
+    "vector_reads": get_args(Permission),
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
     "tensor_lanes": ("own", "refuse"),
@@ -72,6 +73,8 @@ class CodePolicies:
     ("issued"), or an access has to be waited for before the barrier ("waited").
     `replay`: on gfx1250 the registers of an access whose addresses may not be translated yet may be
     overwritten ("allow"), as no access begins again where all pages are there.
+    `vector_reads`: on gfx1250, under expert scheduling, a load may overwrite what a vector
+    instruction that is not known to have ended reads ("allow"), as it returns too late to do harm.
     `cta_release`: what a release of CTA scope at a
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
     overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
@@ -105,6 +108,7 @@ class CodePolicies:
     counter_full: str = "stalls"
     group_memory: str = "issued"
     replay: str = "refuse"
+    vector_reads: str = "refuse"
     cta_release: str = "reads"
     engine_release: str = "own"
     tensor_lanes: str = "own"

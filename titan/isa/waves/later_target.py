@@ -10,14 +10,14 @@ Expert scheduling (HW_REG_WAVE_SCHED_MODE 2): the hardware no longer waits where
 instruction uses the result of a vector instruction (va_vdst), nor where a register is overwritten
 that a memory instruction still reads (vm_vsrc). Units are in order each, and in no order with each
 other; vector instructions wait for results of other units, and what has returned has read its
-registers. Not checked: a load that overwrites the source of a vector instruction, which some
-releases of LLVM wait for.
+registers. A load may also overwrite what a vector instruction reads that va_vdst still counts.
 
 Barriers: `s_barrier_signal` arrives, `s_barrier_wait` waits for the generation of the wave's own
 arrival; each wave arrives once in a generation. The end of a wave drops it.
 
 Sources: LLVM, SIInsertWaitcnts (X_CNT, VA_VDST, VM_VSRC), AMDGPU usage, and AMDGPU execution
-synchronization; its change 198823 (what drains xcnt), a public checker of wait counters.
+synchronization; its changes 198823 (what drains xcnt) and 201619 (loads that follow vector
+instructions); a public checker of wait counters.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class _Unit:
     issued: int = 0
     done: int = 0
     uses: dict[int, tuple[int, int]] = field(default_factory=dict)  # register: number, instruction
+    reads: dict[int, tuple[int, int]] = field(default_factory=dict)  # of sources that are kept
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class LaterTarget:
             else:
                 for unit in state.results.values():
                     self._check(wave, code, code.touches, unit.uses, unit.done - 1, "va_vdst")
+                    self._check(wave, code, written, unit.reads, unit.done - 1, "va_vdst read")
 
     def _check(
         self, wave: Wave, code: DecodedInstruction, registers: frozenset[int],
@@ -185,6 +187,9 @@ class LaterTarget:
         unit.issued += not is_second_half(code.item)
         for register in registers:
             unit.uses[register] = unit.issued - 1, code.number
+        for register in code.reads if kind in _VECTOR else ():
+            if register < SCALAR_BASE:
+                unit.reads[register] = unit.issued - 1, code.number
 
     # --------------------------------------------------------------------------- control
 
