@@ -9,13 +9,17 @@ why this suffices; that no conflict implies its hypotheses is argued beside each
 Where an agent's way depends on an unknown, U has both ways: what it executes on each is in U, and
 sums of both are no less than those of one. An agent whose way is long, or divides often, is
 *widened*: it may execute all that lies ahead of it, any number of times, with any index but one
-that its own number alone decides. False is always a safe answer.
+that its own number alone decides. What the n-th operation of an agent at a barrier does is counted
+once if it is the same on all its ways. A step private to its agent (`titan/sync/private.py`)
+is held against that agent alone: no other comes near what it touches, and what lets its agent go on
+is taken for granted. False is always a safe answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from titan.foundation.errors import TitanError
 from titan.proof.configuration import Configuration, System
@@ -23,16 +27,17 @@ from titan.sync import footprints
 from titan.sync import program as ir
 from titan.sync.expression import evaluate
 from titan.sync.fault import Actor, Step
-from titan.sync.footprints import Signal, Touched, Values, held_by, named_key, signals_at_end
+from titan.sync.footprints import Signal, Touched, held_by, named_key, signals_at_end
 from titan.sync.mbarrier_rules import TRANSACTION_MAX
 from titan.sync.open_numbers import UndecidedError
 from titan.sync.parts import barriers_of, effects_of, queue_of
 from titan.sync.pipe_order import pipe_pairs
 from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
-from titan.sync.ways import Way, WayPoint
+from titan.sync.ways import Made, Way
 from titan.sync.widened import WidenedAgent
 
-OPERATIONS_MAX = 200  # of one agent, until it is widened
+OPERATIONS_MAX = 1000  # of one agent, until it is widened
+Signals = Iterable[Signal]
 FORK = 12  # operations that two ways in the place of one count for
 UNCLAIMED = ir.Init | ir.Invalidate | ir.ExpectTransaction | ir.TokenWait  # nothing is claimed
 TENSORMAP = {ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE}
@@ -49,14 +54,18 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
     """
     if not system.reduces(before.state):
         return False
-    others = _Others(system, before, step)
-    try:
-        return others.commute()
-    except _Conflict:
-        return False
-    finally:
+    for private in (True, False):
+        others = _Others(system, before, step)
+        if private and not system.ways.private(step.agent, others.operation):
+            continue
+        try:
+            if others.commute(private):
+                return True
+        except _Conflict:
+            pass
         if asked is not None:
             asked |= others.asked
+    return False
 
 
 class _Others:
@@ -85,6 +94,7 @@ class _Others:
         self.arrivals: Counter[Key] = Counter()
         self.expected: Counter[Key] = Counter()
         self.completed: Counter[Key] = Counter()
+        self.made: set[Made] = set()
         self.waited: set[Key] = set()
         self.commits: Counter[tuple[int, str]] = Counter()
         self.fences: set[ir.FenceKind] = set()
@@ -95,22 +105,39 @@ class _Others:
         ]
         self.executed: Counter[int] = Counter()
         self.widened: dict[int, WidenedAgent] = {}
+        self.unseen: set[int] = set()  # agents that the step is private against, wherever they go
         self.asked: set[str] = set()
 
     # ------------------------------------------------------------------------------- U
 
-    def commute(self) -> bool:
-        """Whether everything in U commutes with the step."""
-        values = {} if self.own < 0 else self.all.values(self.ways[self.own][0].place)
-        own = self._touches(self.operation, values) if self.flight is None else held_by(self.flight)
+    def commute(self, private: bool) -> bool:
+        """Whether everything in U commutes with the step.
+
+        Of a private one, U has only what its own agent may do, whatever the others do.
+        """
+        place = self.ways[self.step.agent][0].place  # of who executes it now, or has issued it
+        values = self.all.values(place)
+        own = (
+            self.all.touched(place, self.operation) if self.flight is None else held_by(self.flight)
+        )
+        if own is None:
+            return False
         for cell, write, *_ in own:
             self.cells[cell] = write or self.cells.get(cell, False)
         for flight, queue in self.flying:
             if flight is not self.flight and not self._is_behind(flight.agent, queue):
                 self._meet(held_by(flight), True)
                 self._signal(signals_at_end(flight, self.machine.operations[flight.site]))
-        while any([self._moves(n) for n in range(len(self.ways)) if n != self.own]):
-            pass
+        moving = set(range(len(self.ways))) - {self.own}
+        if private:
+            self.unseen = moving - {self.step.agent}
+            moving -= self.unseen
+            self._move(moving)
+            for number in moving:  # where it does not wait for the step, it may be anywhere ahead
+                at = [self.control.operation_at(way.place.position) for way in self.ways[number]]
+                if not all(isinstance(operation, ir.QueueWait) for operation in at):
+                    self._widen(number, [])
+        self._move(moving)
         self.system.use(self.before)
         return (
             self._kind_commutes(values)
@@ -118,12 +145,6 @@ class _Others:
             and all(self._signal_commutes(s, values) for s in self._own_signals())
             and self._ends_commute()
         )
-
-    def _touches(self, operation: ir.Operation, values: Values | footprints.Lasting) -> Touched:
-        found = footprints.touched_by(operation, values, self.system.buffers)
-        if found is None:
-            raise _Conflict
-        return found
 
     def _meet(self, touched: Touched, asynchronous: bool, kept: bool = False) -> None:
         """U touches memory: of the step's cells, only what both read, or what a pipe orders."""
@@ -155,7 +176,7 @@ class _Others:
         marked = self.system.tensormaps | self.system.asynchronous
         return not reduces and footprints.kept_in_order(self.flight, touched, pairs, marked)
 
-    def _signal(self, signals: Iterable[Signal]) -> None:
+    def _signal(self, signals: Signals) -> None:
         for key, arrivals, expected, completed in signals:
             if min(arrivals - bool(expected), expected, completed) < 0:
                 raise _Conflict  # bytes that no arrival brings may be of any phase
@@ -163,11 +184,9 @@ class _Others:
             self.expected[key] += expected
             self.completed[key] += completed
 
-    def _signals(self, op: ir.Operation, place: WayPoint) -> list[Signal]:
-        if place.signals is None:
-            threads = self.machine.agents[place.number].role.threads
-            place.signals = footprints.signals_of(op, self.all.values(place), threads)
-        return place.signals
+    def _move(self, numbers: set[int]) -> None:
+        while any([self._moves(number) for number in sorted(numbers)]):
+            pass
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
@@ -190,51 +209,52 @@ class _Others:
 
     def _widen(self, number: int, ways: list[Way]) -> None:
         """What lies ahead on all ways of the agent is in U, without numbers but its own."""
-        places = {way.place.position.frames for way in (*ways, *self.ways[number])}
+        places = {way.stands(self.queue) for way in (*ways, *self.ways[number])}
         agent, turning = self.machine.agents[number], dict(self.before.origins)
-        self.widened[number] = WidenedAgent(self.control, agent, places, self.state, turning)
+        waits = self.queue, partial(self._waits_for_step, number)
+        self.widened[number] = WidenedAgent(
+            self.control, agent, places, self.state, turning, *waits
+        )
         self.ways[number] = []
 
     def _goes_anywhere(self, number: int) -> None:
         """The agent goes on from wherever it may be."""
         going = self.widened[number]
         for operation in going.further(self.arrivals):
-            touched = self._touches(operation, going.fixed)
+            touched = footprints.touched_by(operation, going.fixed, self.system.buffers)
             signals = going.signals(operation, self.barriers)
             self._add(number, operation, touched, signals)
             self.waited |= {key for key, *_ in signals}
 
     def _goes_on(self, number: int, way: Way) -> list[Way]:
         """The way, or two, with one more operation, if that is possible by what U counts so far."""
+        if self.flight is None or self.flight.agent != number:
+            self.executed[number] += self.all.passes_own(way)
         place = way.place
         operation = self.control.operation_at(place.position)
         if operation is None:
             return []
         if not place.done:
-            values = self.all.values(place)
-            if not self._passes(way, operation, values):
+            if not self._passes(way, operation, self.all.values(place)):
                 return []
-            if place.touched is None:
-                place.touched = self._touches(operation, values)
             sync = isinstance(operation, ir.BarrierSync)  # it arrived before
-            signals = [] if sync else self._signals(operation, place)
-            self._add(number, operation, place.touched, signals)
+            signals = [] if sync else self.all.signals(place, operation)
+            unmet = way.unmet(signals, self.made)
+            self._add(number, operation, self.all.touched(place, operation), unmet)
             if isinstance(operation, ir.Commit):
                 way.commits[operation.queue] += 1
         further = self.all.further(place)
         self.executed[number] += FORK * (len(further) - 1)
         if self.executed[number] > OPERATIONS_MAX:
             raise UndecidedError(place.asked)
-        if len(further) == 1:
-            return [Way(further[0], way.passed, way.commits)]
-        return [Way(to, way.passed.copy(), way.commits.copy()) for to in further]
+        return way.on(further)
 
     def _add(
-        self, number: int, operation: ir.Operation, touched: Touched, signals: list[Signal]
+        self, number: int, operation: ir.Operation, touched: Touched | None, signals: Signals
     ) -> None:
         """What the operation does is in U."""
         dropped = isinstance(operation, ir.Arrive) and (operation.drop or operation.token)
-        if dropped or isinstance(operation, UNCLAIMED):
+        if dropped or touched is None or isinstance(operation, UNCLAIMED):
             raise _Conflict
         if isinstance(operation, ir.Commit):
             self.commits[(number, operation.queue)] += 1
@@ -249,22 +269,23 @@ class _Others:
     def _passes(self, way: Way, operation: ir.Operation, values: dict[str, int]) -> bool:
         """Whether the operation can pass: False only where it cannot by anything in U."""
         match operation:
-            case ir.Wait(barrier=reference, parity=parity):
-                key = key_of(reference, values)
+            case ir.Wait():
+                key, parity = self.all.awaited(way.place, operation)
                 passed = way.passed[key]
-                if (self._barrier(key).phase + passed) & 1 == evaluate(parity, values) & 1:
+                if (self._barrier(key).phase + passed) & 1 == parity:
                     passed += 1
                     if not self._ends(key, passed):
                         return False
                 way.passed[key] = passed
                 self.waited.add(key)
-            case ir.QueueWait(queue=name, pending=pending, until=until):
-                most = evaluate(pending, values)
-                return not self._waits_for_step(way, name, most, until)
+            case ir.QueueWait(queue=name, pending=pending):
+                most, commits = evaluate(pending, values), way.commits[name]
+                return not self._waits_for_step(way.place.number, operation, most, commits)
             case ir.BarrierSync(barrier=reference, threads=threads):
                 key = key_of(reference, values)
                 if not way.arrived and way.place.number not in self.named[key].waiting:
-                    self._signal(self._signals(operation, way.place))
+                    arrival = self.all.signals(way.place, operation)
+                    self._signal(way.unmet(arrival, self.made))
                 way.arrived = True
                 arrived = self.named[key].arrived_threads + self.arrivals[named_key(key)]
                 return arrived >= evaluate(threads, values)
@@ -287,18 +308,21 @@ class _Others:
             bytes_left += self.expected[key]
         return arrived >= needed and bytes_left <= self.completed[key]
 
-    def _waits_for_step(self, way: Way, name: str, pending: int, until: ir.Until) -> bool:
-        """Whether a wait on a queue cannot pass before the step, which is in that queue."""
-        number = way.place.number
+    def _waits_for_step(self, number: int, wait: ir.QueueWait, pending: int, commits: int) -> bool:
+        """Whether a wait cannot pass before the step, which is in its queue.
+
+        Behind at least so many commits.
+        """
+        name = wait.queue
         if self.flight is None or (name, number) != (self.queue, self.flight.agent):
             return False
-        if until is ir.Until.READ and not self.flight.reading:
+        if wait.until is ir.Until.READ and not self.flight.reading:
             return False
         groups = self.queues[(number, name)].closed
         own = [place for place, group in enumerate(groups) if self.flight in group]
         if not self.system.queues[name].ordered or not own:
             return bool(own) and pending < 1
-        return len(groups) - own[0] + way.commits[name] > pending
+        return len(groups) - own[0] + commits > pending
 
     # -------------------------------------------------------------------------- the step
 
@@ -307,7 +331,7 @@ class _Others:
             finished = self.step.actor is Actor.FINISH
             return signals_at_end(self.flight, self.operation) if finished else []
         issued = isinstance(self.operation, ir.Asynchronous | ir.QueueArrive)
-        return [] if issued else self._signals(self.operation, self.ways[self.own][0].place)
+        return [] if issued else self.all.signals(self.ways[self.own][0].place, self.operation)
 
     def _kind_commutes(self, values: dict[str, int]) -> bool:
         operation = self.operation
@@ -376,7 +400,8 @@ class _Others:
         if self.own >= 0 and not isinstance(self.operation, ir.BarrierSync):
             position = self.state.positions[self.own]
             frames[self.own] = {self.control.after(agents[self.own], position).frames}
-        goes_on = {a.number for a in agents if all(frames[a.number])} - self.widened.keys()
+        goes_on = {a.number for a in agents if all(frames[a.number])}
+        goes_on -= self.unseen | {n for n, agent in self.widened.items() if agent.ended}
         now = {a.role.cta for a in agents if self.state.positions[a.number].frames}
         ended = now - {agents[number].role.cta for number in goes_on}
         storages, names = {c[0] for c in self.cells}, {r.name for r in barriers_of(self.operation)}

@@ -28,7 +28,7 @@ from titan.sync.open_numbers import (
     solved,
     split,
 )
-from titan.sync.parts import effects_of, state_parts
+from titan.sync.parts import state_parts, storages_reached
 from titan.sync.state import BarrierStatus, Flight, QueueState, State, flying
 from titan.sync.turns import Origins
 from titan.sync.ways import Ways
@@ -75,13 +75,13 @@ class System:
         self.per = tuple(parameter.per is not None for parameter in self.open)
         self.ways = Ways(self.machine.control, self.per)
         self.arrays = Arrays(program)
-        self.asynchronous = _storages(program, ir.Proxy.ASYNC)
-        self.tensormaps = _storages(program, ir.Proxy.TENSORMAP)
+        self.asynchronous = storages_reached(program, ir.Proxy.ASYNC)
+        self.tensormaps = storages_reached(program, ir.Proxy.TENSORMAP)
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.queues = {queue.name: queue for queue in program.queues}
         fences = (op for role in program.roles for op in ir.walk(role.body))
         one_way = any(isinstance(op, ir.Fence) and op.kind in UNREDUCED for op in fences)
-        cached = _storages(program, *ir.CACHED)
+        cached = storages_reached(program, *ir.CACHED)
         self._reduces = program.policies.fence_rule == "writer" and not cached and not one_way
 
     def reduces(self, state: State) -> bool:
@@ -160,14 +160,6 @@ class System:
         return found._replace(state=state._replace(free_flights=numbered(state.free_flights)))
 
 
-def _storages(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:
-    """Memory that some operation reaches through one of the proxies."""
-    storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
-    operations = (operation for role in program.roles for operation in ir.walk(role.body))
-    effects = (effect for operation in operations for effect in effects_of(operation))
-    return frozenset(storages[effect.buffer] for effect in effects if effect.proxy in proxies)
-
-
 # ---------------------------------------------------------------------------- open numbers
 
 
@@ -183,7 +175,7 @@ def is_instance(
     for value, terms in map(parts_of, proposed.values()):
         if min(value, *(factor for _, factor in terms), 0) < 0:
             return False
-    turned = _turned(narrow, wide, arrays, values)
+    turned = arrays.aligned(wide.state, wide.origins, narrow.origins, values)
     if turned is None or not _matched(turned, narrow.state, pairs) or not solved(pairs, values):
         return False
     for size, given in zip(wide.sizes, narrow.sizes, strict=True):
@@ -196,21 +188,6 @@ def is_instance(
             return False
     own = {f"{size.name}.{n}" for size in wide.sizes for n in range(len(size.known))}
     return all(name[0] == "~" or name in own for name in values)
-
-
-def _turned(
-    narrow: Configuration, wide: Configuration, arrays: Arrays, values: dict[str, int]
-) -> State | None:
-    """The state of the wide one with its arrays listed as in the narrow one."""
-    origins, given = dict(wide.origins), dict(narrow.origins)
-    by = {}
-    for name in origins.keys() | given.keys():
-        origin, unknown = assigned(origins.get(name, 0), values)
-        gap = (origin - given.get(name, 0)) % arrays.stages.get(name, 1)
-        if unknown or type(gap) is not int or name not in arrays.stages:
-            return None
-        by[name] = gap
-    return arrays.turned(wide.state, by) if any(by.values()) else wide.state
 
 
 def _matched(wide: object, narrow: object, pairs: Pairs) -> bool:

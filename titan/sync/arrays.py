@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from titan.sync import program as ir
+from titan.sync.open_numbers import assigned
 from titan.sync.state import Cell, Extent, Flight, Key, QueueState, State
+from titan.sync.turns import Origins
 
 Held = TypeVar("Held")
 
@@ -56,6 +58,22 @@ class Arrays:
         return with_flights(state, flight_of)._replace(
             barriers=_moved(state.barriers, key_of), cells=_moved(state.cells, cell_of)
         )
+
+    def aligned(
+        self, state: State, own: Origins, others: Origins, values: dict[str, int]
+    ) -> State | None:
+        """The state listed from `others` on; None where the way there from `own` is not known.
+
+        `values`: of unknowns.
+        """
+        origins, given, by = dict(own), dict(others), {}
+        for name in origins.keys() | given.keys():
+            origin, unknown = assigned(origins.get(name, 0), values)
+            gap = (origin - given.get(name, 0)) % self.stages.get(name, 1)
+            if unknown or type(gap) is not int or name not in self.stages:
+                return None
+            by[name] = gap
+        return self.turned(state, by) if any(by.values()) else state
 
 
 def _at(extent: Extent | None, cell_of: Callable[[Cell], Cell]) -> Extent | None:

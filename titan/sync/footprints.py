@@ -47,15 +47,17 @@ def touched_by(
     found: Touched = []
     for effect in effects_of(operation):
         buffer = buffers[effect.buffer]
-        stages, part = range(buffer.stages), None
+        stages = range(buffer.stages)
         if isinstance(values, Lasting):
             stage = values.place(buffer.name, effect.stage)
+            named = None if effect.accumulates else effect.part  # an extent is that of one stage
+            part = None if named is None else values.value(named)
         else:
             stage = place_of(buffer.name, evaluate(effect.stage, values), values)
             part = None if effect.part is None else evaluate(effect.part, values)
+        if not 0 <= (stage or 0) < buffer.stages or not 0 <= (part or 0) < buffer.parts:
+            return None
         if stage is not None:
-            if not 0 <= stage < buffer.stages or not 0 <= (part or 0) < buffer.parts:
-                return None
             stages = range(stage, stage + 1)
         cells = tuple(cell for stage in stages for cell in cells_of(buffer, stage, part))
         extent = (cells[0], len(cells)) if effect.accumulates else None

@@ -215,3 +215,11 @@ def state_parts(program: ir.SyncProgram) -> int:
     stages = sum(abs(b.stages) for b in program.barriers)
     stages += sum(abs(b.stages) for b in program.named_barriers)
     return units + stages + sum(abs(r.agents) for r in program.roles) * (1 + len(program.queues))
+
+
+def storages_reached(program: ir.SyncProgram, *proxies: ir.Proxy) -> frozenset[str]:
+    """Memory that some operation reaches through one of the proxies."""
+    storages = {buffer.name: buffer.storage or buffer.name for buffer in program.buffers}
+    operations = (operation for role in program.roles for operation in ir.walk(role.body))
+    effects = (effect for operation in operations for effect in effects_of(operation))
+    return frozenset(storages[effect.buffer] for effect in effects if effect.proxy in proxies)

@@ -8,14 +8,21 @@ at 0, and with it at more.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import is_
 
-from titan.sync.control import ControlFlow
-from titan.sync.footprints import Signal, Touched
+from titan.sync import program as ir
+from titan.sync.control import ControlFlow, Frames
+from titan.sync.expression import evaluate
+from titan.sync.footprints import Signal, Touched, signals_of, touched_by
 from titan.sync.open_numbers import Size, UndecidedError, parts_of, split
-from titan.sync.state import Key, Position
+from titan.sync.private import PrivateOperations
+from titan.sync.state import Key, Position, key_of
 from titan.sync.turns import Origins
+
+Made = tuple[int, int, Signal]  # by an agent, as which one at the barrier
+PRIVATE_MAX = 200  # operations passed at once
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +35,11 @@ class WayPoint:
     origins: Origins = ()
     done: bool = False  # the operation is executed, and where the agent goes is not known yet
     values: dict[str, int] | None = None
+    awaited: tuple[Key, int] | None = None
     touched: Touched | None = None
     signals: list[Signal] | None = None
     further: list[WayPoint] | None = None
+    beyond: WayPoint | None = None
     asked: str = ""  # the unknown that decides where it leads
 
 
@@ -41,7 +50,33 @@ class Way:
     place: WayPoint
     passed: Counter[Key] = field(default_factory=Counter)  # completed phases it has waited for
     commits: Counter[str] = field(default_factory=Counter)
+    signals: Counter[Key] = field(default_factory=Counter)  # made at each barrier
     arrived: bool = False  # at the named barrier that it waits at
+
+    def stands(self, queue: str | None) -> tuple[int, Frames]:
+        """Where it has come, behind how many commits of the queue."""
+        return self.commits[queue or ""], self.place.position.frames
+
+    def unmet(self, signals: Iterable[Signal], made: set[Made]) -> Iterator[Signal]:
+        """The signals that no other way of the agent has made at their barrier as its n-th.
+
+        What is left of all ways is no less than what any one of them makes.
+        """
+        for signal in signals:
+            self.signals[signal[0]] += 1
+            mine = self.place.number, self.signals[signal[0]], signal
+            if mine not in made:
+                made.add(mine)
+                yield signal
+
+    def on(self, places: list[WayPoint]) -> list[Way]:
+        """The ways that go on from it, each with its own numbers where there are several."""
+        if len(places) == 1:
+            return [Way(places[0], self.passed, self.commits, self.signals)]
+        return [
+            Way(place, self.passed.copy(), self.commits.copy(), self.signals.copy())
+            for place in places
+        ]
 
 
 class Ways:
@@ -49,6 +84,8 @@ class Ways:
 
     def __init__(self, control: ControlFlow, per: tuple[bool, ...]) -> None:
         self.control, self.per = control, per
+        self.private = PrivateOperations(control)
+        self._buffers = {buffer.name: buffer for buffer in control.program.buffers}
         self._met: dict[object, WayPoint] = {}
         self._last: tuple[tuple[object, ...], list[WayPoint]] = ((None,), [])
 
@@ -95,6 +132,26 @@ class Ways:
             place.values = self.control.environment(agent, place.position.values)
         return place.values
 
+    def touched(self, place: WayPoint, operation: ir.Operation) -> Touched | None:
+        """The cells that the operation there touches; None where an index is out of range."""
+        if place.touched is None:
+            place.touched = touched_by(operation, self.values(place), self._buffers)
+        return place.touched
+
+    def signals(self, place: WayPoint, operation: ir.Operation) -> list[Signal]:
+        """What the operation there does to barriers, now or when it has finished."""
+        if place.signals is None:
+            threads = self.control.agents[place.number].role.threads
+            place.signals = signals_of(operation, self.values(place), threads)
+        return place.signals
+
+    def awaited(self, place: WayPoint, wait: ir.Wait) -> tuple[Key, int]:
+        """The barrier that the agent waits at there, and the parity that it waits for."""
+        if place.awaited is None:
+            values = self.values(place)
+            place.awaited = key_of(wait.barrier, values), evaluate(wait.parity, values) & 1
+        return place.awaited
+
     def further(self, place: WayPoint) -> list[WayPoint]:
         """Where the agent is after its operation: two places where an unknown decides."""
         if place.further is None:
@@ -110,3 +167,20 @@ class Ways:
                     for (position, origins), sizes in split(known, place.sizes, question.name)
                 ]
         return place.further
+
+    def passes_own(self, way: Way) -> bool:
+        """Whether the way goes past what is private to the agent from here on, and moves it."""
+        start = way.place
+        if start.beyond is None:
+            found = start
+            for _ in range(PRIVATE_MAX):
+                operation = self.control.operation_at(found.position)
+                if operation is None or not self.private(found.number, operation):
+                    break
+                further = self.further(found)
+                if len(further) > 1:
+                    break
+                (found,) = further
+            start.beyond = found
+        way.place = start.beyond
+        return way.place is not start

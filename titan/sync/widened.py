@@ -8,12 +8,15 @@ fill the barrier, no order of them lets it pass. Once it passes one, it passes i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from heapq import heapify, heappop, heappush
 
 from titan.sync import program as ir
 from titan.sync.control import Agent, ControlFlow, Frames
 from titan.sync.footprints import Lasting, Signal, any_signals_of, named_key
 from titan.sync.state import Key, Position, State
+
+COMMITS_MAX = 4  # of those counted
 
 
 class WidenedAgent:
@@ -26,13 +29,17 @@ class WidenedAgent:
         self,
         control: ControlFlow,
         agent: Agent,
-        places: Iterable[Frames],
+        places: Iterable[tuple[int, Frames]],
         now: State,
         turning: Container[str],
+        queue: str | None,
+        waits: Callable[[ir.QueueWait, int, int], bool],
     ) -> None:
         self._control, self._agent, self._named = control, agent, dict(now.named)
         self.fixed = Lasting(control.constants_of(agent), turning)
-        self._passed: set[Frames] = set()
+        self.ended = False
+        self._queue, self._waits = queue, waits
+        self._passed: dict[Frames, int] = {}  # behind how many commits at least
         self._arrived: set[Frames] = set()
         self._waiting = list(places)
         if any(agent.number in held.waiting for _, held in now.named):
@@ -40,20 +47,32 @@ class WidenedAgent:
 
     def further(self, arrivals: Counter[Key]) -> Iterator[ir.Operation]:
         """The operations that it comes to with these arrivals, which may grow meanwhile."""
-        stopped: list[Frames] = []
+        stopped: list[tuple[int, Frames]] = []
+        heapify(self._waiting)
         while self._waiting:
-            place = self._waiting.pop()
-            if not place or place in self._passed:
+            commits, place = heappop(self._waiting)
+            self.ended = self.ended or not place
+            if not place or self._passed.get(place, COMMITS_MAX + 1) <= commits:
                 continue
             operation = self._control.operation_at(Position(place, ()))
             assert operation is not None
-            if isinstance(operation, ir.BarrierSync) and self._stops(place, operation, arrivals):
-                stopped.append(place)
+            if isinstance(operation, ir.QueueWait) and self._waits_behind(operation, commits):
                 continue
-            self._passed.add(place)
+            if isinstance(operation, ir.BarrierSync) and self._stops(place, operation, arrivals):
+                stopped.append((commits, place))
+                continue
+            self._passed[place] = commits
             yield operation
-            self._waiting += self._control.ways_behind(place)
+            if isinstance(operation, ir.Commit) and operation.queue == self._queue:
+                commits = min(commits + 1, COMMITS_MAX)
+            for further in self._control.ways_behind(place):
+                heappush(self._waiting, (commits, further))
         self._waiting = stopped
+
+    def _waits_behind(self, operation: ir.QueueWait, commits: int) -> bool:
+        """Whether a wait on the queue cannot pass behind so many commits or more."""
+        pending = self.fixed.value(operation.pending)
+        return pending is not None and self._waits(operation, pending, commits)
 
     def signals(self, operation: ir.Operation, barriers: Iterable[Key]) -> list[Signal]:
         """What one of them does to barriers, any number of times."""
