@@ -58,6 +58,12 @@ MORE_SIZES: dict[str, Sizes] = {
     "attention_forward_packed": {
         "batch": 3, "longest": 160, "kv_heads": 1, "ratio": 2, "queries": 320, "keys": 840,
     },
+    "attention_forward_causal_packed_sm_100a": {
+        "batch": 3, "longest": 700, "kv_heads": 1, "ratio": 2, "tokens": 710,
+    },
+    "attention_forward_packed_sm_100a": {
+        "batch": 3, "longest": 160, "kv_heads": 1, "ratio": 2, "queries": 320, "keys": 840,
+    },
     "gemm_fp8_scaled_grouped": {"experts": 4, "M": 520, "N": 136, "K": 384},
     "gemm_grouped": {"experts": 4, "M": 520, "N": 136, "K": 320},
     "gemm_grouped_sm_100a": {"experts": 4, "M": 520, "N": 264, "K": 320},

@@ -374,6 +374,30 @@ TITAN_DEVICE void store_part_of_row(u8* place, u32 first, u32 second, u32 third,
   store_shared128(place, first, second, third, fourth);
 }
 
+// Numbers of 16 bits, from `First` up to `End` of a row's, to global memory: number 0 goes to column
+// `column` of the row that begins at element `row`, and nothing outside of its columns is written.
+// 16 bytes at a time where they begin at a multiple of that.
+template <int First, int End, int Eighths>
+TITAN_DEVICE void store_part_of_global_row(void* base, long long row, int column, int columns,
+                                           const u32 (&pairs)[Eighths][4]) {
+  static_assert(First % 8 == 0 && End % 8 == 0, "eight numbers at a time");
+  u16* const place = (u16*)base + row + column;
+  if (column >= 0 && column + End <= columns && (u64)place % 16 == 0) {
+    TITAN_UNROLL
+    for (int j = First / 8; j < End / 8; ++j) {
+      for (int pair = 0; pair < 4; ++pair) delay_pair();
+      *(uint4*)(place + 8 * j) = make_uint4(pairs[j][0], pairs[j][1], pairs[j][2], pairs[j][3]);
+    }
+    return;
+  }
+  TITAN_UNROLL
+  for (int i = First; i < End; ++i) {
+    if ((u32)(column + i) >= (u32)columns) continue;
+    delay_pair();
+    place[i] = (u16)(pairs[i / 8][i / 2 % 4] >> i % 2 * 16);
+  }
+}
+
 // Four neighbouring elements at byte `offset` of a tile (before swizzling).
 template <class Type, int Swizzle>
 TITAN_DEVICE void store_four_of_row(u8* tile, u32 offset, float first, float second, float third,

@@ -251,7 +251,7 @@ ATTENTION_FAULTS = {
         "",
     ),
     "another column of the probabilities": (
-        r"(tensor_memory_put_pairs<128>\(titan_tensor)",
+        r"(tensor_memory_put_rows_pairs<128, 0, 32>\(titan_tensor)",
         r"\1 + 8",
     ),
     "probabilities of the other sub-tile": (

@@ -12,6 +12,7 @@ from titan.codegen.emit.masks import column_range, worst_corner
 from titan.sync.expression import evaluate, parse_expression
 
 ROWS, COLUMNS = 5, 4
+GROUP = "j * 4 + column <= keys - 5 + (i * 10 + row) % m and column + k > m - (row + i) % 3"
 CAUSAL = "j * 4 + column < keys and j * 4 + column <= i * 10 + row"
 
 
@@ -24,6 +25,21 @@ def conditions():
             left = f"{row} * row + {column} * column + j"
             parts.append(f"{left} {draw.choice(('<', '<=', '>', '>='))} {draw.randrange(-6, 9)}")
         yield " and ".join(parts)
+
+
+@pytest.mark.parametrize("m", [1, 3, 7])
+def test_the_corner_holds_for_any_remainder(m):
+    condition = parse_expression(GROUP)
+    corner = worst_corner(condition, ROWS, COLUMNS)
+    assert corner is not None
+    held = 0
+    for j, first, keys in product(range(4), (0, 5), range(4, 20)):
+        names = {"j": j, "i": 1, "keys": keys, "m": m, "k": 9}
+        if evaluate(corner, {**names, "row": first}):
+            held += 1
+            for row, column in product(range(ROWS), range(COLUMNS)):
+                assert evaluate(condition, {**names, "row": first + row, "column": column})
+    assert held
 
 
 @pytest.mark.parametrize("text", [CAUSAL, *conditions()])
@@ -41,7 +57,9 @@ def test_the_corner_holds_where_all_elements_hold(text):
         assert bool(evaluate(corner, {**names, "row": first})) == everywhere
 
 
-@pytest.mark.parametrize("text", [CAUSAL, "column > row - 3 and row >= column", *conditions()])
+@pytest.mark.parametrize(
+    "text", [CAUSAL, GROUP, "column > row - 3 and row >= column", *conditions()]
+)
 def test_the_columns_that_a_row_keeps_are_a_range(text):
     condition = parse_expression(text)
     found = column_range(condition)
@@ -49,7 +67,7 @@ def test_the_columns_that_a_row_keeps_are_a_range(text):
         assert any(f"{number} * column" in text for number in (-2, 0, 2))
         return
     for j, row in product(range(4), range(9)):
-        names = {"j": j, "i": 1, "keys": 11, "row": row}
+        names = {"j": j, "i": 1, "keys": 11, "row": row, "m": 3, "k": 2}
         first, end = (evaluate(one, names) if one is not None else None for one in found)
         for column in range(-3, 12):
             kept = (first is None or column >= first) and (end is None or column < end)
@@ -57,7 +75,14 @@ def test_the_columns_that_a_row_keeps_are_a_range(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["row < 3 and column < 2", "2 * column < n", "row == column", "column < 2 or row < 2"]
+    "text",
+    [
+        "(row + column) % 3 > column",
+        "row < 3 and column < 2",
+        "2 * column < n",
+        "row == column",
+        "column < 2 or row < 2",
+    ],
 )
 def test_other_columns_are_no_range(text):
     assert column_range(parse_expression(text)) is None

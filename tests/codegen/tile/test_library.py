@@ -155,8 +155,8 @@ def packed_attention(causal: bool) -> Callable[[Arrays, int], np.ndarray]:
                     kk, vv = (
                         t[of, places.clip(0, k.shape[1] - 1)] * there[:, None] for t in (k, v)
                     )
-                    scores = np.where(seen, kk @ q[h, queries[b] + row] / np.sqrt(128), -1e30)
-                    found[h, queries[b] + row] = softmax(scores) @ vv
+                    scores = np.where(seen, kk @ q[h, queries[b] + row] / np.sqrt(128), -np.inf)
+                    found[h, queries[b] + row] = softmax(scores) @ vv if seen.any() else 0
         return found
 
     return direct
@@ -202,6 +202,16 @@ def attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
         return np.einsum("hij,hjd->hid", softmax(scores), v)
 
     return direct
+
+
+def group_of_rows(x: Arrays, ratio: int, queries: int) -> np.ndarray:
+    """All heads of a group one behind the other; the last query sees all keys."""
+    keys = x["K"].shape[2]
+    seen = np.arange(keys) <= keys - queries + np.arange(queries)[:, None]
+    scores = np.einsum("bhid,bhjd->bhij", x["Q"], x["K"]) / np.sqrt(x["Q"].shape[3])
+    scores = np.where(np.tile(seen, (ratio, 1)), scores, -np.inf)
+    with np.errstate(invalid="ignore"):  # more queries than keys: some see none
+        return np.einsum("bhij,bhjd->bhid", softmax(scores), x["V"])
 
 
 def grouped_attention(causal: bool) -> Callable[[Arrays], np.ndarray]:
@@ -333,6 +343,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
        for more in ("", "_64", "_256", "_persistent")},
     "attention_forward_grouped": grouped_attention(False),
     "attention_forward_causal_grouped": grouped_attention(True),
+    "attention_forward_group_rows": group_of_rows,
     "attention_forward_training": attention_with_statistics(False),
     "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
@@ -354,6 +365,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "state_space_scan": state_space_scan,
     "convolution": convolution,
 }  # fmt: skip
+ONLY_IN_A_PRODUCT = {"attention_forward_group_rows": {"ratio", "queries"}}  # sizes of extents
 SIZES = [
     {"M": 1, "N": 1, "K": 1, "heads": 1, "queries": 1, "keys": 1, "taps": 1},
     {"M": 128, "N": 256, "K": 128, "heads": 1, "queries": 128, "keys": 128, "taps": 4},
@@ -406,6 +418,7 @@ def test_a_program_means_its_formula(path: Path, sizes: dict[str, int]) -> None:
     types = {tensor.name: tensor.dtype for tensor in tile.tensors}
     stored = {name: rounded(x, types[name]).astype(float) for name, x in inputs.items()}
     shown = {name for item in tile.tensors if not item.output for name in names_in(item)}
+    shown -= ONLY_IN_A_PRODUCT.get(stem(path), set())
     more = [value for name, value in parameters.items() if name not in shown]
     formula = FORMULAS[stem(path)](stored, *more)
     exact, found = reference64(tile, inputs, parameters), run(tile, inputs, parameters)
@@ -429,8 +442,10 @@ def test_the_library_is_complete() -> None:
     for path in LIBRARY:
         targets.setdefault(stem(path), set()).update(targets_of(path))
     without = {name for name, found in targets.items() if "sm_90a" not in found}
-    # clusterlaunchcontrol and block scales begin with sm_100, as does attention over several items
+    # clusterlaunchcontrol and block scales begin with sm_100, as does attention over several items,
+    # and that with the heads of a group in one tile
     several = {"attention_forward_persistent", "attention_forward_causal_persistent"}
+    several |= {"attention_forward_group_rows"}
     scaled = {"gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
     assert without == several | scaled | {"gemm_launch_control"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):

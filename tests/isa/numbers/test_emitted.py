@@ -132,6 +132,18 @@ CASES = [
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
     ("attention_forward_persistent_sm_100a", {"heads": 6, "queries": 140, "keys": 200}),
+    (
+        "attention_forward_group_rows_sm_100a",
+        {"batch": 1, "kv_heads": 2, "ratio": 5, "queries": 3, "keys": 150},
+    ),
+    (
+        "attention_forward_packed_sm_100a",
+        {"batch": 8, "longest": 90, "kv_heads": 1, "ratio": 1, "queries": 200, "keys": 170},
+    ),
+    (
+        "attention_forward_causal_packed_sm_100a",
+        {"batch": 5, "longest": 150, "kv_heads": 1, "ratio": 2, "tokens": 200},
+    ),
     ("attention_backward_dq_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
 ]

@@ -1,6 +1,7 @@
 """When a mask does anything to a tile: its condition at the elements that fail first.
 
-A conjunction of comparisons that are affine in the row and the column holds for a whole tile where
+A conjunction of comparisons that are affine in the row and the column, and in remainders that are
+anything from 0 up to their divisor, holds for a whole tile where
 each comparison holds at its worst corner. One branch on that, alike for all threads of a
 warpgroup, leaves the mask out of most tiles: of causal attention all but those on the diagonal, of
 a ragged end all but the last. Where all comparisons are of the column alone, the columns that a row
@@ -16,6 +17,7 @@ from titan.sync.expression import (
     Name,
     binary,
     linear_form,
+    names_of,
     substitute,
 )
 
@@ -32,7 +34,8 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
         first = worst_corner(condition.left, rows, columns)
         second = worst_corner(condition.right, rows, columns)
         return None if first is None or second is None else binary("and", first, second)
-    found = _margin(condition)
+    replaced, remainders = _without_remainders(condition)
+    found = _margin(replaced)
     margin = linear_form(found) if found is not None else None
     if margin is None:
         return None
@@ -41,7 +44,10 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
     }  # fmt: skip
     if margin[0].get(ROW, 0) < 0:
         places[ROW] = binary("+", Name(ROW), Constant(rows - 1))
-    return substitute(condition, places)
+    for name, remainder in remainders.items():
+        largest = binary("-", remainder.right, Constant(1))
+        places[name] = Constant(0) if margin[0].get(name, 0) > 0 else largest
+    return substitute(replaced, places)
 
 
 def column_range(condition: Expression) -> tuple[Expression | None, Expression | None] | None:
@@ -53,14 +59,37 @@ def column_range(condition: Expression) -> tuple[Expression | None, Expression |
         if first is None or second is None:
             return None
         return _both("max", first[0], second[0]), _both("min", first[1], second[1])
-    margin = _margin(condition)
+    replaced, remainders = _without_remainders(condition)
+    margin = _margin(replaced)
     form = linear_form(margin) if margin is not None else None
+    if any(COLUMN in names_of(remainder) for remainder in remainders.values()):
+        return None
     if margin is None or form is None or abs(form[0].get(COLUMN, 0)) != 1:
         return None
-    rest = substitute(margin, {COLUMN: Constant(0)})
+    rest = substitute(margin, {COLUMN: Constant(0), **remainders})
     if form[0][COLUMN] < 0:  # kept where the margin is not below 0: column <= rest
         return None, binary("+", rest, Constant(1))
     return binary("-", Constant(0), rest), None
+
+
+def _without_remainders(condition: Expression) -> tuple[Expression, dict[str, Binary]]:
+    """The condition with a name for each remainder in which the row or the column is divided, and
+    what each such name is."""
+    found: dict[str, Binary] = {}
+
+    def replaced(expression: Expression) -> Expression:
+        if not isinstance(expression, Binary):
+            return expression
+        divided = expression.operator == "%" and {ROW, COLUMN} & names_of(expression.left)
+        if divided and not {ROW, COLUMN} & names_of(expression.right):
+            name = next((n for n, one in found.items() if one == expression), "")
+            name = name or f"remainder {len(found)}"
+            found[name] = expression
+            return Name(name)
+        left, right = replaced(expression.left), replaced(expression.right)
+        return binary(expression.operator, left, right)
+
+    return replaced(condition), found
 
 
 def _both(function: str, one: Expression | None, other: Expression | None) -> Expression | None:

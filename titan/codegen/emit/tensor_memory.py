@@ -31,6 +31,7 @@ from titan.codegen.emit.statements import (
     SharedOperand,
     SpelledCall,
     SpelledDirectProduct,
+    SpelledDirectStore,
     SpelledElementwise,
     SpelledFetch,
     SpelledPut,
@@ -77,6 +78,21 @@ class TensorSpelling(Spelling):
             if name in self.tiles.operations
         )
         return not read and all(value.place is not Where.COLUMN for value in values)
+
+    def role(self, sites: tuple[EmissionSite, ...]) -> tuple[SpelledStatement, ...]:
+        """The statements of the whole role, and a fence where it may end with a fetch."""
+        made = super().role(sites)
+        done = {name for names in self.plan.sequence.values() for name in names}
+        straight = [
+            operation
+            for operation in self.tiles.operations.values()
+            if operation.kind == "store"
+            and operation.name in done
+            and operation.name not in self.layout.tiles
+            and self.tiles.value(operation.operands[0]).place is Where.FRAGMENT
+        ]
+        fence = (SpelledCall("tensor_fence_before"),) if self.corrects and straight else ()
+        return (*made, *fence)
 
     def block(
         self, sites: tuple[EmissionSite, ...], scope: SpellingScope
@@ -330,7 +346,8 @@ class TensorSpelling(Spelling):
         return TensorOperand(dtype(value.dtype, name), value.columns, column)
 
 
-Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut | SpelledStage
+SpelledStores = SpelledStage | SpelledDirectStore
+Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut | SpelledStores
 
 
 def by_blocks(statements: list[SpelledStatement], columns: int = 0) -> tuple[SpelledStatement, ...]:
@@ -370,15 +387,15 @@ def _run(statements: list[SpelledStatement]) -> list[Arithmetic]:
         run.append(statement)
         if statement.target.form == "pair":
             length = len(run)
-    stage = statements[length] if 0 < length < len(statements) else None
-    if isinstance(stage, SpelledStage) and stage.source.whole:
-        ready = stage.source.name == _array(run[length - 1]).name
-        return [*run[:length], *([stage] if ready else [])]
+    store = statements[length] if 0 < length < len(statements) else None
+    if isinstance(store, SpelledStores) and store.source.whole:
+        ready = store.source.name == _array(run[length - 1]).name
+        return [*run[:length], *([store] if ready else [])]
     return run[:length]
 
 
 def _array(statement: Arithmetic) -> RegisterArray:
-    if isinstance(statement, SpelledPut | SpelledStage):
+    if isinstance(statement, SpelledPut | SpelledStores):
         return statement.source
     return statement.target
 
@@ -407,6 +424,6 @@ def _of_block(statement: Arithmetic, block: int) -> Arithmetic:
 
 
 def _with(statement: Arithmetic, array: RegisterArray) -> Arithmetic:
-    if isinstance(statement, SpelledPut | SpelledStage):
+    if isinstance(statement, SpelledPut | SpelledStores):
         return replace(statement, source=array)
     return replace(statement, target=array)

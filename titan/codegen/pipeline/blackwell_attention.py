@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.filling import refuse_unaligned
+from titan.codegen.pipeline.filling import refuse_unloaded
 from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, sent_from, staged_buffer
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
@@ -49,7 +49,7 @@ class BlackwellAttention(TensorPipeline):
     registers = REGISTERS
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
-        refuse_unaligned(tile)
+        refuse_unloaded(tile)
         if not shape.specialised:
             raise FormRefused("tensor memory is read by others than who fills it")
         if shape.ping_pong or shape.behind:
@@ -388,6 +388,9 @@ class BlackwellAttention(TensorPipeline):
                 made += [first, *(() if fetched else (self._corrected(),)), *others]
                 fetched = True
             else:
+                if operation.kind == "store" and not self.stores and not fetched:
+                    made.append(self._corrected())
+                    fetched = True
                 made.append(doc.ComputeStatement(operation.name))
         if not fetched:
             made.append(self._corrected())

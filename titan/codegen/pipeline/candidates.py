@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import cdna
 from titan.codegen.pipeline.model import Shape
-from titan.codegen.tile.alignment import unaligned
+from titan.codegen.tile.alignment import unaligned, unaligned_loads
 from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
@@ -51,11 +51,12 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
     elsewhere = target.matrix_commits_to_barriers and bool(multiplications)
     depths = range(depth, DEPTH_MIN - 1, -1) if depth >= DEPTH_MIN else (depth,)
     plain = Shape("", depth, persistent=tile.persistent)
-    if unaligned(tile) or tile.tail == "threads":
+    attention = elsewhere and multiplications >= 2 and _is_attention(tile)
+    by_threads = unaligned_loads(tile) if attention else unaligned(tile)
+    if by_threads or tile.tail == "threads":
         # Bulk copies, which say why not; then threads, at the same depths.
         yield replace(plain, name=f"depth {depth}, bulk copies", overlapped=False)
-        attention = elsewhere and multiplications >= 2
-        for stages in () if attention else depths:
+        for stages in () if elsewhere and multiplications >= 2 else depths:
             yield from _variants(tile, _by_threads(tile, plain, stages), multiplications)
         if tile.cluster == 1 and not elsewhere and unaligned(tile):
             for stages in range(max(depth, DEPTH_MIN), 0, -1):

@@ -29,7 +29,7 @@ from titan.codegen.pipeline.document import (
 )
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
-from titan.codegen.tile.alignment import unaligned
+from titan.codegen.tile.alignment import unaligned, unaligned_loads
 from titan.codegen.tile.model import TileOperation, TileProgram
 
 
@@ -99,6 +99,13 @@ def _one_tile_after_another(ring: PipelineRing, place: str, stored: bool) -> Blo
 def refuse_unaligned(tile: TileProgram) -> None:
     """Raises FormRefused where the engine cannot copy every tile, or is not to."""
     refuse_unmapped(tile)
+    refuse_unloaded(tile)
+
+
+def refuse_unloaded(tile: TileProgram) -> None:
+    """Raises FormRefused where the engine cannot load every tile, or is not to."""
+    for reason in unaligned_loads(tile).values():
+        raise FormRefused(f"{reason}: no tensor map describes it")
     if tile.tail == "threads":
         raise FormRefused("the tile program asks for a last iteration that threads copy")
     if tile.tail == "poison":

@@ -89,10 +89,10 @@ def _several_products(
     """The form of attention, or that of any products. Raises FormRefused."""
     if shape.poison:
         refuse_poison(tile)
-    refuse_unaligned(tile)
     try:
         attention_of(tile)
     except NotAttention:
+        refuse_unaligned(tile)
         if tile.launch_control:
             raise FormRefused("these products are of one work item a CTA") from None
         return BlackwellProducts(tile, shape, starts)

@@ -17,6 +17,7 @@ from titan.codegen.pipeline.hopper import staged_buffer, tile_bytes
 from titan.codegen.pipeline.indices import inner
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
+from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 LANES = 128
@@ -53,7 +54,9 @@ class TensorPipeline:
 
     def _staged(self, operation: TileOperation) -> bool:
         """Whether a store goes from registers through shared memory."""
-        if operation.kind != "store":
+        if operation.kind != "store" or operation.view is None:
+            return False
+        if operation.view.tensor in unaligned(self.tile):
             return False
         return self._value(operation.operands[0]).place is ValuePlace.FRAGMENT
 

@@ -32,6 +32,12 @@ def unaligned(tile: TileProgram) -> dict[str, str]:
     return found
 
 
+def unaligned_loads(tile: TileProgram) -> dict[str, str]:
+    """Those of them that are loaded: the others threads may write."""
+    loaded = {one.view.tensor for one in tile.operations if one.kind == "load" and one.view}
+    return {name: reason for name, reason in unaligned(tile).items() if name in loaded}
+
+
 def why(tile: TileProgram, tensor: Tensor) -> str:
     """Why no tensor map describes the tensor, or nothing."""
     sizes = {name: Constant(value) for name, value in tile.sizes}

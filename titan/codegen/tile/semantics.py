@@ -211,7 +211,7 @@ def _condition(
 
 
 def over_arrays(expression: Expression, names: Mapping[str, Numbers]) -> Numbers:
-    """The value of an expression where names may be arrays; divisors are positive constants."""
+    """The value of an expression where names may be arrays; divisors are positive."""
     import numpy as np
 
     match expression:

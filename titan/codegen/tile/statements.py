@@ -339,7 +339,8 @@ class Operations:
                 found = made.function = reader.choice(node, FUNCTIONS, what) or ""
             elif key == "where":
                 scope = self.scope.with_names("row", "column")
-                found = made.condition = self.terms.expression(node, scope, what)
+                positive = scope.positive
+                found = made.condition = self.terms.expression(node, scope, what, positive)
             elif kind.name == "convert":
                 found = made.dtype = reader.choice(node, DTYPES, what) or ""
             else:
