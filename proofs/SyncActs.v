@@ -15,6 +15,99 @@ Notation frame := (frame p).
 Notation reads := (reads p).
 Notation acting := (acting p).
 
+(** ** Going on *)
+
+(** Where agents of a list get, each by one step of control flow. *)
+Fixpoint go_list (l : list nat) (ps : list position) : outcome (list position) :=
+  match l with
+  | [] => Done ps
+  | o :: l => let* g := agent_of p o in let* q := got (nth_error ps o) in let* q' := goes p g q in go_list l (set_nth o q' ps)
+  end.
+
+Lemma go_list_alike (S : nat -> Prop) l : (forall o, In o l -> S o) -> forall ps qs, length ps = length qs ->
+  (forall i, S i -> nth_error ps i = nth_error qs i) ->
+  match go_list l ps, go_list l qs with
+  | Done r, Done u => length r = length ps /\ length u = length qs /\ (forall i, S i -> nth_error r i = nth_error u i) /\
+      (forall i, ~ In i l -> nth_error r i = nth_error ps i /\ nth_error u i = nth_error qs i)
+  | Faulty k l, Faulty k' l' => k = k' /\ l = l'
+  | Undefined, Undefined => True
+  | _, _ => False
+  end.
+Proof.
+  induction l as [|o l IH]; intros H ps qs L E; cbn [go_list]; [now repeat split; auto|].
+  destruct (agent_of p o) as [g| |]; cbn [bind]; [|easy..]. rewrite <- (E o (H o (or_introl eq_refl))).
+  destruct (nth_error ps o) as [q|] eqn:Q; cbn [got bind]; [|easy]. destruct (goes p g q) as [q'| |]; cbn [bind]; [|easy..].
+  specialize (IH (fun x X => H x (or_intror X)) (set_nth o q' ps) (set_nth o q' qs)). rewrite !set_nth_length in IH. specialize (IH L).
+  assert (E' : forall i, S i -> nth_error (set_nth o q' ps) i = nth_error (set_nth o q' qs) i).
+  { intros i I. destruct (Nat.eq_dec o i) as [<-|N]; [|rewrite !nth_set_other by easy; now apply E].
+    pose proof (E o I) as X. rewrite Q in X. rewrite !nth_set_same; [easy|now rewrite <- X|now rewrite Q]. }
+  specialize (IH E'). destruct (go_list l (set_nth o q' ps)) as [r| |], (go_list l (set_nth o q' qs)) as [u| |]; try easy.
+  destruct IH as (L1 & L2 & A & B). repeat split; try easy; destruct (B i) as [B1 B2]; try (intros J; apply H0; now right);
+    rewrite ?B1, ?B2; apply nth_set_other; intros <-; apply H0; now left.
+Qed.
+
+Lemma advance_list t l : fold (fun s o => advance p s o) t l = bind (go_list l (st_positions t)) (fun ps => Done (with_positions ps t)).
+Proof.
+  revert t. induction l as [|o l IH]; intros t; cbn [fold go_list]; [now destruct t|]. rewrite advance_goes.
+  destruct (agent_of p o) as [g| |]; cbn [bind]; [|easy..]. destruct (nth_error (st_positions t) o) as [q|]; cbn [got bind]; [|easy].
+  destruct (goes p g q) as [q'| |]; cbn [bind]; [|easy..]. rewrite IH. cbn [with_positions st_positions]. now destruct (go_list l _).
+Qed.
+
+(** The CTAs that end with it. *)
+Definition stops (s : state) (l : list nat) : list loc :=
+  match go_list l (st_positions s) with
+  | Done ps => flat_map (fun g => if Bool.eqb (ended p (with_positions ps s) (ag_cta g)) (ended p s (ag_cta g)) then [] else [AtEnded (ag_cta g)])
+                 (pr_agents p)
+  | _ => []
+  end.
+
+Lemma no_cta t c : (forall g, In g (pr_agents p) -> ag_cta g <> c) -> ended p t c = false.
+Proof.
+  intros H. unfold ended. apply andb_false_iff. left. revert H. generalize (pr_agents p). intros gs. generalize (st_positions t). intros qs. revert gs.
+  induction qs as [|q qs IH]; intros [|g gs] H; cbn; try easy. rewrite IH by (intros h I; apply H; now right).
+  pose proof (H g (or_introl eq_refl)) as N. apply Z.eqb_neq in N. now rewrite N.
+Qed.
+
+Lemma acting_go R W s l : incl (map AtPlace l) R -> incl (map AtPlace l) W -> incl (stops s l) W ->
+  acting [] R (filter own R) W s (fun t => fold (fun s o => advance p s o) t l).
+Proof.
+  intros I J E t [Sh N] _. rewrite !advance_list.
+  pose proof (go_list_alike (fun i => In (AtPlace i) R) l (fun o O => I _ (in_map AtPlace l o O)) (st_positions s) (st_positions t)
+    ltac:(apply Sh) (fun i X => N _ X)) as H.
+  unfold stops in E. destruct (go_list l (st_positions s)) as [ps| |], (go_list l (st_positions t)) as [qs| |]; cbn [bind]; try easy.
+  destruct H as (L1 & L2 & A & B).
+  assert (NW : forall i, ~ In (AtPlace i) W -> ~ In i l) by (intros i X Y; apply X, J; now apply in_map).
+  split; [|split; [|split]].
+  - split; [repeat split; try easy; cbn; now symmetry|]. intros x X. destruct x; try easy; cbn.
+    + symmetry. apply (B a). now apply NW.
+    + destruct (Bool.bool_dec (ended p (with_positions ps s) cta) (ended p s cta)) as [Y|Y]; [now symmetry|]. exfalso. apply X, E.
+      destruct (find (fun a b => Z.eqb a b) cta (map (fun g => (ag_cta g, g)) (pr_agents p))) as [g|] eqn:F.
+      * assert (G : In g (pr_agents p) /\ ag_cta g = cta).
+        { clear - F. induction (pr_agents p) as [|h m IH]; [easy|]. cbn in F. destruct (Z.eqb_spec cta (ag_cta h)) as [->|].
+          - injection F as ->. split; [now left|easy].
+          - destruct (IH F). split; [now right|easy]. }
+        destruct G as [G <-]. apply in_flat_map. exists g. split; [easy|]. destruct (Bool.eqb _ _) eqn:Q; [|now left]. apply eqb_prop in Q. congruence.
+      * exfalso. apply Y. rewrite !no_cta; [easy| |]; intros g G C; clear - F G C; induction (pr_agents p) as [|h m IH]; try easy; cbn in F;
+          (destruct (Z.eqb_spec cta (ag_cta h)); [easy|]; destruct G as [->|G]; [congruence|now apply IH]).
+  - split; [repeat split; try easy; cbn; now symmetry|]. intros x O X. destruct x; try easy; cbn. symmetry. apply (B a). now apply NW.
+  - split.
+    + destruct Sh as (S1 & S2). split; [cbn; congruence|exact S2].
+    + intros x X. apply filter_In in X as [X O]. pose proof (N x X) as Y. destruct x; try easy. cbn. now apply A.
+  - easy.
+Qed.
+
+Lemma go_one s a : fold (fun s o => advance p s o) s [a] = advance p s a.
+Proof. cbn. now destruct (advance p s a). Qed.
+
+Lemma stops_same s t l : st_positions s = st_positions t -> stops s l = stops t l.
+Proof. intros E. unfold stops, ended. now rewrite E. Qed.
+
+Lemma stops_ended s l x : In x (stops s l) -> exists c, x = AtEnded c.
+Proof.
+  unfold stops. destruct (go_list l (st_positions s)); try easy. intros I. apply in_flat_map in I as (g & _ & I).
+  destruct (Bool.eqb _ _); [easy|]. destruct I as [<-|[]]. eauto.
+Qed.
+
 (** ** mbarriers *)
 
 Definition stored (a : nat) (k : key) (b : mbarrier) : outcome mbarrier :=
@@ -689,11 +782,11 @@ Qed.
 
 Lemma acting_meet R s a env r threads sync g k all full : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
   In (AtPlace a) R -> ~ In (AtNamed k) R ->
-  acting [(AtNamed k, on_named (meet_act full a g k all sync))] R (filter own R) ([AtNamed k] ++ AtPlace a :: end_of p s a) s
+  acting [(AtNamed k, on_named (meet_act full a g k all sync))] R (filter own R) ([AtNamed k] ++ if sync && negb full then [] else AtPlace a :: stops s [a]) s
     (fun t => meet_on t a env r threads sync).
 Proof.
   intros G V K I O.
-  assert (H : acting ([(AtNamed k, on_named (meet_act full a g k all sync))] ++ []) R (filter own R) ([AtNamed k] ++ AtPlace a :: end_of p s a) s
+  assert (H : acting ([(AtNamed k, on_named (meet_act full a g k all sync))] ++ []) R (filter own R) ([AtNamed k] ++ if sync && negb full then [] else AtPlace a :: stops s [a]) s
     (fun t => bind (bind (got (find same_key k (st_named t))) (fun n => bind (met a g k all sync n) (fun x =>
       Done (with_named (put same_key k (fst x) (st_named t)) t)))) (fun u => if sync && negb full then Done u else advance p u a))).
   { apply (acting_bind p _ [] R (filter own R) (filter own R)).
@@ -703,15 +796,16 @@ Proof.
       + destruct full; [easy|]. now intros [= <-].
       + now intros [= <-].
       + now intros [= <-].
-    - intros u U _. apply acting_frame. destruct (sync && negb full); [now apply frame_done|].
-      apply frame_after with (filter own (filter own R)); [apply own_own|]. apply frame_advance; [now apply filter_In|now left|].
-      assert (P : st_positions u = st_positions s).
+    - intros u U _. assert (P : st_positions u = st_positions s).
       { destruct (find same_key k (st_named s)) as [n|]; [|easy]. cbn [got bind] in U. destruct (met a g k all sync n) as [x| |]; [|easy..].
         now injection U as <-. }
-      unfold end_of, ends. rewrite P. intros l L. now right.
+      destruct (sync && negb full); [apply acting_frame; now apply frame_done|].
+      apply (acting_same p [] _ _ _ u (fun t => fold (fun s o => advance p s o) t [a])); [intros v; apply go_one|].
+      apply (acting_less p [] _ (filter own (filter own R)) _ (AtPlace a :: stops s [a])); [apply own_own|apply incl_refl|].
+      apply acting_go; [intros x [<-|[]]; now apply filter_In|intros x [<-|[]]; now left|]. rewrite (stops_same u s) by easy. intros x X. now right.
     - intros l x [[= <- _]|[]]. easy.
     - easy.
-    - intros l [<-|[]] [X|X]; [easy|]. unfold end_of in X. destruct (ends p s a); [|easy]. now destruct X.
+    - intros l [<-|[]] X. destruct (sync && negb full); [easy|]. destruct X as [X|X]; [easy|]. now destruct (stops_ended _ _ _ X).
     - easy. }
   intros t N M. specialize (H t N M). specialize (M (AtNamed k) _ (or_introl eq_refl)). cbn [part_at on_named] in M.
   destruct (find same_key k (st_named s)) as [b|] eqn:B; [|easy]. destruct (find same_key k (st_named t)) as [c|] eqn:C.
@@ -734,69 +828,27 @@ Qed.
 (** An arrival that lets others go on sees and changes their places. *)
 Fixpoint apart_all (l : list nat) : bool := match l with [] => true | a :: l => negb (existsb (Nat.eqb a) l) && apart_all l end.
 
-Lemma frame_let_go W l : apart_all (map Z.to_nat l) = true -> forall R s s0,
-  (forall o, In o l -> In (AtPlace (Z.to_nat o)) R /\ In (AtPlace (Z.to_nat o)) W /\ incl (end_of p s0 (Z.to_nat o)) W) ->
-  (forall o, In o l -> nth_error (st_positions s) (Z.to_nat o) = nth_error (st_positions s0) (Z.to_nat o)) ->
-  frame R (filter own R) W s (fun t => fold (fun s other => advance p s (Z.to_nat other)) t l).
+Lemma acting_fill R (W : list loc) s a env r threads sync g k all n : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
+  find same_key k (st_named s) = Some n -> (exists m, met a g k all sync n = Done (m, true)) ->
+  incl (map AtPlace (map Z.to_nat (na_waiting n) ++ [a])) R -> In (AtNamed k) R ->
+  incl (AtNamed k :: map AtPlace (map Z.to_nat (na_waiting n) ++ [a]) ++ stops s (map Z.to_nat (na_waiting n) ++ [a])) W ->
+  acting [] R (filter own R) W s (fun t => meet_on t a env r threads sync).
 Proof.
-  induction l as [|o l IH]; intros D R s s0 H P; cbn [fold]; [apply frame_done, own_less|].
-  cbn in D. apply andb_true_iff in D as [D1 D2]. destruct (H o (or_introl eq_refl)) as (H1 & H2 & H3).
-  apply (frame_bind p R (filter own R) (filter own R)).
-  - apply frame_advance; try easy. unfold end_of, ends in *. now rewrite (P o (or_introl eq_refl)).
-  - intros u U. apply (frame_after p _ (filter own (filter own R))); [apply own_own|]. apply IH with s0; try easy.
-    + intros x X. destruct (H x (or_intror X)) as (X1 & X2 & X3). split; [|easy]. now apply filter_In.
-    + intros x X. rewrite <- (P x (or_intror X)). assert (N : Z.to_nat o <> Z.to_nat x).
-      { intros E. apply negb_true_iff in D1. assert (Y : existsb (Nat.eqb (Z.to_nat o)) (map Z.to_nat l) = true); [|congruence].
-        apply existsb_exists. exists (Z.to_nat x). split; [now apply in_map|]. now apply Nat.eqb_eq. }
-      rewrite advance_goes in U. destruct (agent_of p (Z.to_nat o)) as [g| |]; [|easy..]. cbn [bind] in U.
-      destruct (nth_error (st_positions s) (Z.to_nat o)) as [q|]; [|easy]. cbn [got bind] in U. destruct (goes p g q) as [q'| |]; [|easy..].
-      injection U as <-. cbn. now apply nth_set_other.
-Qed.
-
-Definition released_places (s : state) (l : list Z) : list loc := flat_map (fun o => AtPlace (Z.to_nat o) :: end_of p s (Z.to_nat o)) l.
-
-Lemma frame_meet (R W : list loc) s a env r threads sync g k all n : agent_of p a = Done g -> value env threads = Done all -> key_of env r = Done k ->
-  find same_key k (st_named s) = Some n -> apart_all (a :: map Z.to_nat (na_waiting n)) = true ->
-  In (AtPlace a) R -> In (AtNamed k) R -> incl (map (fun o => AtPlace (Z.to_nat o)) (na_waiting n)) R ->
-  incl (AtNamed k :: AtPlace a :: end_of p s a ++ released_places s (na_waiting n)) W ->
-  frame R (filter own R) W s (fun t => meet_on t a env r threads sync).
-Proof.
-  intros G V K N D I J L C.
-  intros t Nr. pose proof (proj2 Nr _ J) as E. cbn in E. rewrite N in E. symmetry in E.
-  rewrite (meet_met s a env r threads sync g k all n), (meet_met t a env r threads sync g k all n) by easy.
-  cbn in D. apply andb_true_iff in D as [D1 D2].
-  enough (H : frame R (filter own R) W s (fun t => bind (met a g k all sync n) (fun x =>
-    let u := with_named (put same_key k (fst x) (st_named t)) t in
-    if snd x then bind (fold (fun s other => advance p s (Z.to_nat other)) u (na_waiting n)) (fun u => advance p u a)
-    else if sync then Done u else advance p u a))) by now apply H.
-  apply frame_pure. intros [m f] _. cbn [fst snd]. cbv zeta.
-  apply (frame_same p R _ W s (fun t => bind (Done (with_named (put same_key k m (st_named t)) t)) (fun u =>
-    if f then bind (fold (fun s other => advance p s (Z.to_nat other)) u (na_waiting n)) (fun u => advance p u a)
-    else if sync then Done u else advance p u a))); [easy|].
-  apply (frame_bind p R R (filter own R)); [apply frame_put_named; [apply C; now left|congruence]|]. intros u [= <-].
-  assert (A : forall v, nth_error (st_positions v) a = nth_error (st_positions s) a -> frame (filter own R) (filter own R) W v (fun u => advance p u a)).
-  { intros v Q. apply (frame_after p _ (filter own (filter own R))); [apply own_own|]. apply frame_advance; [now apply filter_In|apply C; right; now left|].
-    unfold end_of, ends. rewrite Q. intros l Y. apply C. right. right. apply in_or_app. now left. }
-  assert (A' : forall v, nth_error (st_positions v) a = nth_error (st_positions s) a -> frame R (filter own R) W v (fun u => advance p u a)).
-  { intros v Q. apply frame_advance; [easy|apply C; right; now left|].
-    unfold end_of, ends. rewrite Q. intros l Y. apply C. right. right. apply in_or_app. now left. }
-  destruct f; [|destruct sync; [apply frame_done, own_less|now apply A']].
-  apply (frame_bind p R (filter own R) (filter own R)).
-  - apply frame_let_go with s; try easy. intros o O. split; [apply L, in_map_iff; now exists o|].
-    assert (X : incl (AtPlace (Z.to_nat o) :: end_of p s (Z.to_nat o)) W).
-    { intros l Y. apply C. right. right. apply in_or_app. right. apply in_flat_map. now exists o. }
-    split; [apply X; now left|]. intros l Y. apply X. now right.
-  - intros v Q. apply A. assert (X : forall l u v, ~ In a (map Z.to_nat l) -> fold (fun s other => advance p s (Z.to_nat other)) u l = Done v ->
-      nth_error (st_positions v) a = nth_error (st_positions u) a).
-    { clear. induction l as [|o l IH]; intros u v X F; cbn [fold] in F; [now injection F as <-|].
-      destruct (advance p u (Z.to_nat o)) as [w| |] eqn:B; [|easy..]. cbn [bind] in F. rewrite (IH w v); [|intros Y; apply X; now right|easy].
-      rewrite advance_goes in B. destruct (agent_of p (Z.to_nat o)) as [g| |]; [|easy..]. cbn [bind] in B.
-      destruct (nth_error (st_positions u) (Z.to_nat o)) as [q|]; [|easy]. cbn [got bind] in B. destruct (goes p g q) as [q'| |]; [|easy..].
-      injection B as <-. cbn. apply nth_set_other. intros Y. apply X. now left. }
-    assert (NA : ~ In a (map Z.to_nat (na_waiting n))).
-    { intros Y. apply negb_true_iff in D1. assert (Z : existsb (Nat.eqb a) (map Z.to_nat (na_waiting n)) = true); [|congruence].
-      apply existsb_exists. exists a. split; [easy|]. apply Nat.eqb_refl. }
-    now rewrite (X _ _ _ NA Q).
+  intros G V K N (m & M) I J C. set (l := map Z.to_nat (na_waiting n) ++ [a]) in *. intros t Nr _.
+  pose proof (proj2 Nr _ J) as E. cbn in E. rewrite N in E. symmetry in E.
+  assert (Q : forall u, find same_key k (st_named u) = Some n -> meet_on u a env r threads sync =
+    bind (Done (with_named (put same_key k m (st_named u)) u)) (fun u => fold (fun s o => advance p s o) u l)).
+  { intros u U. rewrite (meet_met u a env r threads sync g k all n) by easy. rewrite M. cbn [bind fst snd]. cbv zeta. unfold l. rewrite fold_app.
+    assert (F : forall (l : list Z) v, fold (fun s o => advance p s o) v (map Z.to_nat l) = fold (fun s other => advance p s (Z.to_nat other)) v l).
+    { induction l0 as [|x l0 IH]; intros v; cbn; [easy|]. destruct (advance p v (Z.to_nat x)); cbn; [apply IH|easy..]. }
+    rewrite F. destruct (fold _ _ (na_waiting n)); cbn [bind]; [now rewrite go_one|easy..]. }
+  rewrite (Q s N), (Q t E). revert t Nr E.
+  enough (H : acting ([] ++ []) R (filter own R) ([AtNamed k] ++ map AtPlace l ++ stops s l) s
+    (fun u => bind (Done (with_named (put same_key k m (st_named u)) u)) (fun u => fold (fun s o => advance p s o) u l))).
+  { intros t Nr _. apply (acting_less p [] R (filter own R) (filter own R) _ W) in H; [|apply incl_refl|exact C]. now apply H. }
+  apply (acting_bind p [] [] R R (filter own R)); try easy.
+  - apply acting_frame. apply frame_put_named; [now left|congruence].
+  - intros u [= <-] _. apply acting_go; [easy|intros x X; apply in_or_app; now left|intros x X; apply in_or_app; now right].
 Qed.
 
 (** ** Fences of the async proxy *)

@@ -136,10 +136,6 @@ Proof.
   intros Hr Hg t N. rewrite (Hr t N). destruct (r s) as [a| |]; cbn [bind]; [|easy..]. now apply Hg.
 Qed.
 
-Lemma frame_pure {A} R F W s (x : outcome A) g :
-  (forall a, x = Done a -> frame R F W s (g a)) -> frame R F W s (fun t => bind x (fun a => g a t)).
-Proof. intros H. apply (frame_read R F W s (fun _ => x) g); [now intros t N|easy]. Qed.
-
 Lemma frame_done R F W s : incl F R -> frame R F W s Done.
 Proof. intros I t N. repeat split; try apply moved_refl; try (now apply near_less with R); apply N. Qed.
 
@@ -300,32 +296,6 @@ Qed.
 
 (** ** Going on *)
 
-Lemma ended_set s a g q q' cta : nth_error (pr_agents p) a = Some g -> nth_error (st_positions s) a = Some q ->
-  ag_cta g <> cta \/ (is_empty (frames q) = is_empty (frames q')) ->
-  forall t, st_positions t = set_nth a q' (st_positions s) -> ended p t cta = ended p s cta.
-Proof.
-  intros G Q C t E. unfold ended. rewrite E. clear E t. revert a G Q. generalize (pr_agents p) (st_positions s).
-  enough (H : forall gs qs a, nth_error gs a = Some g -> nth_error qs a = Some q ->
-    existsb (fun e => ag_cta (fst e) =? cta) (combine gs (set_nth a q' qs)) = existsb (fun e => ag_cta (fst e) =? cta) (combine gs qs) /\
-    forallb (fun e => negb (ag_cta (fst e) =? cta) || is_empty (frames (snd e))) (combine gs (set_nth a q' qs)) =
-    forallb (fun e => negb (ag_cta (fst e) =? cta) || is_empty (frames (snd e))) (combine gs qs)).
-  { intros gs qs a G Q. now destruct (H gs qs a G Q) as [-> ->]. }
-  induction gs as [|h gs IH]; intros [|r qs] [|a]; cbn; try easy.
-  - intros [= ->] [= ->]. cbn. split; [easy|]. f_equal.
-    destruct C as [C|C]; [|now rewrite C]. apply Z.eqb_neq in C. now rewrite C.
-  - intros G Q. destruct (IH qs a G Q) as [-> ->]. easy.
-Qed.
-
-
-Lemma frame_more R F W W' s f : incl W W' -> frame R F W s f -> frame R F W' s f.
-Proof.
-  intros I H t N. specialize (H t N). destruct (f s), (f t); try easy.
-  destruct H as (A & B & C). assert (X : forall s t, moved W s t -> moved W' s t).
-  { intros x y [S M]. split; [easy|]. intros l L. apply M. intros J. now apply L, I. }
-  repeat split; try (now apply X); apply C.
-Qed.
-
-
 Definition with_positions l s := State l (st_issued s) (st_barriers s) (st_named s) (st_cells s)
   (st_queues s) (st_free s) (st_pools s).
 
@@ -340,54 +310,6 @@ Proof.
   destruct (frames q) as [|[b i] outer]; [easy|]. reflexivity.
 Qed.
 
-(** Whether the agent is at its end behind its operation. *)
-Definition ends (s : state) (a : nat) : bool :=
-  match bind (agent_of p a) (fun g => bind (got (nth_error (st_positions s) a)) (goes g)) with
-  | Done q => is_empty (frames q)
-  | _ => false
-  end.
-Definition end_of (s : state) (a : nat) : list loc := if ends s a then [AtEnded (cta_of p a)] else [].
-
-Lemma advance_moved W s s' a : In (AtPlace a) W -> incl (end_of s a) W -> advance p s a = Done s' -> moved W s s'.
-Proof.
-  rewrite advance_goes. unfold end_of, ends, agent_of. intros I E. destruct (nth_error (pr_agents p) a) as [g|] eqn:G; [|easy].
-  cbn [got bind]. destruct (nth_error (st_positions s) a) as [q|] eqn:Q; [|easy]. cbn [got bind].
-  destruct (goes g q) as [q'| |] eqn:O; [|easy..]. cbn [bind]. intros [= <-]. split.
-  - repeat split; try easy. cbn. now rewrite set_nth_length.
-  - assert (C : cta_of p a = ag_cta g) by (unfold cta_of; now rewrite G). try rewrite G in E; cbn [got bind] in E; try rewrite Q in E; cbn [got bind] in E; try rewrite O in E.
-    intros l N. destruct l; try easy; cbn.
-    + symmetry. apply nth_set_other. now intros ->.
-    + symmetry. apply (ended_set s a g q q' cta G Q); [|easy].
-      destruct (Z.eq_dec (ag_cta g) cta) as [<-|D]; [|now left]. right.
-      assert (X : is_empty (frames q) = false).
-      { unfold goes in O. destruct (frames q) as [|[b i] o]; easy. }
-      rewrite X. symmetry. destruct (is_empty (frames q')) eqn:Y; [|easy].
-      exfalso. apply N, E. left. now rewrite C.
-Qed.
-
-(** Where the agent goes, and whether it ends there, its place decides. *)
-Lemma frame_advance R W s a : In (AtPlace a) R -> In (AtPlace a) W -> incl (end_of s a) W ->
-  frame R (filter own R) W s (fun t => advance p t a).
-Proof.
-  intros I J E t [S H]. pose proof (H _ I) as P. cbn in P.
-  assert (E' : incl (end_of t a) W).
-  { unfold end_of, ends in *. destruct (agent_of p a); [|easy..]. cbn [bind] in *. rewrite <- P. exact E. }
-  destruct (advance p s a) as [s'| |] eqn:A, (advance p t a) as [t'| |] eqn:B;
-    pose proof A as A'; pose proof B as B'; rewrite advance_goes in A', B'; rewrite <- P in B';
-    destruct (agent_of p a) as [g| |]; try easy; cbn [bind] in A', B';
-    try (destruct (nth_error (st_positions s) a) as [q|] eqn:Q; try easy; cbn [got bind] in A', B';
-         destruct (goes g q) as [q'| |]; try easy; cbn [bind] in A', B').
-  3: { injection A' as -> ->. now injection B' as -> ->. }
-  2: { injection A' as <- <-. now injection B' as <- <-. }
-  injection A' as <-. injection B' as <-.
-  split; [now apply (advance_moved W s _ a)|]. split; [now apply (advance_moved W t _ a)|]. split.
-  - destruct S as (L & S). split; [cbn; now rewrite !set_nth_length|exact S].
-  - intros l K. apply filter_In in K as [K O]. specialize (H l K). destruct l; try easy; cbn.
-    destruct (Nat.eq_dec a a0) as [<-|N].
-    + rewrite !nth_set_same; try easy; intros X; congruence.
-    + now rewrite !nth_set_other.
-Qed.
-
 Lemma frame_after R F F' W s f : incl F' F -> frame R F W s f -> frame R F' W s f.
 Proof.
   intros I H t N. specialize (H t N). destruct (f s), (f t); try easy.
@@ -399,21 +321,6 @@ Proof. intros l L. apply filter_In. split; [easy|]. now apply filter_In in L. Qe
 
 Lemma own_less R : incl (filter own R) R.
 Proof. intros l L. now apply filter_In in L. Qed.
-
-(** An operation, and going on behind it. *)
-Lemma frame_goes_on R W W' s a f : In (AtPlace a) R -> ~ In (AtPlace a) W -> frame R (filter own R) W s f ->
-  incl (AtPlace a :: end_of s a ++ W) W' ->
-  frame R (filter own R) W' s (fun t => bind (f t) (fun t => advance p t a)).
-Proof.
-  intros I N H J. apply (frame_bind p R (filter own R) (filter own R)).
-  - apply frame_more with W; [|easy]. intros l L. apply J. right. apply in_or_app. now right.
-  - intros s' E. apply (frame_after _ (filter own (filter own R))); [apply own_own|].
-    apply frame_advance; [now apply filter_In|apply J; now left|].
-    assert (M : moved W s s'). { pose proof (H s (near_refl p R s)) as X. rewrite E in X. apply X. }
-    assert (P : nth_error (st_positions s) a = nth_error (st_positions s') a) by (apply (proj2 M _ N)).
-    intros l L. apply J. right. apply in_or_app. left. unfold end_of, ends in *.
-    destruct (agent_of p a); [|easy..]. cbn [bind] in *. now rewrite P.
-Qed.
 
 (** ** mbarriers *)
 

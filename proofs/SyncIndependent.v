@@ -48,9 +48,8 @@ Definition at_named (s : state) (a : nat) (env : nat -> Z) (r : reference) (thre
     | Some n =>
       let full := match met p a g k all sync n with Done (_, full) => full | _ => false end in
       if full && negb (is_empty (na_waiting n)) then
-        if apart_all (a :: map Z.to_nat (na_waiting n)) then
-          Some (AtNamed k :: map (fun o => AtPlace (Z.to_nat o)) (na_waiting n), AtNamed k :: released_places p s (na_waiting n), [])
-        else None
+        let l := map Z.to_nat (na_waiting n) ++ [a] in
+        Some (AtNamed k :: map AtPlace l, AtNamed k :: map AtPlace l ++ stops p s l, [])
       else Some ([], [AtNamed k], [(AtNamed k, on_named (meet_act p full a g k all sync))])
     | None => None
     end
@@ -70,7 +69,7 @@ Definition at_queue (s : state) (k : nat * nat) (R W : list loc) (f : groups -> 
 Definition at_pool (a : nat) (env : nat -> Z) (n : nat) (amount : expression) (f : Z -> Z -> Z) : option foot :=
   match pool_units a env amount with
   | Done m => Some ([], [AtPool n], [(AtPool n, on_number (f m))])
-  | _ => None
+  | _ => Some ([], [], [])
   end.
 
 Definition is_async_fence (kind : fence_kind) : bool := match kind with FenceAsync => true | _ => false end.
@@ -152,6 +151,23 @@ Definition engine_footprint (s : state) (a : nat) (n : Z) (early : bool) : optio
     end
   end.
 
+(** An agent that arrives at a barrier and waits there stays where it is. *)
+Definition arrives_only (s : state) (a : nat) (env : nat -> Z) (o : operation) : bool :=
+  match o with
+  | BarrierSync r threads =>
+    match key_of env r, agent_of p a, value env threads with
+    | Done k, Done g, Done all =>
+      match find same_key k (st_named s) with
+      | Some n => match met p a g k all true n with Done (_, true) => false | _ => true end
+      | None => false
+      end
+    | _, _, _ => false
+    end
+  | _ => false
+  end.
+Definition leaves (s : state) (a : nat) (env : nat -> Z) (o : operation) : list loc :=
+  if arrives_only s a env o then [] else AtPlace a :: stops p s [a].
+
 Definition footprint (s : state) (x : step_) : option foot :=
   match x with
   | AgentStep a =>
@@ -160,7 +176,7 @@ Definition footprint (s : state) (x : step_) : option foot :=
       match op_of p q with
       | Some o =>
         match operation_footprint s a env o with
-        | Some (R, W, A) => Some (AtPlace a :: R, AtPlace a :: end_of p s a ++ W, A)
+        | Some (R, W, A) => Some (AtPlace a :: R, leaves s a env o ++ W, A)
         | None => None
         end
       | None => None
@@ -207,22 +223,22 @@ Proof.
 Qed.
 
 (** An operation, and going on behind it. *)
-Lemma acting_goes_on A R W s a f : In (AtPlace a) R -> ~ In (AtPlace a) W -> held A -> ~ In (AtPlace a) (map fst A) ->
+Lemma acting_goes_on A R W s a f : In (AtPlace a) R -> (forall b, ~ In (AtPlace b) W) -> held A -> ~ In (AtPlace a) (map fst A) ->
   acting A R (filter own R) W s f ->
-  acting A R (filter own R) (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)).
+  acting A R (filter own R) (AtPlace a :: stops p s [a] ++ W) s (fun t => bind (f t) (fun t => advance p t a)).
 Proof.
-  intros I N O NA H. apply (acting_less p A R (filter own R) _ (W ++ AtPlace a :: end_of p s a)); [apply incl_refl| |].
+  intros I N O NA H. apply (acting_less p A R (filter own R) _ (W ++ AtPlace a :: stops p s [a])); [apply incl_refl| |].
   { intros l L. apply in_app_or in L as [L|[L|L]]; [right; apply in_or_app; now right|now left|right; apply in_or_app; now left]. }
   rewrite <- (app_nil_r A). apply (acting_bind p A [] R (filter own R) (filter own R)); try easy.
-  - intros s' _ M. apply acting_frame, (frame_after p _ (filter own (filter own R))); [apply own_own|].
-    assert (P : nth_error (st_positions s) a = nth_error (st_positions s') a) by apply (proj2 M _ N).
-    apply frame_advance; [now apply filter_In|now left|]. unfold end_of, ends. rewrite <- P. intros l L. now right.
-  - intros l L [X|X]; [now subst|]. apply named_act in L as (r & L). specialize (O l r L). unfold end_of in X.
-    destruct (ends p s a); [|easy]. destruct X as [<-|[]]. easy.
+  - intros s' _ M. assert (P : st_positions s = st_positions s').
+    { apply same_places; [apply M|]. intros i. exact (proj2 M (AtPlace i) (N i)). }
+    apply (acting_same p [] _ _ _ s' (fun t => fold (fun s o => advance p s o) t [a])); [intros v; apply go_one|].
+    apply (acting_less p [] _ (filter own (filter own R)) _ (AtPlace a :: stops p s [a])); [apply own_own|apply incl_refl|].
+    apply acting_go; [intros x [<-|[]]; now apply filter_In|intros x [<-|[]]; now left|]. rewrite (stops_same p s' s) by easy. intros x X. now right.
+  - intros l L [X|X]; [now subst|]. apply named_act in L as (r & L). specialize (O l r L). now destruct (stops_ended p s [a] l X) as [c ->].
 Qed.
 
-
-Lemma no_place_over a l : ~ In (AtPlace a) (over_cells (changed_by a) l).
+Lemma no_place_over a b l : ~ In (AtPlace b) (over_cells (changed_by a) l).
 Proof.
   intros I. apply in_flat_map in I as (x & _ & I). apply in_flat_map in I as (c & _ & I).
   unfold changed_by in I. destruct (ef_write (fst x)); cbn in I; intuition discriminate.
@@ -250,13 +266,13 @@ Qed.
 Lemma frame_operation R W A s a env o : operation_footprint s a env o = Some (R, W, A) ->
   nth_error (st_positions s) a <> None -> env_of p s a = Done env ->
   (forall q, nth_error (st_positions s) a = Some q -> op_of p q = Some o) ->
-  acting A (AtPlace a :: R) (filter own (AtPlace a :: R)) (AtPlace a :: end_of p s a ++ W) s (fun t => execute p t a) /\ held A.
+  acting A (AtPlace a :: R) (filter own (AtPlace a :: R)) (leaves s a env o ++ W) s (fun t => execute p t a) /\ held A.
 Proof.
   intros H Q0 E OQ. destruct (nth_error (st_positions s) a) as [q|] eqn:Q; [|easy]. specialize (OQ q eq_refl). clear Q0.
   set (R' := AtPlace a :: R) in *. assert (PR : In (AtPlace a) R') by now left.
   assert (IR : incl R R') by (intros l L; now right).
   unfold execute.
-  assert (X : acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s ((fun env o t =>
+  assert (X : acting A R' (filter own R') (leaves s a env o ++ W) s ((fun env o t =>
     let goes_on x := let* s := x in advance p s a in
     match o with
     | Access effects => goes_on (access p t a env effects)
@@ -281,42 +297,47 @@ Proof.
     | Assign _ _ | Loop _ _ _ _ | Branch _ _ _ => Undefined
     end) env o) /\ held A); [|split; [|apply X]; destruct X as [X _]; now apply (acting_place A R' (filter own R') _ s a env o q (fun env o t => _))].
   cbv zeta beta.
-  assert (PL : forall f, frame R' R' W s f -> A = [] -> ~ In (AtPlace a) W ->
-    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
-  { intros f Hf -> N. split; [|easy]. apply acting_frame, (frame_goes_on p R' W); try easy. now apply frame_after with R'; [apply own_less|]. }
-  assert (PO : forall f, acting A R' (filter own R') W s f -> held A -> ~ In (AtPlace a) (map fst A) -> ~ In (AtPlace a) W ->
-    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+  assert (PL : forall f, frame R' R' W s f -> A = [] -> (forall b, ~ In (AtPlace b) W) ->
+    acting A R' (filter own R') (AtPlace a :: stops p s [a] ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+  { intros f Hf -> N. split; [|easy]. apply acting_goes_on; try easy. apply acting_frame. now apply frame_after with R'; [apply own_less|]. }
+  assert (PO : forall f, acting A R' (filter own R') W s f -> held A -> ~ In (AtPlace a) (map fst A) -> (forall b, ~ In (AtPlace b) W) ->
+    acting A R' (filter own R') (AtPlace a :: stops p s [a] ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
   { intros f Hf O NA N. split; [|easy]. now apply acting_goes_on. }
   assert (BA : forall r phi f, at_barrier a env r phi = Some (R, W, A) ->
     (forall k, key_of env r = Done k -> ~ In (AtBarrier k) R' -> incl (far_end p a k false) R' ->
       acting [(AtBarrier k, on_barrier (phi k))] R' (filter own R') [AtBarrier k] s f) ->
-    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
+    acting A R' (filter own R') (AtPlace a :: stops p s [a] ++ W) s (fun t => bind (f t) (fun t => advance p t a)) /\ held A).
   { intros r phi f B Hf. unfold at_barrier in B. destruct (key_of env r) as [k| |] eqn:K; try easy. injection B as HR <- <-.
-    apply PO; try (now intros [X|[]]).
+    apply PO; try (now intros [X|[]]); try (now intros y [X|[]]).
     - apply Hf; [easy| |now rewrite HR]. intros [X|X]; [easy|]. rewrite <- HR in X. unfold far_end in X. destruct (_ && _); [|easy]. now destruct X.
     - intros l x [[= <- _]|[]]. easy. }
   assert (NA : forall r threads sync, at_named s a env r threads sync = Some (R, W, A) ->
-    acting A R' (filter own R') (AtPlace a :: end_of p s a ++ W) s (fun t => meet_on p t a env r threads sync) /\ held A).
+    acting A R' (filter own R') (leaves s a env (if sync then BarrierSync r threads else BarrierArrive r threads) ++ W) s (fun t => meet_on p t a env r threads sync) /\ held A).
   { intros r threads sync N. unfold at_named in N. destruct (key_of env r) as [k| |] eqn:K; try easy. destruct (agent_of p a) as [g| |] eqn:G; try easy.
     destruct (value env threads) as [all| |] eqn:V; try easy. destruct (find same_key k (st_named s)) as [n|] eqn:B; [|easy].
-    set (full := match met p a g k all sync n with Done (_, full) => full | _ => false end) in *. destruct (full && negb (is_empty (na_waiting n))).
-    - destruct (apart_all (a :: map Z.to_nat (na_waiting n))) eqn:D; [|easy]. injection N as HR HW <-. split; [|easy]. apply acting_frame.
-      apply (frame_meet p R' _ s a env r threads sync g k all n); try easy.
-      + apply IR. rewrite <- HR. now left.
+    set (full := match met p a g k all sync n with Done (_, full) => full | _ => false end) in *. destruct (full && negb (is_empty (na_waiting n))) eqn:Fl.
+    - injection N as HR HW <-. split; [|easy].
+      destruct (met p a g k all sync n) as [[m f]| |] eqn:MT; try (cbn in Fl; discriminate Fl). cbn in full. subst full.
+      apply andb_true_iff in Fl as [-> _].
+      apply (acting_fill p R' _ s a env r threads sync g k all n); try easy.
+      + now exists m.
       + intros l L. apply IR. rewrite <- HR. now right.
-      + rewrite <- HW. intros l [<-|[<-|L]]; [|now left|].
-        * right. apply in_or_app. right. now left.
-        * right. apply in_app_or in L as [L|L]; apply in_or_app; [now left|right; now right].
+      + apply IR. rewrite <- HR. now left.
+      + rewrite <- HW. intros l L. apply in_or_app. now right.
     - injection N as HR HW <-. split.
-      + apply (acting_less p _ R' (filter own R') _ ([AtNamed k] ++ AtPlace a :: end_of p s a)); [apply incl_refl| |].
-        * rewrite <- HW. intros l [<-|[<-|L]]; [|now left|]; right; apply in_or_app; [right; now left|now left].
+      + assert (LV : leaves s a env (if sync then BarrierSync r threads else BarrierArrive r threads) =
+          if sync && negb full then [] else AtPlace a :: stops p s [a]).
+        { unfold leaves, arrives_only. destruct sync; [|easy]. rewrite K, G, V, B. unfold full.
+          now destruct (met p a g k all true n) as [[m []]| |]. }
+        apply (acting_less p _ R' (filter own R') _ ([AtNamed k] ++ if sync && negb full then [] else AtPlace a :: stops p s [a])); [apply incl_refl| |].
+        * rewrite <- HW, LV. intros y [<-|Y]; apply in_or_app; [right; now left|now left].
         * apply (acting_meet p R' s a env r threads sync g k all full); try easy. intros [X|X]; [easy|]. now rewrite <- HR in X.
       + intros l x [[= <- _]|[]]. easy. }
   assert (MO : forall r threads sync t, (let* (s, on) := meet p t a env r threads sync in if on then advance p s a else Done s) = meet_on p t a env r threads sync).
   { intros r threads sync t. unfold meet_on. now destruct (meet p t a env r threads sync) as [[u on]| |]. }
   destruct o; cbn [operation_footprint] in H; try easy.
   - destruct (resolved p s a env effects) as [l| |] eqn:L; try easy. destruct (plain_effects p l) eqn:P; [|easy]. injection H as HR <- <-.
-    apply PL; [|easy|apply no_place_over]. apply (frame_access p R' _ s a env effects l); try easy;
+    apply PL; [|easy|intros y; apply no_place_over]. apply (frame_access p R' _ s a env effects l); try easy;
       intros x X; apply IR; rewrite <- HR; apply in_or_app; [now left|now right].
   - destruct (parts_of p s a env effects) as [l| |] eqn:L; try easy. destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy].
     destruct (done_of s a env completes) as [done| |] eqn:D; try easy. destruct (issue_plain p l) eqn:P; [|easy].
@@ -335,7 +356,7 @@ Proof.
         -- intros [X|X]; [easy|]. rewrite HR in X. destruct X as [X|X]; [easy|]. now apply (SN (a, qn)).
         -- intros x X. now apply filter_In in X.
         -- apply IR. rewrite HR. now left.
-      * apply PO; try easy. intros I. apply X3 in I. now destruct I as [I|[]].
+      * apply PO; try easy. intros y I. apply X3 in I. now destruct I as [I|[]].
     + injection H as HR HW <-. apply PO; try easy.
       * apply (acting_issue p _ R' _ _ s a env site effects None completes chunks l n done); try easy;
           try (intros x X; apply IR; rewrite <- HR; right; right; apply in_or_app; now (left + right)); [apply IR; rewrite <- HR; right; now left|].
@@ -344,11 +365,13 @@ Proof.
         -- rewrite <- HW. now left.
         -- rewrite <- HW. right. now left.
         -- rewrite <- HW. intros x X. right. now right.
-      * rewrite <- HW. intros [X|[X|X]]; try easy. apply in_flat_map in X as (w & _ & X). destruct (fa_write w); cbn in X; intuition discriminate.
+      * rewrite <- HW. intros y [X|[X|X]]; try easy. apply in_flat_map in X as (w & _ & X). destruct (fa_write w); cbn in X; intuition discriminate.
   - destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => commit t a queue) H) as (X1 & X2 & X3 & X4 & X5).
     + intros V IV MV HR. apply acting_commit; [easy|easy|apply own_less| |intros x X; now apply filter_In in X]. intros [X|X]; [easy|]. now rewrite HR in X.
-    + apply PO; try easy. intros I. now apply X3 in I.
-  - injection H as HR <- <-. split; [|easy]. apply acting_frame, frame_advance; [now left|now left|]. intros l L. right. apply in_or_app. now left.
+    + apply PO; try easy; intros y I; now apply X3 in I.
+  - injection H as HR <- <-. split; [|easy].
+    apply (acting_same p [] _ _ _ s (fun t => fold (fun s o => advance p s o) t [a])); [intros v; apply go_one|].
+    apply acting_go; [intros x [<-|[]]; now left|intros x [<-|[]]; now left|]. intros l L. right. apply in_or_app. now left.
   - destruct (nth_error (st_issued s) a) as [n|] eqn:N; [|easy]. destruct (declared s a env barrier) as [k| |] eqn:K; try easy.
     destruct (value env count) as [m| |] eqn:M; try easy. destruct (queue_decl p queue) as [d| |] eqn:QD; try easy.
     destruct (acting_at_queue _ _ s a queue _ R' R W A (fun t => queue_arrive p t a env site queue barrier count) H) as (X1 & X2 & X3 & X4 & X5).
@@ -357,7 +380,7 @@ Proof.
       * intros [X|X]; [easy|]. rewrite HR in X. now destruct X.
       * intros x X. now apply filter_In in X.
       * apply IR. rewrite HR. now left.
-    + apply PO; try easy. intros I. apply X3 in I. now destruct I as [I|[]].
+    + apply PO; try easy. intros y I. apply X3 in I. now destruct I as [I|[]].
   - apply (BA barrier _ _ H). intros k K N I. apply acting_arrive; try easy; [apply own_less|now left].
   - apply (BA barrier _ _ H). intros k K N I. apply acting_expect; try easy; [apply own_less|now left].
   - apply (BA barrier _ _ H). intros k K N I. apply acting_wait; try easy; [apply own_less|now left].
@@ -366,7 +389,7 @@ Proof.
     apply (acting_same p A R' _ _ s (fun t => meet_on p t a env barrier threads true)); [|easy]. intros t. symmetry. apply MO.
   - destruct (NA barrier threads false H) as [X Y]. split; [|easy].
     apply (acting_same p A R' _ _ s (fun t => meet_on p t a env barrier threads false)); [|easy]. intros t. symmetry. apply MO.
-  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as HR <- <-. apply PO; try (now intros [X|[]]).
+  - destruct (key_of env barrier) as [k| |] eqn:K; try easy. injection H as HR <- <-. apply PO; try (now intros [X|[]]); try (now intros y [X|[]]).
     + apply acting_named_wait; [easy|apply own_less| |now left]. intros [X|X]; [easy|]. now rewrite <- HR in X.
     + intros l x [[= <- _]|[]]. easy.
   - destruct (simple_fence kind) eqn:S; [|easy]. destruct (po_path (pr_policies p)) eqn:P; [easy|]. cbn [andb negb] in H.
@@ -375,34 +398,34 @@ Proof.
       assert (OW : forall l, In l R' -> own l = true).
       { intros l [<-|L]; [easy|]. rewrite <- HR in L. apply in_flat_map in L as (c & _ & [<-|L]); [easy|].
         apply filter_In in L as [[<-|[<-|[<-|[<-|[]]]]] _]; easy. }
-      assert (NP : forall l, In l (over s (clear_changed p a) (fence_cells p a FenceAsync spaces)) -> l <> AtPlace a).
-      { intros l L ->. apply in_flat_map in L as (c & _ & L). now apply changed_cell in L. }
+      assert (NP : forall y l, In l (over s (clear_changed p a) (fence_cells p a FenceAsync spaces)) -> l <> AtPlace y).
+      { intros y l L ->. apply in_flat_map in L as (c & _ & L). now apply changed_cell in L. }
       apply PO.
       - apply (acting_less p _ R' R' _ (over s (clear_changed p a) (fence_cells p a FenceAsync spaces))); [apply own_less|apply incl_refl|].
         apply acting_fence; try easy. intros l L. apply IR. now rewrite <- HR.
       - intros l r L. apply in_flat_map in L as (c & _ & L). now destruct (acts_cell a _ c l r L).
       - intros L. apply named_act in L as (r & L). apply in_flat_map in L as (c & _ & L). now destruct (acts_cell a _ c _ r L).
-      - intros L. now apply (NP _ L). }
+      - intros y L. now apply (NP y _ L). }
     injection H as HR <- <-.
-    apply PL; [now apply frame_fence|easy|]. intros X. apply in_flat_map in X as (c & _ & X). destruct kind; cbn in X; intuition discriminate.
-  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; try easy. injection H as HR <- <-. cbn [bind].
+    apply PL; [now apply frame_fence|easy|]. intros y X. apply in_flat_map in X as (c & _ & X). destruct kind; cbn in X; intuition discriminate.
+  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; injection H as HR <- <-; cbn [bind]; [|now split; [intros t _ _|]..].
     assert (X : acting [(AtPool pool, on_number (fun v => v - n))] R' (filter own R') [AtPool pool] s
       (fun t => bind (got (nth_error (st_pools t) pool)) (fun v => Done (with_pools (set_nth pool (v - n) (st_pools t)) t)))).
     { apply acting_pool; [apply own_less| |now left|].
       - intros [X|X]; [easy|]. now rewrite <- HR in X.
       - intros t v _ V. now rewrite V. }
-    apply PO in X; [|intros l x [[= <- _]|[]]; easy|now intros [Y|[]]..]. destruct X as [X Y]. split; [|easy].
+    apply PO in X; [|intros l x [[= <- _]|[]]; easy|(now intros [Y|[]] || now intros y [Y|[]])..]. destruct X as [X Y]. split; [|easy].
     apply (acting_same p _ R' _ _ s _ _ (fun t => match nth_error (st_pools t) pool as z return
       bind (bind (got z) (fun v => Done (with_pools (set_nth pool (v - n) (st_pools t)) t))) (fun t => advance p t a) =
       bind (got z) (fun v => bind (Done (with_pools (set_nth pool (v - n) (st_pools t)) t)) (fun t => advance p t a))
       with Some _ => eq_refl | None => eq_refl end)). exact X.
-  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; try easy. injection H as HR <- <-. cbn [bind].
+  - unfold at_pool in H. destruct (pool_units a env amount) as [n| |] eqn:N; injection H as HR <- <-; cbn [bind]; [|now split; [intros t _ _|]..].
     assert (X : acting [(AtPool pool, on_number (fun v => v + n))] R' (filter own R') [AtPool pool] s
       (fun t => bind (got (nth_error (st_pools t) pool)) (fun v => Done (with_pools (set_nth pool (v + n) (st_pools t)) t)))).
     { apply acting_pool; [apply own_less| |now left|].
       - intros [X|X]; [easy|]. now rewrite <- HR in X.
       - intros t v _ V. now rewrite V. }
-    apply PO in X; [|intros l x [[= <- _]|[]]; easy|now intros [Y|[]]..]. destruct X as [X Y]. split; [|easy].
+    apply PO in X; [|intros l x [[= <- _]|[]]; easy|(now intros [Y|[]] || now intros y [Y|[]])..]. destruct X as [X Y]. split; [|easy].
     apply (acting_same p _ R' _ _ s _ _ (fun t => match nth_error (st_pools t) pool as z return
       bind (bind (got z) (fun v => Done (with_pools (set_nth pool (v + n) (st_pools t)) t))) (fun t => advance p t a) =
       bind (got z) (fun v => bind (Done (with_pools (set_nth pool (v + n) (st_pools t)) t)) (fun t => advance p t a))
@@ -457,7 +480,7 @@ Proof.
   destruct x as [a|a n|a n]; cbn [footprint body]; [|apply frame_engine..].
   destruct (nth_error (st_positions s) a) as [q|] eqn:Q; [|easy]. destruct (env_of p s a) as [env| |] eqn:E; try easy.
   destruct (op_of p q) as [o|] eqn:O; [|easy]. destruct (operation_footprint s a env o) as [[[R' W'] A']|] eqn:H; [|easy].
-  intros [= <- <- <-]. apply frame_operation with env o; try easy; [congruence|]. intros r X. congruence.
+  intros [= <- <- <-]. apply (frame_operation R' W' A' s a env o); try easy; [congruence|]. intros r X. congruence.
 Qed.
 
 Lemma listed_in l m : in_list l m = true <-> In l m.
