@@ -58,3 +58,28 @@ def test_a_carry_that_only_a_pointer_takes_decides_nothing():
 def test_where_it_may_decide_something_it_is_followed(old, new):
     assert old in LOOP
     assert 13 not in irrelevant(LOOP.replace(old, new))
+
+
+# The pointer s[12:13] itself moves on; the stage comes from another counter.
+MOVED = (
+    LOOP.replace("s_and_b32 s10, s8, 0x2000", "s_and_b32 s10, s6, 0x2000")
+    .replace("s_add_u32 s14, s20, s12", "s_mov_b32 s14, s12")
+    .replace("s_addc_u32 s15, s21, s13", "s_mov_b32 s15, s13")
+)
+
+
+def test_the_first_word_of_a_resource_is_an_address_and_decides_nothing():
+    assert {12, 13, 14} <= irrelevant(MOVED)
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("s_mov_b32 s27, 0x20000", "s_and_b32 s27, s12, 0x20000"),  # the word of the format
+    ("s_mov_b32 s15, s13", "s_lshl_b32 s15, s12, 16"),  # the stride
+    ("s_mov_b32 m0, s10", "s_mov_b32 m0, s12"),
+])  # fmt: skip
+def test_the_other_words_are_followed(old, new):
+    assert old in MOVED
+    changed = MOVED.replace(old, new)
+    if "s15" in new:
+        changed = changed.replace("\ts_and_b32 s15, s15, 0xffff\n", "")
+    assert 12 not in irrelevant(changed)

@@ -59,9 +59,9 @@ def _step(one: FollowedInstruction) -> tuple[list[Part], int, int]:
     killed = made & ~uses
     kind = one.code.opcode.kind
     memory = {OpcodeKind.SCRATCH: PRIVATE, OpcodeKind.LDS: _IN_LDS}.get(kind)
-    if kind is OpcodeKind.BUFFER:  # words of the resource, and M0
+    if kind is OpcodeKind.BUFFER:  # words of the resource, of which the first is an address; and M0
         words = _words_of_a_resource(one)
-        needs = needs & ~words | words << _UPPER
+        needs = needs & ~words | (words & needs) << _UPPER
     if memory is not None:
         if one.writes:
             uses = 1 << memory
