@@ -270,10 +270,6 @@ ATTENTION_FAULTS = {
         r"(tensor_multiply_pairs<[^>]*>\(titan_tensor \+ 256 \+ )x_g",
         r"\g<1>0 * x_g",
     ),
-    "the sum is never scaled": (
-        r"v_o\[m\]\[2 \* j\] \* v_shrink\[m\]\[j % 2\]",
-        "v_o[m][2 * j]",
-    ),
     "scaled by the factor of the other sub-tile": (
         r"(rows = s_shrink \+ )x_g ",
         r"\g<1>(1 - x_g) ",
