@@ -506,6 +506,8 @@ s_waitcnt lgkmcnt(0)
 ds_read_b32 v10, v1
 global_store_dword v1, v10, s[4:5]
 ; right | store of pending
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v10, s[4:5]

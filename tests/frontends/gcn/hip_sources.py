@@ -38,7 +38,7 @@ void k(float* p, int trips) {
 """
 RIGHT = {
     "exchange": "row[t] = p[t]; meet(); p[t] = row[t ^ 64];",
-    "within a wave": "row[t] = p[t]; p[t] = row[t ^ 1];",
+    "within a wave": "row[t] = p[t]; release(); p[t] = row[t ^ 1];",
     "loop": "for (int i = 0; i < trips; ++i) "
     "{ row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; meet(); }",
     "two buffers, a barrier": "for (int i = 0; i < trips; ++i) "
@@ -47,7 +47,7 @@ RIGHT = {
     "BAR; p[t] = row[t + 64];",
     "a half is one barrier ahead": "if (wave() == 0) BAR; row[t] = p[t]; meet(); meet(); "
     "p[t] = row[t ^ 64]; if (wave() == 1) BAR;",
-    "counters": "count(row); meet(); p[t] = row[0];",
+    "counters": "row[t] = 0; meet(); count(row); meet(); p[t] = row[0];",
     "counters only": "count(row + (t & 7));",
     "copy": 'copy(p + t, row + wave() * 64); WAIT("vmcnt(0)"); BAR; p[t + 1024] = row[t ^ 64];',
     "own copy": 'copy(p + t, row + wave() * 64); BAR; WAIT("vmcnt(0)"); READ(t); '
@@ -59,11 +59,17 @@ RIGHT = {
     "a pointer to LDS or memory": "float* q = (trips & 1) ? row : p; q[t] = t; meet(); "
     "p[t + 1024] = q[t ^ 64];",
     "a pointer to LDS or memory, in a loop": "float* q = (trips & 1) ? row : p; "
-    "for (int i = 0; i < trips; ++i) "
+    "q[t] = 0; for (int i = 0; i < trips; ++i) "
     "{ q[t] += p[i * 128 + t + 2048]; meet(); p[t + 1024] = q[t ^ 64]; meet(); }",
     "tree": "row[t] = p[t]; for (int s = 64; s > 0; s >>= 1) "
     "{ meet(); if (t < s) row[t] += row[t + s]; } meet(); p[t] = row[0];",
     "other arms": "if (wave() == 0) { row[t] = 1; meet(); } else meet(); p[t] = row[t & 63];",
+}
+# What LDS held before decides. In the first one the compiler moves the load to the front: the lanes
+# exchange without anything that keeps it behind the store.
+UNWRITTEN = {
+    "within a wave, the load first": "row[t] = p[t]; p[t] = row[t ^ 1];",
+    "counters from what was there": "count(row); meet(); p[t] = row[0];",
 }
 WRONG = {
     "no barrier": "row[t] = p[t]; release(); p[t] = row[t ^ 64];",
@@ -107,6 +113,9 @@ PING_PONG_FAULTS = {
 # No faults: where both groups go in step the barriers are more than enough, and so are two stages.
 PING_PONG_SPARE = {
     "in step": ("  if (w >= 4) BAR; /* behind */\n", ""),
+}
+# The first tile of the other stage is never there.
+PING_PONG_UNWRITTEN = {
     "copies to the stage that has been read": ("stage[(trip + 1) & 1]", "stage[trip & 1]"),
 }
 

@@ -14,7 +14,9 @@ from tests.frontends.gcn.hip_sources import (
     PING_PONG,
     PING_PONG_FAULTS,
     PING_PONG_SPARE,
+    PING_PONG_UNWRITTEN,
     RIGHT,
+    UNWRITTEN,
     WRONG,
     kernel_of,
 )
@@ -41,6 +43,12 @@ def test_right_kernels_are_verified(name, target, tmp_path):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_kernels_that_read_what_nothing_has_written_are_undecided(name, target, tmp_path):
+    assert verdict(kernel_of(UNWRITTEN[name]), target, tmp_path, 128) is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_kernels_are_refuted(name, target, tmp_path):
     assert verdict(kernel_of(WRONG[name]), target, tmp_path, 128) is Verdict.REFUTED
@@ -53,9 +61,11 @@ def test_ping_pong_is_verified(target, trips, tmp_path):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", PING_PONG_FAULTS | PING_PONG_SPARE)
+@pytest.mark.parametrize("name", PING_PONG_FAULTS | PING_PONG_SPARE | PING_PONG_UNWRITTEN)
 def test_what_is_taken_from_ping_pong(name, target, tmp_path):
-    old, new = (PING_PONG_FAULTS | PING_PONG_SPARE)[name]
+    old, new = (PING_PONG_FAULTS | PING_PONG_SPARE | PING_PONG_UNWRITTEN)[name]
     assert PING_PONG.count(old) == 1
     expected = Verdict.REFUTED if name in PING_PONG_FAULTS else Verdict.VERIFIED
+    if name in PING_PONG_UNWRITTEN:
+        expected = Verdict.UNDECIDED
     assert verdict(PING_PONG.replace(old, new), target, tmp_path, 512) is expected

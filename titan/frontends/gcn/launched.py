@@ -16,11 +16,12 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
 from titan.frontends.ptx.sweep import Driver
-from titan.frontends.ptx.trial import Trial, judge_recording
+from titan.frontends.ptx.trial import UNWRITTEN, Trial, judge_recording
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
+from titan.isa.waves.unwritten_reads import unwritten_lds_reads
 
 STALE = (
     "a scalar load reads bytes that a wave has stored, and no s_dcache_inv behind the store is in "
@@ -42,7 +43,7 @@ def judge_waves(
     name, target = code.kernel.name, code.assembly.target
     recordings = record_waves_together(runs, name, target, places.span, policies)
     return [
-        (recording, _judged(run, recording, label, places, policies))
+        (recording, _judged(run, recording, label, code, places, policies))
         for run, recording, label in zip(runs, recordings, where, strict=True)
     ]
 
@@ -51,6 +52,7 @@ def _judged(
     run: Run,
     recording: LaunchRecording,
     where: tuple[str, str],
+    code: AssemblyCode,
     places: CodePlaces,
     policies: CodePolicies,
 ) -> Trial:
@@ -59,10 +61,19 @@ def _judged(
     if trial.verdict is not Verdict.VERIFIED:
         return trial
     stale = stale_scalar_load(run)
-    if stale is None:
-        return trial
-    place = f"line {places.span(stale).start_line}"
-    return replace(trial, verdict=Verdict.UNDECIDED, reason=f"{STALE} ({place})")
+    if stale is not None:
+        return _undecided(trial, STALE, stale, places)
+    if policies.unwritten_reads == "refuse" and unwritten_lds_reads(run):
+        from titan.isa.waves.undefined import undefined_uses  # needs NumPy
+
+        for instruction in sorted(undefined_uses(code.assembly, code.kernel, run))[:1]:
+            return _undecided(trial, UNWRITTEN, instruction, places)
+    return trial
+
+
+def _undecided(trial: Trial, why: str, instruction: int, places: CodePlaces) -> Trial:
+    place = f"line {places.span(instruction).start_line}"
+    return replace(trial, verdict=Verdict.UNDECIDED, reason=f"{why} ({place})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Numbering:
         assert code.step is not None
         inputs = self._inputs(wave, code)
         registers = written_in_order(code)
-        lanes = wave.lanes_all if _of_all_lanes(code) else wave.exec
+        lanes = wave.lanes_all if of_all_lanes(code) else wave.exec
         whole = _writes_all(code.item)
         old = [self._kept(wave, register, lanes, whole) for register in registers]
         begun = len(self.group.events)
@@ -136,7 +136,7 @@ class Numbering:
         text = self._texts.get(code.number)
         if text is None:
             text = self._texts[code.number] = _text(code.item)
-        lanes = wave.lanes_all if _of_all_lanes(code) else wave.exec
+        lanes = wave.lanes_all if of_all_lanes(code) else wave.exec
         results = 0 if code.opcode.both else results_of(code.item, code.opcode)
         operands = code.item.operands[results:]
         named = [at for one in operands for at in register_numbers(one)]
@@ -237,7 +237,7 @@ class Numbering:
                 self._lds[word] = number if whole else digest(number, self._lds[word])
 
 
-def _of_all_lanes(code: DecodedInstruction) -> bool:
+def of_all_lanes(code: DecodedInstruction) -> bool:
     """Whether lanes are read or written that do not take part."""
     base = code.item.base
     exchanged = base.startswith(("v_readlane", "v_readfirstlane", "v_writelane", "v_permlane"))
