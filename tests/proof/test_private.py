@@ -28,7 +28,6 @@ from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.private import PrivateOperations
 from titan.sync.program import SyncProgram
 from titan.sync.ways import Way
-from titan.sync.widened import WidenedAgent
 
 CONFIGURATIONS = 35  # of each program
 
@@ -158,7 +157,6 @@ PLANTED = {
         lambda self, agent, operation: isinstance(operation, ir.Fence | ir.Access),
     ),
     "every wait on a queue is for the step": (_Others, "_waits_for_step", lambda *_: True),
-    "agents anywhere ahead wait on every queue": (WidenedAgent, "_waits_behind", lambda *_: True),
     "nobody arrives": (Way, "unmet", lambda *_: iter(())),
 }
 
