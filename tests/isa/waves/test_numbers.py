@@ -86,6 +86,12 @@ def test_a_division_is_that_of_numpy(scale):
     ("v_exp_f32_e32 v8, v4", lambda a, b, c, d: np.exp2(a)),
     ("v_sub_f32_e64 v8, |v4|, v5", lambda a, b, c, d: np.abs(a) - b),
     ("v_pk_mul_f32 v[8:9], v[4:5], v[6:7]", lambda a, b, c, d: a * c),
+    ("v_fma_mix_f32 v8, v4, -v5, |v6|",
+     lambda a, b, c, d: (a.astype(np.float64) * -b + np.abs(c)).astype(np.float32)),
+    ("v_fma_mixlo_f16 v9, v4, v5, 0\nv_fma_mixhi_f16 v9, v6, v7, v4\n"
+     "v_fma_mix_f32 v8, v9, 1.0, v9 op_sel:[0,0,1] op_sel_hi:[1,0,1]",
+     lambda a, b, c, d: (a * b).astype(np.float16).astype(np.float32)
+     + (c.astype(np.float64) * d + a).astype(np.float32).astype(np.float16).astype(np.float32)),
     ("v_pk_add_f32 v[8:9], v[4:5], v[6:7] op_sel:[1,0] neg_lo:[0,1]", lambda a, b, c, d: b - c),
     ("v_cmp_nlt_f32_e32 vcc, v4, v5\nv_cndmask_b32_e32 v8, v6, v7, vcc",
      lambda a, b, c, d: np.where(~(a < b), d, c)),

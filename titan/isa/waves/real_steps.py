@@ -95,6 +95,8 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
         return byte_step(code, processor)
     if name in PACKED:
         return _packed(code)
+    if name.startswith("v_fma_mix"):
+        return _mixed(code)
     if name.startswith("v_cmp_") and name.endswith("_f32"):
         return _compared(code)
     if name == "v_cndmask_b32" and item.opcode.endswith("_sdwa"):
@@ -166,6 +168,43 @@ def _packed(code: DecodedInstruction) -> Step | None:
             results.append((values, known, _origin(made, wave)))
         for at, (values, known, why) in enumerate(results):
             wave.set_vector(target + at, values, known, why)
+
+    return step
+
+
+def _mixed(code: DecodedInstruction) -> Step | None:
+    """v_fma_mix*: sources of 32 bits, or halves (`op_sel_hi`); mixlo and mixhi keep the other half
+    of their register, which is a pattern where nothing has written it.
+    """
+    item = code.item
+    if "clamp" in item.options:
+        return None
+    sources = []
+    for operand, half, upper in zip(
+        item.operands[1:], _choices(code, "op_sel_hi", "0", 3), _choices(code, "op_sel", "0", 3),
+        strict=True,
+    ):  # fmt: skip
+        if half and isinstance(operand, Registers) and (operand.negative or operand.absolute):
+            return None
+        sources.append((vector_source(operand, code.number, not half), half, upper))
+    target, upper = register_numbers(item.operands[0])[0], item.base == "v_fma_mixhi_f16"
+
+    def step(wave: Wave) -> None:
+        made = [source(wave) for source, _, _ in sources]
+        known = wave.exec
+        numbers = []
+        for (words, mask, _), (_, half, high) in zip(made, sources, strict=True):
+            known &= mask
+            shifted = words >> np.uint32(16 if half and high else 0)
+            numbers.append(_reals(_from_half(shifted) if half else words))
+        a, b, c = numbers
+        with np.errstate(all="ignore"):
+            values = _words((a.astype(np.float64) * b + c).astype(np.float32))
+            if item.base != "v_fma_mix_f32":
+                shift, old = np.uint32(16 if upper else 0), wave.vectors[target]
+                kept = old & np.uint32(0xFFFF if upper else 0xFFFF0000)
+                values = kept | _halves(values) << shift
+        wave.set_vector(target, values, known, _origin(made, wave))
 
     return step
 
