@@ -19,6 +19,7 @@ from tests.sampling import part
 from titan.engines.explore.reference import explore_reference
 from titan.engines.result import Budget
 from titan.foundation.verdict import Verdict
+from titan.proof import commuting
 from titan.proof.check import check
 from titan.proof.commuting import _Others, alone
 from titan.proof.configuration import FaultyError
@@ -28,6 +29,7 @@ from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.private import PrivateOperations
 from titan.sync.program import SyncProgram
 from titan.sync.ways import Way
+from titan.sync.widened import WidenedAgent
 
 CONFIGURATIONS = 35  # of each program
 
@@ -173,3 +175,14 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(*PLANTED[name])
     with pytest.raises(AssertionError):
         tried(0, 300)
+
+
+def test_agents_that_are_anywhere_ahead_wait_for_their_own_queues_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of them are at once; that they wait on every queue is found to be wrong."""
+    monkeypatch.setattr(commuting, "OPERATIONS_MAX", 0)
+    tried(0, 20)
+    monkeypatch.setattr(WidenedAgent, "_waits_behind", lambda *_: True)
+    with pytest.raises(AssertionError):
+        tried(0, 20)
