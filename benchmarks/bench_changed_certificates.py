@@ -6,23 +6,27 @@ A NAME is a kernel of `protocols/`, or a file or package folder with a certifica
 changed in every way (`mutations` of tests/proof/test_certificates.py); of more than N changes of
 one certificate a sample is tried, drawn with a fixed seed. A changed line is held against the proof
 at its place (tests/proof/test_all_mutations.py); what is derived there is checked as a whole.
-`--write` puts counts and date into benchmarks/results/changed_certificates.json; what is there of
-other certificates stays.
+`--write` puts counts and date into benchmarks/results/changed_certificates.json, where what it
+holds of other certificates stays, and all of it into docs/reference/proof_checks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
+from benchmarks.pages import write_between
 from tests.proof.kernels import certificate
 from tests.proof.test_all_mutations import KERNELS, Trial, choice_of, passes
 from tests.proof.test_certificates import changed, mutations
 
 RESULTS = Path(__file__).resolve().parent / "results" / "changed_certificates.json"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "proof_checks.md"
+BEGIN, END = "<!-- changes -->\n", "<!-- end of changes -->"
 SEED = 1
 
 
@@ -63,6 +67,16 @@ def text_of(name: str) -> tuple[str, str]:
     return f"{path.stem} (package)", file.read_text("utf-8")
 
 
+def table(rows: Mapping[str, Mapping[str, object]]) -> str:
+    """A row a certificate."""
+    lines = ["| certificate | changes of lines | tried | accepted | date |\n"]
+    lines += ["| --- | ---: | ---: | ---: | --- |\n"]
+    for name, row in rows.items():
+        counts = " | ".join(f"{row[key]:,}" for key in ("changes", "tried", "accepted"))
+        lines.append(f"| `{name}` | {counts} | {row['date']} |\n")
+    return "".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=KERNELS)
@@ -75,8 +89,10 @@ def main() -> None:
         rows[name] = {**tried(text, arguments.most), "date": datetime.now(UTC).date().isoformat()}
         print(f"{name}: {rows[name]}", flush=True)
         if arguments.write:
-            data = {"seed": SEED, "certificates": dict(sorted(rows.items()))}
+            ordered = dict(sorted(rows.items()))
+            data = {"seed": SEED, "certificates": ordered}
             RESULTS.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
+            write_between(PAGE, BEGIN, END, table(ordered))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""What has been tried against proofs and certificates: random programs, planted faults, changes.
+"""The semantics extracted from Coq beside the reference interpreter: programs, planted faults.
 
-    python -m benchmarks.bench_proofs [--programs N] [--kernels NAME...] [--write]
+    python -m benchmarks.bench_proofs [--programs N] [--write]
 
-First, the semantics extracted from Coq steps beside the reference interpreter on N random programs,
-and with each fault planted in the interpreter until they differ. Then every change of every line of
-the certificates of the library (tests/proof/test_all_mutations.py). `--write` puts both tables into
-docs/reference/proof_checks.md. Needs coqc and ocamlopt; takes an hour on two cores.
+Both step through N random programs, and with each fault planted in the interpreter until they
+differ. `--write` puts the table into docs/reference/proof_checks.md. Needs coqc and ocamlopt.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.test_all_mutations import KERNELS, compare
+from benchmarks.pages import write_between
 from tests.proofs.check_module import ROOT, check_module
 from tests.proofs.test_semantics import (
     GENERATORS,
@@ -28,14 +26,7 @@ from tests.proofs.test_semantics import (
 
 PAGE = ROOT / "docs" / "reference" / "proof_checks.md"
 BATCH = 500  # programs that one process answers for
-HEAD = """# What proofs and certificates were tried against
-
-Written by `python -m benchmarks.bench_proofs --write`; what is claimed: [what is
-proved](../explanation/proofs.md). First, the semantics extracted from Coq beside the reference
-interpreter, on random programs; a planted fault is one in the interpreter, with the number of
-programs until it shows. Then certificates with one line changed, every line in every way.
-Kernels of the library that are not named were left out of that run (`--kernels`).
-"""
+BEGIN, END = "<!-- semantics -->\n", "<!-- end of semantics -->"
 
 
 def semantics_rows(machine: Path, programs: int) -> Iterator[str]:
@@ -68,33 +59,20 @@ def planted_row(machine: Path, name: str, programs: int) -> str:
     return f"| planted: {name} | {programs:,} | | | 0: **not found** |"
 
 
-def change_rows(names: list[str]) -> Iterator[str]:
-    """How many changes of lines were tried for each kernel; `compare` fails where one passes."""
-    yield "| certificate | changes of lines tried | accepted |"
-    yield "| --- | ---: | ---: |"
-    for name in names:
-        yield f"| `{name}` | {compare(name):,} | 0 |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=int, default=10_000)
-    parser.add_argument("--kernels", nargs="*", default=KERNELS)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     folder = ROOT / "build" / "semantics"
     folder.mkdir(parents=True, exist_ok=True)
     machine = check_module().build_machine(folder)
-    lines = [HEAD]
+    lines = []
     for row in semantics_rows(machine, arguments.programs):
         print(row, flush=True)
-        lines.append(row)
-    lines.append("")
-    for row in change_rows(arguments.kernels):
-        print(row, flush=True)
-        lines.append(row)
+        lines.append(row + "\n")
     if arguments.write:
-        PAGE.write_text("\n".join(lines) + "\n", "utf-8")
+        write_between(PAGE, BEGIN, END, "".join(lines))
 
 
 if __name__ == "__main__":

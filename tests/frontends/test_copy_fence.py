@@ -23,7 +23,7 @@ W: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0;
 @!%p3 bra W;
 """
 ARRIVED = INIT + COPY + SIGNAL + WAIT
-STORE = "st.shared.u32 [%r3], %r1;\n"
+STORE = "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1};\n"
 FENCE = "fence.proxy.async;"
 READ = """
 cp.async.bulk.global.shared::cta.bulk_group [%d1+65536], [%r3], 16;

@@ -32,6 +32,11 @@ TAIL = "\nret;\n}\n"
 COPY = "cp.async.ca.shared.global [%r3+{at}], [%d1+{other}], 16;"
 STORE = "cp.async.bulk.global.shared::cta.bulk_group [%d1+{at}], [%r3+{other}], 16;"
 REDUCE = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1+{at}], [%r3+{other}], 16;"
+# What bulk operations take from, visible to them.
+WRITTEN = "".join(
+    f"st.shared.v4.u32 [%r3+{at}], {{%r1, %r1, %r1, %r1}};\n" for at in (64, 80, 96, 112)
+)
+READY = f"{WRITTEN}fence.proxy.async;\n"
 WAITS = {
     "copy": ("cp.async.commit_group;", "cp.async.wait_group 0;"),
     "bulk": ("cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"),
@@ -72,7 +77,7 @@ def test_writes_in_flight_together_conflict_where_they_share_bytes(family, threa
     for seed in range(25):
         text, conflict = program(Random(seed), family)
         if family == "bulk":
-            text = f"fence.proxy.async;\n{text}"
+            text = READY + text
         verdict, codes = judged(text, threads)
         expected = Verdict.REFUTED if conflict else Verdict.VERIFIED
         assert verdict is expected, (seed, text, codes)
@@ -91,5 +96,5 @@ def test_writes_in_flight_together_conflict_where_they_share_bytes(family, threa
     ],
 )
 def test_what_its_thread_does_beside_a_reduction_in_flight(between, expected):
-    reduction = f"fence.proxy.async;\n{REDUCE.format(at=0, other=64)}\n{WAITS['bulk'][0]}\n"
+    reduction = f"{READY}{REDUCE.format(at=0, other=64)}\n{WAITS['bulk'][0]}\n"
     assert judged(f"{reduction}{between}\n{WAITS['bulk'][1]}", 1)[0] is expected

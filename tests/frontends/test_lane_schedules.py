@@ -136,9 +136,9 @@ PATTERNS = {
         @%p2 mbarrier.arrive.shared.b64 _, [b]; setp.ge.u32 %p2, %r0, 32; @%p2 ret;
         @!%p1 bra B; {TO_WAIT} B: {{sync}} ld.shared.u32 %r5, [s];""",
     "a lane waits for the bulk store": """
-        setp.ge.u32 %p2, %r0, 32; @%p2 ret; @%p1 st.shared.u32 [s], %r0;
+        setp.ge.u32 %p2, %r0, 32; @%p2 ret; @%p1 st.shared.v4.u32 [s], {%r0, %r0, %r0, %r0};
         @%p1 fence.proxy.async.shared::cta;
-        @%p1 cp.async.bulk.global.shared::cta.bulk_group [g], [s], 64;
+        @%p1 cp.async.bulk.global.shared::cta.bulk_group [g], [s], 16;
         @%p1 cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
         {sync} setp.eq.u32 %p3, %r0, 1; @%p3 st.shared.u32 [s+4], %r0;""",
 }

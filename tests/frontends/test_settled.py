@@ -134,7 +134,8 @@ def test_what_is_in_flight_at_the_end_does_not_leave_them_open():
     read = "setp.ge.u32 %p4, %r0, 32; @!%p4 bra E; " + READ
     steps = (first + ORDERED + read).format(space="shared", place="s")
     store = (
-        " @%p1 st.shared.u32 [s+32], %r0; fence.proxy.async.shared::cta; .reg .b64 %d<2>;"
+        " @%p1 st.shared.v4.u32 [s+32], {%r0, %r0, %r0, %r0}; fence.proxy.async.shared::cta;"
+        " .reg .b64 %d<2>;"
         " mov.u64 %d1, g; cvta.global.u64 %d1, %d1; @%p1 cp.async.bulk.global"
         ".shared::cta.bulk_group [%d1], [s+32], 16; @%p1 cp.async.bulk.commit_group;"
     )

@@ -40,12 +40,12 @@ def test_the_page_shows_what_is_stored_of_roles():
     assert sass_roles.table(rows) in PAGE.read_text(encoding="utf-8")
 
 
-def test_the_softmax_comes_near_its_peer_and_a_correction_left_out_costs_little():
+def test_the_softmax_is_shorter_than_its_peer_and_a_correction_left_out_costs_little():
     rows = json.loads(ROLES.read_text(encoding="utf-8"))
     for problem in ("attention 128", "causal attention 128"):
         of = {row["kernel"]: row for row in rows if row["problem"] == problem}
         (ours,) = (row for name, row in of.items() if name.endswith("after"))
         (peer,) = (row for name, row in of.items() if name.startswith("FlashAttention"))
-        assert ours["softmax_least"] <= 1.16 * peer["softmax_least"]
-        assert ours["two_at_once"] <= peer["two_at_once"]
+        assert ours["softmax_least"] <= peer["softmax_least"]
+        assert ours["two_at_once"] <= peer["two_at_once"] + 1
         assert ours["correction_least"] < 50 and ours["spill_bytes"] == 0
