@@ -139,6 +139,15 @@ arm = st.builds(
 )  # fmt: skip
 
 
+def test_what_an_arm_keeps_is_as_undefined_as_before():
+    body = (
+        "ld.global.u32 %r40, [%d3]; ld.shared.u32 %r11, [%r4]; st.shared.u32 [%r4+512], %r2;"
+        "setp.eq.u32 %p6, %r40, 0; @%p6 bra JOIN; mov.u32 %r11, 1; ld.shared.u32 %r10, [%r4+512];"
+        "JOIN: st.global.u32 [%d3], %r11;"
+    )
+    assert leaves_unknown(text_of(body)) and uses(text_of(body))
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(instruction() | branch(), min_size=2, max_size=8), registers, lanes)
 def test_what_data_decide_is_covered_both_ways(body, kept, below):

@@ -62,6 +62,7 @@ def used(code):
     run = WaveMachine(code, code.kernels[0], LAUNCHED, 0, 10_000).run()
     assert run.outcome.ending is Ending.FINISHED, run.outcome.reason
     uses = undefined_uses(code, code.kernels[0], run)
+    assert uses is not None
     assert uses <= set(unwritten_lds_reads(run))
     return uses
 

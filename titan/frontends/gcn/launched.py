@@ -15,8 +15,9 @@ from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
+from titan.frontends.ptx.remarks import UNWRITTEN
 from titan.frontends.ptx.sweep import Driver
-from titan.frontends.ptx.trial import UNWRITTEN, Trial, judge_recording
+from titan.frontends.ptx.trial import Trial, judge_recording
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
@@ -63,10 +64,12 @@ def _judged(
     stale = stale_scalar_load(run)
     if stale is not None:
         return _undecided(trial, STALE, stale, places)
-    if policies.unwritten_reads == "refuse" and unwritten_lds_reads(run):
+    found = unwritten_lds_reads(run) if policies.unwritten_reads == "refuse" else []
+    if found:
         from titan.isa.waves.undefined import undefined_uses  # needs NumPy
 
-        for instruction in sorted(undefined_uses(code.assembly, code.kernel, run))[:1]:
+        uses = undefined_uses(code.assembly, code.kernel, run)
+        for instruction in (found if uses is None else sorted(uses))[:1]:
             return _undecided(trial, UNWRITTEN, instruction, places)
     return trial
 

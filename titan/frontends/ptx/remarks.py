@@ -31,6 +31,7 @@ NOT_SHOWN = "and that they write the same values is not shown"
 UNSETTLED = (
     "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
 )
+UNWRITTEN = "memory is read that nothing has written"
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {

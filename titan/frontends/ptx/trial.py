@@ -42,6 +42,7 @@ from titan.frontends.ptx.remarks import (
     POLICY_OF,
     REMARKS,
     UNSETTLED,
+    UNWRITTEN,
 )
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
@@ -73,7 +74,6 @@ COPY_HELP = (
 )
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
-UNWRITTEN = "memory is read that nothing has written"
 IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
 
 

@@ -47,12 +47,17 @@ _THROUGH_REGISTERS = frozenset(
 )
 
 
-def undefined_uses(assembly: AssemblyFile, kernel: AssemblyKernel, run: Run) -> frozenset[int]:
-    """The instructions that read something in LDS which nothing has written, and which is used."""
+def undefined_uses(
+    assembly: AssemblyFile, kernel: AssemblyKernel, run: Run
+) -> frozenset[int] | None:
+    """The instructions that read something in LDS which nothing has written, and which is used.
+
+    None if the run made again ends in another way.
+    """
     machine = WaveMachine(assembly, kernel, run.launch, run.events[0].cta, run.instructions + 1)
     machine.follower = follower = UndefinedFollower(machine.group)
-    machine.run()
-    return frozenset(follower.used)
+    again = machine.run()
+    return frozenset(follower.used) if again.outcome == run.outcome else None
 
 
 class UndefinedFollower:

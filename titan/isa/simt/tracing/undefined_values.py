@@ -26,12 +26,11 @@ from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.fragments import left_row, sums_at, warp_product
 from titan.isa.simt.tracing.pure_regions import PureRegions
+from titan.isa.simt.tracing.traced import ADDRESS_MASK, INSTRUCTIONS_MAX
 from titan.isa.simt.tracing.undefined_memory import UndefinedBytes, UndefinedValue, origin_of
 from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors, wgmma_operands
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
-INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
-ADDRESS_MASK = (1 << 64) - 1
 ROW_BYTES = 16
 
 # Whose results are values as they were, or come with their origin from memory.
@@ -245,7 +244,7 @@ class UndefinedExecution(SimtExecution):
     def _judged(self, register: int, value: Value, mask: int) -> Value:
         now = self.now
         if now is not None and now.step.op in _BRANCHES:
-            return self._left_by_branch(now, value, mask)
+            return self._left_by_branch(now, now.warp.registers[register], value, mask)
         if now is None or register not in now.step.out:
             return _defined(value)
         if not now.undefined and not now.maybe & mask and now.step.op not in _READERS:
@@ -270,15 +269,17 @@ class UndefinedExecution(SimtExecution):
         found = uniform(items, mask)
         return items if found is None else found
 
-    def _left_by_branch(self, now: _Executed, value: Value, mask: int) -> Value:
-        """What a branch on data leaves in a register."""
+    def _left_by_branch(self, now: _Executed, held: Value, value: Value, mask: int) -> Value:
+        """What a branch on data leaves in a register that held something; an arm may keep it."""
         if now.inputs:
             found = {
                 index: _first(*(lane(value, index) for value in now.inputs))
                 for index in lanes_of(mask)
             }
         else:
-            found = {index: now.arms.get(index) for index in lanes_of(mask)}
+            found = {
+                index: now.arms.get(index, origin_of(lane(held, index))) for index in lanes_of(mask)
+            }
         if not any(origin is not None for origin in found.values()):
             return _defined(value)
         items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
