@@ -37,7 +37,7 @@ def builder(*flags: str) -> FFI:
     ffi = FFI()
     ffi.cdef(declarations() + FINGERPRINT["DECLARATION"])
     source = sources() + FINGERPRINT["definition"](HERE)
-    compiling = ["-O2", "-Wall", "-Wextra", *flags]
+    compiling = ["-O3", "-Wall", "-Wextra", *flags]
     ffi.set_source(
         "titan.scheduling._core", source, define_macros=[("_CFFI_NO_LIMITED_API", None)],
         extra_compile_args=compiling, extra_link_args=list(flags),

@@ -20,6 +20,7 @@ from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
 from titan.scheduling.model import Schedule
 
 FAULTS_MAX = 100
+ROWS_LISTED = 1 << 16
 KINDS = (
     "shape",
     "start",
@@ -216,16 +217,22 @@ class _Profile:
 def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     ii = schedule.ii
     profiles: defaultdict[str, _Profile] = defaultdict(lambda: _Profile(ii))
+    rows_listed = ii if ii <= ROWS_LISTED else 0  # lists are read faster, and ask for all rows
+    changes = defaultdict[str, list[int]](lambda: [0] * (rows_listed + 1))
     for operation, start in zip(loop.operations, schedule.starts, strict=True):
         for use in operation.uses:
             first = (start + use.first_cycle) % ii
             last = first + use.cycles
-            if first < last <= ii:  # as `add` does, and most uses are like this
-                change = profiles[use.unit].change
-                change[first] += use.amount
-                change[last] -= use.amount
+            if first < last <= rows_listed:  # as `add` does, and most uses are like this
+                change, amount = changes[use.unit], use.amount
+                change[first] += amount
+                change[last] -= amount
             else:
                 profiles[use.unit].add(first, last, use.amount)
+    for unit, change in changes.items():
+        for row, amount in enumerate(change):
+            if amount:
+                profiles[unit].change[row] += amount
     for unit, profile in sorted(profiles.items()):
         peak, row = profile.peak()
         if unit not in loop.units:

@@ -8,6 +8,7 @@
 typedef struct {
     int64_t weight; /* delay - ii * distance */
     int other;
+    int turned;     /* weight modulo ii: divisions are slow, and rows are asked for at each step */
 } neighbour;
 
 #define LEVELS_MAX 6
@@ -24,13 +25,19 @@ typedef struct {
     int *widest;              /* most cycles of a use of a unit */
     int *head, *next, *prior; /* uses in place, by unit and row of their begin; -1 for none */
     int *owner;               /* the operation of a use */
+    int *user_begin, *user;   /* operations by unit and group; `user` once it is asked for */
     int *seen, turn;          /* the last search for collisions that met an operation */
     int *rank, *by_rank;
     uint64_t *level[LEVELS_MAX];
     int levels;
 } state;
 
-static int modulo(int64_t value, int ii) { return (int)(value % ii); }
+static int modulo(int64_t value, int ii) {
+    if (value >= 0 && value < ii) return (int)value;
+    if (value >= 0 && value < UINT32_MAX) return (int)((uint32_t)value % (uint32_t)ii);
+    int rest = (int)(value % ii);
+    return rest < 0 ? rest + ii : rest;
+}
 
 /* 0 when v fits where its start has this row; otherwise by how much the start can be raised at
    least before v can fit. */
@@ -220,14 +227,38 @@ static int colliding(state *s, int v, int start_row, int *found) {
     return count;
 }
 
+/* How many operations there are by unit, then by group, as sums of those before. */
+static int *count_users(const problem *p) {
+    int lists = p->units + p->teams;
+    int *begin = calloc((size_t)lists + 2, sizeof(int));
+    for (int i = 0; i < p->use_begin[p->n]; i++) begin[p->use_unit[i] + 1]++;
+    for (int v = 0; p->teams && v < p->n; v++)
+        if (p->team[v] >= 0) begin[p->units + p->team[v] + 1]++;
+    for (int u = 0; u < lists; u++) begin[u + 1] += begin[u];
+    return begin;
+}
+
+/* Those operations, for eviction where rows do not say who is in the way. */
+static int *users(const problem *p, const int *begin) {
+    int lists = p->units + p->teams;
+    int *user = integers(begin[lists]), *fill = integers(lists);
+    memcpy(fill, begin, sizeof(int) * (size_t)(lists + 1));
+    for (int v = 0; v < p->n; v++) {
+        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++)
+            user[fill[p->use_unit[i]]++] = v;
+        if (p->team[v] >= 0) user[fill[p->units + p->team[v]]++] = v;
+    }
+    free(fill);
+    return user;
+}
+
 /* Take away, unit by unit and then in the group, what collides with v until it fits. */
-static void clear_seat(state *s, int v, int start_row, const int *user_begin, const int *user,
-                       int *found) {
+static void clear_seat(state *s, int v, int start_row, int *found) {
     const problem *p = s->p;
     int64_t rows = 0, others = 0;
     for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
         rows += reach(s, i);
-        others += user_begin[p->use_unit[i] + 1] - user_begin[p->use_unit[i]];
+        others += s->user_begin[p->use_unit[i] + 1] - s->user_begin[p->use_unit[i]];
     }
     if (s->head && rows <= others) {
         int count = colliding(s, v, start_row, found);
@@ -238,10 +269,11 @@ static void clear_seat(state *s, int v, int start_row, const int *user_begin, co
         }
         return;
     }
+    if (!s->user) s->user = users(p, s->user_begin);
     for (int list = 0; list < p->units + p->teams && conflict(s, v, start_row); list++) {
         if (list < p->units ? !uses_unit(p, v, list) : p->team[v] != list - p->units) continue;
-        for (int k = user_begin[list]; k < user_begin[list + 1]; k++) {
-            int w = user[k];
+        for (int k = s->user_begin[list]; k < s->user_begin[list + 1]; k++) {
+            int w = s->user[k];
             if (s->start[w] >= 0 && w != v && collides(s, v, start_row, w)) evict(s, w);
         }
     }
@@ -267,9 +299,9 @@ static void prepare(state *s, const int64_t *priority) {
     for (int v = 0; v < n; v++)
         for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
             int cycles = p->use_cycles[i];
-            s->first[i] = p->use_first[i] % ii;
-            s->whole[i] = cycles / ii;
-            s->rest[i] = cycles % ii;
+            s->first[i] = modulo(p->use_first[i], ii);
+            s->whole[i] = cycles < ii ? 0 : cycles / ii;
+            s->rest[i] = modulo(cycles, ii);
             s->owner[i] = v;
             if (cycles > s->widest[p->use_unit[i]]) s->widest[p->use_unit[i]] = cycles;
         }
@@ -277,6 +309,7 @@ static void prepare(state *s, const int64_t *priority) {
         s->head = malloc(sizeof(int) * ((size_t)p->units * ii + 1));
         for (size_t i = 0; i < (size_t)p->units * ii; i++) s->head[i] = -1;
     }
+    s->user_begin = count_users(p);
     rank_all(s, priority);
     for (int words = n, l = 0; l < LEVELS_MAX && (l == 0 || words > 1); l++) {
         words = words / 64 + 1;
@@ -287,7 +320,8 @@ static void prepare(state *s, const int64_t *priority) {
 
 static void release(state *s) {
     int *all[] = {s->table, s->issuing, s->waiting, s->row,    s->first, s->whole, s->rest, s->seen,
-                  s->owner, s->next,    s->prior,   s->widest, s->head,  s->rank,  s->by_rank};
+                  s->owner, s->next,    s->prior,   s->widest, s->head,  s->rank,  s->by_rank,
+                  s->user_begin, s->user};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     for (int l = 0; l < s->levels; l++) free(s->level[l]);
 }
@@ -302,32 +336,12 @@ static neighbour *neighbours(const problem *p, int ii, const int *here, const in
     for (int v = 0; v < p->n; v++) begin[v + 2] += begin[v + 1];
     for (int e = 0; e < p->m; e++) {
         if (here[e] == there[e]) continue;
-        neighbour one = {p->delay[e] - (int64_t)ii * p->distance[e], there[e]};
+        int64_t delay = p->delay[e];
+        neighbour one = {delay - (int64_t)ii * p->distance[e], there[e], modulo(delay, ii)};
         found[begin[here[e] + 1]++] = one;
     }
     *begin_of = begin;
     return found;
-}
-
-/* Operations by unit, then by group, for eviction where rows do not say who is in the way. */
-static int *users(const problem *p, int **begin_of) {
-    int lists = p->units + p->teams;
-    int *begin = calloc((size_t)lists + 2, sizeof(int));
-    for (int v = 0; v < p->n; v++) {
-        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) begin[p->use_unit[i] + 1]++;
-        if (p->team[v] >= 0) begin[p->units + p->team[v] + 1]++;
-    }
-    for (int u = 0; u < lists; u++) begin[u + 1] += begin[u];
-    int *user = integers(begin[lists]), *fill = integers(lists);
-    memcpy(fill, begin, sizeof(int) * (size_t)(lists + 1));
-    for (int v = 0; v < p->n; v++) {
-        for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++)
-            user[fill[p->use_unit[i]]++] = v;
-        if (p->team[v] >= 0) user[fill[p->units + p->team[v]]++] = v;
-    }
-    free(fill);
-    *begin_of = begin;
-    return user;
 }
 
 /* Iterative modulo scheduling (Rau 1994). Returns placements made, or -placements - 1 when the
@@ -335,13 +349,13 @@ static int *users(const problem *p, int **begin_of) {
    `seats` how many cycles were examined. */
 int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
                         int64_t *start, int64_t *seats) {
-    int n = p->n, *in_begin, *out_begin, *user_begin;
+    int n = p->n, *in_begin, *out_begin;
     int64_t steps = 0, looked = 0;
     state s = {.p = p, .ii = ii, .start = start};
     prepare(&s, priority);
     neighbour *in = neighbours(p, ii, p->sink, p->source, &in_begin);
     neighbour *out = neighbours(p, ii, p->source, p->sink, &out_begin);
-    int *user = users(p, &user_begin), *found = integers(n);
+    int *found = integers(n);
     int64_t *last = malloc(sizeof(int64_t) * (size_t)(n + 1));
     for (int v = 0; v < n; v++) {
         start[v] = -1;
@@ -351,13 +365,16 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
     while (s.level[s.levels - 1][0] && steps < budget) {
         int v = pop(&s);
         int64_t earliest = 0, t;
+        int row = 0;
         steps++;
         for (int k = in_begin[v]; k < in_begin[v + 1]; k++) {
             if (start[in[k].other] < 0) continue;
             int64_t ready = start[in[k].other] + in[k].weight;
-            if (ready > earliest) earliest = ready;
+            if (ready <= earliest) continue;
+            earliest = ready;
+            row = s.row[in[k].other] + in[k].turned;
+            if (row >= ii) row -= ii;
         }
-        int row = modulo(earliest, ii);
         for (t = earliest; t < earliest + ii;) {
             int skip = conflict(&s, v, row);
             looked++;
@@ -369,7 +386,7 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
         if (t >= earliest + ii) {
             t = last[v] < 0 || earliest > last[v] ? earliest : last[v] + 1;
             row = modulo(t, ii);
-            clear_seat(&s, v, row, user_begin, user, found);
+            clear_seat(&s, v, row, found);
             if (conflict(&s, v, row)) { /* it overlaps itself: no placement at this interval */
                 steps = budget;
                 break;
@@ -390,8 +407,6 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
     for (int v = 0; v < n && done; v++) done = start[v] >= 0;
     release(&s);
     free(last);
-    free(user_begin);
-    free(user);
     free(found);
     free(in);
     free(in_begin);

@@ -78,6 +78,18 @@ static PyObject *at(PyObject *object, Py_ssize_t offset) {
 /* A whole number of small size; anything else, also a missing one, is no answer. */
 static int whole(PyObject *object, int *value) {
     if (object == NULL || !PyLong_CheckExact(object)) return 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (PyUnstable_Long_IsCompact((PyLongObject *)object)) {
+        Py_ssize_t compact = PyUnstable_Long_CompactValue((PyLongObject *)object);
+        *value = (int)compact;
+        return compact > -WHOLE_MAX && compact < WHOLE_MAX;
+    }
+#else
+    if (Py_SIZE(object) == 0 || Py_SIZE(object) == 1) { /* one digit of 30 bits */
+        *value = Py_SIZE(object) ? (int)((PyLongObject *)object)->ob_digit[0] : 0;
+        return 1;
+    }
+#endif
     int overflow = 0;
     long found = PyLong_AsLongAndOverflow(object, &overflow);
     if (overflow || found <= -WHOLE_MAX || found >= WHOLE_MAX) return 0;

@@ -35,9 +35,11 @@ class Waiting:
 
 def waiting_bound(loop: Loop) -> Waiting | None:
     """The largest such bound; None where nothing of this kind is there."""
+    if not loop.groups:
+        return None
     best: Waiting | None = None
+    waits = {e.sink for e in loop.dependences if e.blocking}
     for group, members in sorted(_only_here(loop).items()):
-        waits = {e.sink for e in loop.dependences if e.blocking}
         for unit, waiting in _by_unit(loop, [v for v in members if v in waits]):
             rest = [v for v in members if v not in waits]
             for _, long in _by_unit(loop, [v for v in rest if _is_issued_on(loop, v)]):
