@@ -13,7 +13,7 @@ from pathlib import Path
 
 from titan.foundation.errors import TitanError
 from titan.inspect import machine
-from titan.inspect.counts import LoopCounts, count
+from titan.inspect.counts import LoopCounts, count, shortest
 from titan.inspect.listing import MachineFunction
 from titan.inspect.loops import MachineLoop, loops
 
@@ -68,24 +68,8 @@ def row_of(path: Path, problem: str, who: str, assembler: Path | None) -> Row | 
 
 def _least(function: MachineFunction, loop: MachineLoop) -> int:
     """Instructions of the shortest of the ways around that take all exponentials of any."""
-    large = len(loop.members) + 1
-
-    def cost(number: int) -> int:
-        taken = function.instructions[number].name.startswith(EXPONENTIAL)
-        return (number not in loop.inside) - large * taken
-
-    known = {loop.head: cost(loop.head)}
-    waiting, best, members = [loop.head], large, set(loop.members)
-    while waiting:
-        number = waiting.pop()
-        for following in function.successors(number):
-            longer = known[number] + cost(following)
-            if following == loop.head:
-                best = min(best, known[number])
-            elif following in members and longer < known.get(following, large):
-                known[following] = longer
-                waiting.append(following)
-    return best % large
+    names = function.instructions
+    return shortest(function, loop, lambda number: names[number].name.startswith(EXPONENTIAL))
 
 
 def _names(function: MachineFunction, loop: MachineLoop) -> list[str]:

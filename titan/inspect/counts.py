@@ -2,8 +2,9 @@
 
 Counted are the instructions of a loop that are in no inner one, each once, whether its predicate
 holds or not: the issue slots of a warp that takes every branch. `least` are those of the shortest
-way around, which leaves out what a branch can leave out (a mask of the last tile). Loops that only
-wait (a test of a barrier and the jump back) are left out, as inner loops of any kind are.
+way around, which leaves out what a branch can leave out (a mask of the last tile), `usual` those of
+the shortest way that multiplies, computes exponentials and moves data as much as any. Loops that
+only wait (a test of a barrier and the jump back) are left out, as inner loops of any kind are.
 
 Cycles of tensor cores: a multiplication of M x N with 32 bytes of K takes M N / 128 cycles of the
 four tensor cores of a multiprocessor (the peak rate: 2048 multiplications of 16 bits a cycle).
@@ -14,8 +15,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 from titan.inspect import opcodes
 from titan.inspect.listing import MachineFunction
@@ -23,6 +24,7 @@ from titan.inspect.loops import MachineLoop, loops
 
 _SHAPE = re.compile(r"^[HQIB]GMMA\.(\d+)x(\d+)x(\d+)")
 TENSOR_CORE_RATE = 128  # elements of a product of 32 bytes of K, a cycle
+SWEEPS_MAX = 100
 # What separates segments, and how it is called in reports.
 SEPARATORS = (
     ("BAR.ARV", "named barrier: arrive"),
@@ -67,6 +69,7 @@ class LoopCounts:
     depth: int
     instructions: int
     least: int
+    usual: int
     by_class: dict[str, int]
     tensor_names: dict[str, int]
     tensor_cycles: float | None
@@ -187,7 +190,8 @@ def _counts(function: MachineFunction, loop: MachineLoop) -> LoopCounts:
         max(function.instructions[number].address for number in places),
         loop.depth,
         len(loop.own),
-        _shortest(function, loop),
+        shortest(function, loop),
+        shortest(function, loop, lambda number: function.classes[number] in opcodes.WORK),
         dict(sorted(kinds.items())),
         dict(sorted(names.items())),
         sum(one for one in cycles if one is not None) if known else None,
@@ -196,25 +200,33 @@ def _counts(function: MachineFunction, loop: MachineLoop) -> LoopCounts:
     )
 
 
-def _shortest(function: MachineFunction, loop: MachineLoop) -> int:
-    """Instructions of the shortest way from the head back to it; those of inner loops are free."""
+def shortest(
+    function: MachineFunction,
+    loop: MachineLoop,
+    wanted: Callable[[int], bool] = lambda number: False,
+) -> int:
+    """Instructions of the shortest way from the head back to it, of those that hold the most of
+    what is wanted; what is in inner loops is free, and never wanted."""
     members = set(loop.members)
-    known = {loop.head: int(loop.head not in loop.inside)}
-    waiting = [(known[loop.head], loop.head)]
-    best = len(members)
-    while waiting:
-        length, number = heappop(waiting)
-        if length > known[number]:
-            continue
-        for following in function.successors(number):
-            if following == loop.head:
-                best = min(best, length)
-            elif following in members:
-                longer = length + (following not in loop.inside)
-                if longer < known.get(following, best + 1):
-                    known[following] = longer
-                    heappush(waiting, (longer, following))
-    return best
+    large = len(members) + 1
+
+    def cost(number: int) -> int:
+        return 0 if number in loop.inside else 1 - large * wanted(number)
+
+    known = {loop.head: cost(loop.head)}
+    ends: dict[int, int] = {}
+    for _ in range(SWEEPS_MAX):
+        changed = False
+        for number in loop.members:  # nearly in the order in which they run
+            for following in function.successors(number) if number in known else ():
+                longer = known[number] + (0 if following == loop.head else cost(following))
+                if following == loop.head:
+                    ends[number] = longer
+                elif following in members and longer < known.get(following, large):
+                    known[following], changed = longer, True
+        if not changed:
+            return min(ends.values(), default=0) % large
+    return len(loop.own)  # a cycle with two entries: no shortest way
 
 
 def _cycles(name: str) -> float | None:

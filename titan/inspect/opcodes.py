@@ -24,6 +24,7 @@ CONTROL = "control"
 OTHER = "other"
 
 ARITHMETIC = (FLOAT, SPECIAL, CONVERT)
+WORK = (TENSOR, SPECIAL, COPY, SHARED, GLOBAL)  # what an iteration is for, on a way through it
 
 NVIDIA: dict[str, tuple[str, ...]] = {
     TENSOR: (

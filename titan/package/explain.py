@@ -4,13 +4,16 @@ Shapes are tried by the cycles that a model predicts for an iteration
 (`titan/codegen/pipeline/ranking.py`); the first that is verified and that the target can write is
 taken. The model counts the busiest resource (`titan/codegen/tile/roofline.py`), the latency of a
 load spread over the stages, and what the order of operations leaves one behind the other. Issue
-slots are counted in machine code, for the shape that was taken alone. Not measurements.
+slots are predicted for each shape by a model that was fitted to machine code
+(`titan/codegen/pipeline/instructions.py`), and counted for the one that was taken. Not
+measurements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titan.codegen.pipeline.instructions import predicted
 from titan.codegen.pipeline.model import Built, RankedShape, Shape
 from titan.codegen.pipeline.ranking import least_cycles
 from titan.codegen.tile.rates import rate_sources, rates
@@ -32,7 +35,8 @@ class Explanation:
 
     `least_cycles`: by cause, what an iteration of the shape that was taken takes at least;
     `refused`: the shapes before it, with the cycles that they would have taken at least. `ranking`:
-    all shapes as they were ranked; `sources`: of the rates, by section of their file.
+    all shapes as they were ranked; `sources`: of the rates, by section of their file; `predicted`
+    and `counted`: instructions of an iteration for a warp.
     """
 
     why: str
@@ -42,6 +46,8 @@ class Explanation:
     ranking: tuple[RankedShape, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     taken: Shape | None = None
+    predicted: float | None = None
+    counted: int | None = None
 
 
 def explain(produced: Produced, trips: int) -> Explanation:
@@ -52,7 +58,9 @@ def explain(produced: Produced, trips: int) -> Explanation:
     fixed = tile.trip_count
     trips = fixed.value if isinstance(fixed, Constant) else trips
     by_warps = rates(tile.target).matrix.result == "registers"
-    cycles = iteration_cycles(tile, produced.instructions if by_warps else None)
+    counted = produced.instructions if by_warps else None
+    issued = predicted(tile, built.shape)
+    cycles = iteration_cycles(tile, issued if counted is None else counted)
     roofline = Roofline(
         cycles,
         trips,
@@ -62,17 +70,19 @@ def explain(produced: Produced, trips: int) -> Explanation:
     )
     before = [step.shape for step in built.steps if not step.taken]
 
-    def least(shape: Shape) -> dict[str, float]:
-        return least_cycles(tile, built.result.loop, built.result, shape, cycles)
+    def least(shape: Shape, instructions: int | None = None) -> dict[str, float]:
+        return least_cycles(tile, built.result.loop, built.result, shape, instructions)
 
     return Explanation(
         _why(built, len(before)),
         roofline,
-        least(built.shape),
+        least(built.shape, counted),
         tuple((shape.name, max(least(shape).values())) for shape in before),
         built.ranking,
         rate_sources(tile.target),
         built.shape,
+        issued,
+        counted,
     )
 
 
@@ -110,7 +120,11 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
         if cycles
     )
     cause, least = max(found.least_cycles.items(), key=lambda item: item[1])
+    words = [] if found.predicted is None else [f"{found.predicted:.0f} predicted"]
+    words += [] if found.counted is None else [f"{found.counted} counted in the machine code"]
+    instructions = [("issues", f"{', '.join(words)}, a warp an iteration")] if words else []
     made = [("why", found.why), ("cycles", f"an iteration, by resource: {each or 'none'}")]
+    made += instructions
     made.append(("bound by", f"{cause}: {least:.0f} cycles an iteration at least"))
     made += [
         ("before it", f"{name}: {cycles:.0f} cycles at least") for name, cycles in found.refused
@@ -151,6 +165,7 @@ def as_data(found: Explanation) -> dict[str, object]:
         "refused_cycles": dict(found.refused),
         "peak_share": round(roofline.share, 4),
         "trips": roofline.trips,
+        "instructions": {"predicted": found.predicted, "counted": found.counted},
         "ranking": [
             {
                 "shape": one.shape.name,

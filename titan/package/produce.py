@@ -46,7 +46,7 @@ class Produced:
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
     `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program,
     `proof` whether the package holds a certificate of its verdict, `loops` what the machine code
-    does in its main loop, `instructions` how many it issues on the shortest way around it.
+    does in its main loop, `instructions` how many it issues on the usual way around it.
     """
 
     built: Built
@@ -148,7 +148,7 @@ def produce(
 
 def loop_counts(compiled: CompiledKernel | None) -> tuple[str, int | None]:
     """What the main loop of the machine code does, and what costs there, or why nobody knows; and
-    its instructions on the shortest way."""
+    its instructions on the usual way."""
     if compiled is None:
         return "no: not compiled", None
     try:
@@ -159,4 +159,4 @@ def loop_counts(compiled: CompiledKernel | None) -> tuple[str, int | None]:
     findings = [finding for kernel in kernels for finding in kernel.findings]
     words = [*(loop_summary(main) for main in mains), *findings]
     summary = "; ".join(words) or "no products in loops, no costly fences"
-    return summary, mains[0].least if len(mains) == 1 else None
+    return summary, mains[0].usual if len(mains) == 1 else None

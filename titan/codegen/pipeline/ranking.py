@@ -1,12 +1,13 @@
 """Which shape comes first: cycles of an iteration as the model of the machine predicts them.
 
-A shape takes at least what its busiest resource takes, the latency of a load over the stages that
-are in flight, and what its order of operations leaves one behind the other: the interval of the
-schedule; the longest chain of an iteration, without its last product where that runs one iteration
-late. Shapes are tried by the largest of these; what is within `NEAR` of each other keeps the order
-of the list (`candidates.py`). Two rules come before the model, which knows neither what stands in
-a turn nor registers: FlashAttention-3's order, where groups take turns at attention, and bulk
-copies where no tensor map exists, which say why not. Rates are those of
+A shape takes at least what its busiest resource takes, issue slots among them as the model of
+machine code predicts its instructions (`instructions.py`), the latency of a load over the stages
+that are in flight, and what its order of operations leaves one behind the other: the interval of
+the schedule; the longest chain of an iteration, without its last product where that runs one
+iteration late. Shapes are tried by the largest of these; what is within `NEAR` of each other keeps
+the order of the list (`candidates.py`). Two rules come before the model, which knows neither what
+stands in a turn nor registers: FlashAttention-3's order, where groups take turns at attention, and
+bulk copies where no tensor map exists, which say why not. Rates are those of
 `backends/<target>/rates.yaml`; nothing has been measured on a device.
 """
 
@@ -17,6 +18,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from titan.codegen.pipeline.cdna_ranking import IN_FLIGHT, least_of_waves
+from titan.codegen.pipeline.instructions import predicted
 from titan.codegen.pipeline.model import RankedShape, Shape
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.loops import origins
@@ -37,10 +39,7 @@ def ranked(
     tile: TileProgram, loop: Loop, result: ScheduleRun, listed: Iterable[Shape]
 ) -> tuple[RankedShape, ...]:
     """The shapes in the order in which they are tried."""
-    resources = iteration_cycles(tile)
-    left = [
-        RankedShape(shape, least_cycles(tile, loop, result, shape, resources)) for shape in listed
-    ]
+    left = [RankedShape(shape, least_cycles(tile, loop, result, shape)) for shape in listed]
     rules = list(takewhile(lambda one: _by_rule(tile, one.shape), left))
     left = left[len(rules) :]
     found = [replace(one, by_rule=True) for one in rules]
@@ -64,9 +63,12 @@ def least_cycles(
     loop: Loop,
     result: ScheduleRun,
     shape: Shape,
-    resources: dict[str, float],
+    instructions: float | None = None,
 ) -> dict[str, float]:
-    """What an iteration takes at least in a shape, by cause."""
+    """What an iteration takes at least in a shape, by cause; `instructions` where they are counted,
+    else as they are predicted."""
+    issued = predicted(tile, shape) if instructions is None else instructions
+    resources = iteration_cycles(tile, issued)
     busiest = max(resources.values())
     found = {next(name for name, cycles in resources.items() if cycles == busiest): busiest}
     latency, ahead = load_latency(tile), shape.depth - (not shape.specialised)

@@ -105,18 +105,6 @@ class TensorMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class WaveCopies:
-    """What waves issue to bring tiles to LDS: an instruction every so many cycles on each SIMD, and
-    how many of them a copy takes, address included; straight to LDS, or through registers. `loop`:
-    what a round takes besides copies, products and reads."""
-
-    issue_cycles: int
-    direct: int
-    registers: int
-    loop: int
-
-
-@dataclass(frozen=True, slots=True)
 class Groups:
     """The computing warps: `warps` a group, at most `most` groups, registers of a thread.
 
@@ -152,7 +140,7 @@ class Rates:
     polynomial: Rate | None = None  # an exponential without the special function unit
     launch_cycles: int = 0  # from the end of a launch to the beginning of the next on its stream
     dies: int = 1  # with L2 caches of their own, to which workgroups go in turn
-    copies: WaveCopies | None = None
+    issue_cycles: int = 1  # from one instruction of a warp to the next on its scheduler
 
 
 def known_targets() -> tuple[str, ...]:
@@ -204,7 +192,7 @@ class _Decoder:
         top = reader.mapping(
             tree,
             required=sections,
-            optional=("sources", "tensor", "polynomial", "dies", "copies"),
+            optional=("sources", "tensor", "polynomial", "dies", "issue"),
             what="the rates",
         )
         if top is None or not all(top.has(name) for name in sections):
@@ -239,7 +227,9 @@ class _Decoder:
             (reader.integer(top["dies"], minimum=1, maximum=64, what="the dies") or 1)
             if top.has("dies")
             else 1,
-            self.copies(top["copies"]) if top.has("copies") else None,
+            self.numbers(top["issue"], ("cycles",), what="the issue")["cycles"]
+            if top.has("issue")
+            else 1,
         )
 
     def numbers(
@@ -350,10 +340,6 @@ class _Decoder:
         keys = ("fetch_bytes_per_cycle", "fetch_latency", "put_bytes_per_cycle", "put_latency")
         found = self.numbers(node, keys, ("unit",), "tensor memory")
         return TensorMemory(self.word(node, "unit"), *(found[key] for key in keys))
-
-    def copies(self, node: Node) -> WaveCopies:
-        keys = ("issue", "direct", "registers", "loop")
-        return WaveCopies(*self.numbers(node, keys, what="the copies").values())
 
     def memory(self, node: Node, what: str) -> MemoryRates:
         found = self.numbers(node, ("bytes_per_cycle", "latency"), ("unit",), what)

@@ -1,11 +1,11 @@
 """What bounds a tile program on a multiprocessor: cycles of one iteration by resource.
 
 Tensor cores, special functions, shared memory and the way from the L2 cache follow from the tile
-program and the rates of its target (`backends/<target>/rates.yaml`), issue slots from the counts of
-machine code where there are any. The largest of them, the waves of CTAs and a constant for the
-beginning and the end of a work item bound the share of the tensor cores' peak from above. A model
-and no measurement: latencies are taken as hidden; clocks under load, misses of the L2 cache and the
-epilogue are not known to it.
+program and the rates of its target (`backends/<target>/rates.yaml`), issue slots from counts of
+machine code, or of a model that was fitted to such. The largest of them, the waves of CTAs and a
+constant for the beginning and the end of a work item bound the share of the tensor cores' peak from
+above. A model and no measurement: latencies are taken as hidden; clocks under load, misses of the
+L2 cache and the epilogue are not known to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROCESSORS = {"sm_90a": 132, "sm_100a": 148, "gfx942": 304, "gfx950": 256}  # of
 # Bytes of the GPU's memory in a cycle at its highest clock. Data sheets: 3.35 TB/s of an H100 SXM
 # at 1.98 GHz, 8 of a B200 at 1.965 GHz, 5.3 of an MI300X at 2.1 GHz, 8 of an MI355X at 2.4 GHz.
 MEMORY_BYTES_A_CYCLE = {"sm_90a": 1690, "sm_100a": 4070, "gfx942": 2520, "gfx950": 3330}
-TENSOR_CORES = "tensor cores"
+TENSOR_CORES, ISSUE_SLOTS = "tensor cores", "issue slots"
 INSTRUCTION_ROWS = {"registers": 64, "tensor": 128}  # a right operand is read once for so many
 
 
@@ -64,11 +64,11 @@ class Roofline:
         return items * self.trips * self.cycles[TENSOR_CORES] / (self.processors * total)
 
 
-def iteration_cycles(tile: TileProgram, instructions: int | None = None) -> dict[str, float]:
+def iteration_cycles(tile: TileProgram, instructions: float | None = None) -> dict[str, float]:
     """Cycles of one iteration by resource.
 
-    `instructions` of the main loop for a warp, on the shortest way around: each of the four
-    schedulers of a multiprocessor issues for one warp of every group of warps.
+    `instructions` of the main loop for a warp: each of the four schedulers of a multiprocessor
+    issues for one warp of every group of warps, or of every four waves.
     """
     known = rates(tile.target)
     products = [item for item in tile.body if item.kind == "mma"]
@@ -78,7 +78,8 @@ def iteration_cycles(tile: TileProgram, instructions: int | None = None) -> dict
     fetched = sum(global_bytes(tile, item) for item in loads)
     cycles = {TENSOR_CORES: sum(product_cycles(tile, item, known) for item in products)}
     if instructions is not None:
-        cycles["issue slots"] = float(instructions * tile.groups / known.groups.together)
+        slots = instructions * tile.groups / known.groups.together
+        cycles[ISSUE_SLOTS] = float(slots * known.issue_cycles)
     shares = polynomial_shares(tile)
     cycles["special functions"] = sum(
         special_cycles(tile, item, known) * (1 - shares.get(item.name, 0) / SHARES)
