@@ -3,7 +3,7 @@
     python -m benchmarks.fit_instructions count [NAME ...] [--cache FILE]
     python -m benchmarks.fit_instructions fit [--page docs/reference/sass.md]
 
-`count` builds shapes of tile programs (the first of each form that the list of candidates has,
+`count` builds shapes of tile programs (the deepest of each form that the list of candidates has,
 written and compiled, not verified: counts claim nothing), counts the usual way around the main loop
 and keeps the numbers in benchmarks/results/instructions.json. `fit` takes them from there: for each
 target the costs, none below 0, that make the squares of the relative errors least, every program
@@ -87,9 +87,9 @@ def main_loop(kernel: KernelCounts, target: str) -> LoopCounts | None:
 
 
 def forms(listed: list[Shape]) -> list[Shape]:
-    """The first shape of each form, whatever its depth."""
+    """The deepest shape of each form, in an order that no ranking decides."""
     found: dict[tuple[object, ...], Shape] = {}
-    for shape in listed:
+    for shape in sorted(listed, key=lambda one: (-one.depth, one.name)):
         fields = asdict(shape)
         key = tuple(value for name, value in fields.items() if name not in ("name", "depth"))
         found.setdefault(key, shape)

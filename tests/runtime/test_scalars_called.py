@@ -19,11 +19,32 @@ from titan.device import driver, gpu
 from titan.device.plan import ScalarNumber, Unlaunchable, plan
 from titan.runtime import launchers
 from titan.runtime.arrays import CallError
+from titan.runtime.library import Library
 from titan.validate.compare.compile import nvcc
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 ARRAYS = inputs(np.random.default_rng(1))
 X, Z = ARRAYS["X"], ARRAYS["Z"]
+
+TIMES = """\
+titan: 1
+tile: times
+target: sm_90a
+sizes: {M: any, N: any, rows: 128, columns: 64}
+scalars: {factor: 0.5}
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, output: true}
+work: {m: (M + rows - 1) // rows}
+groups: 2
+loop: {t: (N + columns - 1) // columns}
+body:
+  - x: {load: "X[m * rows, t * columns]", tile: [rows, columns]}
+  - wide: {read: x}
+  - times: {scale: wide, by: factor}
+  - narrow: {convert: times, to: bf16}
+  - y: {store: narrow, to: "Y[m * rows, t * columns]"}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +89,19 @@ def test_what_a_call_does_not_take(kernel, launched, given, words):
     with pytest.raises(CallError, match=words):
         kernel(X, Z, **given)
     assert launched == []
+
+
+def test_another_package_that_answers_takes_the_usual_numbers_of_the_one_asked(launched, tmp_path):
+    twin = TIMES.replace("tile: times\n", "tile: twin\n").replace("factor: 0.5", "factor: 0.25")
+    assert twin.count("0.25") == 1 and "tile: twin" in twin
+    for text in (TIMES, twin):
+        (tmp_path / package_of(text).name).symlink_to(package_of(text))
+    library, given = Library(tmp_path), random_bits(40, 64)
+    assert library.choices(given, kernel="twin")[0].name == "times"
+    for name, numbers_given in (("twin", {}), ("times", {}), ("twin", {"factor": 2.0})):
+        library(given, kernel=name, **numbers_given)
+    library(given, kernel="twin", factor=None)
+    assert launched == [[0.25], [0.5], [2.0], [0.25]]
 
 
 def test_a_size_that_only_a_product_has(kernel, launched):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -132,7 +130,14 @@ def test_more_parts_than_pages_weigh_nothing():
     assert np.abs(found - right).max() < 0.02 * np.abs(right).max()
 
 
-def test_the_table_leaves_several_workspaces_out(library, tmp_path):
-    text = tables(tmp_path)["packages_cuda.h"]
-    assert all(json.loads(f'"{name}"') in text for name in NAMES)
-    assert library.chains(library.kernels[-1]) == [] and "PAIRS" not in text
+def test_a_pair_with_another_usual_scale_is_for_the_library_alone(tmp_path):
+    """Rows of the table launch with usual values: those of the parts have to be the same."""
+    linked(tmp_path, *NAMES)
+    assert "const int pair_count = 1;" in tables(tmp_path)["packages_cuda.h"]
+    other = edited(PARTS, change=("softmax_scale: 0.0883883476", "softmax_scale: 0.25"))
+    (tmp_path / package(PARTS).name).unlink()
+    (tmp_path / other.folder.name).symlink_to(other.folder)
+    library = Library(tmp_path)
+    wanted = next(one for one in library.kernels if one.name == NAMES[0])
+    assert len(library.chains(wanted)) == 1
+    assert "const int pair_count = 0;" in tables(tmp_path)["packages_cuda.h"]

@@ -152,6 +152,106 @@ def test_a_missing_or_crooked_workspace_launches_nothing(native):
         assert launched(fake.fake_log()) == []
 
 
+DECODE = ("attention_decode_paged", "attention_decode_paged_parts", "attention_combine_parts")
+CALLS = [(1, 8, 2048), (4, 8, 512), (128, 8, 512), (1, 8, 1), (3, 2, 700)]  # batch, heads, pages
+
+
+@pytest.fixture(scope="module")
+def decoding(tmp_path_factory):
+    """The table of decoding in parts, which hands three workspaces on."""
+    folder = linked(tmp_path_factory.mktemp("decoding"), *DECODE)
+    write_tables(folder)
+    fake = driver.typed(fake_gpu.build(folder), driver.FUNCTIONS, "the fake driver")
+    made = compiled(
+        LIBRARY, folder, "-shared", "-fPIC", "-fno-gnu-unique", f"-I{folder}",
+        str(folder / "libcuda.so"),
+    )  # fmt: skip
+    return ctypes.CDLL(str(made)), fake, folder
+
+
+def sizes_of_call(folder, batch, heads, most, ratio=8):
+    """The sizes of a call in the order of the package that is asked for."""
+    manifest = json.loads((folder / f"{DECODE[0]}-sm_90a" / "manifest.json").read_text())
+    known = {"batch": batch, "kv_heads": heads, "ratio": ratio, "pages": batch * most}
+    known["pages_most"] = most
+    return known, [known[item["name"]] for item in manifest["parameters"]]
+
+
+def of_decoding(library, sizes, processors=132):
+    names, numbers = (ctypes.c_char_p * 2)(), (ctypes.c_int64 * 3)()
+    given = (ctypes.c_int64 * len(sizes))(*sizes)
+    library.chosen(DECODE[0].encode(), given, processors, names, numbers)
+    return ", ".join(name.decode() for name in names if name), *numbers
+
+
+def places_of(shapes):
+    """Where each workspace begins, and the end of the last: multiples of 256 bytes."""
+    offsets, end = [], 0
+    for shape in shapes:
+        offsets.append(-(-end // 256) * 256)
+        end = offsets[-1] + 4 * int(np.prod(shape))
+    return offsets, end
+
+
+def test_three_workspaces_are_chosen_as_the_library_does(decoding):
+    library, _, folder = decoding
+    python, split = Library(folder), 0
+    for batch, heads, most in CALLS:
+        _, sizes = sizes_of_call(folder, batch, heads, most)
+        cache = dense((batch * most, heads, 64, 128), np.uint16)
+        arrays = [dense((batch, heads, 8, 128), np.uint16), cache, cache]
+        table, lengths = dense((batch, most), np.int32), dense((batch,), np.int32)
+        best = python.choices(*arrays, table, lengths, kernel=DECODE[0])[0]
+        _, length = places_of(best.between) if best.chain else (None, 0)
+        assert of_decoding(library, sizes) == (best.name, best.parts, length, best.cycles)
+        split += best.chain is not None
+    assert 2 <= split < len(CALLS)
+
+
+def dense(shape, dtype):
+    """An array of this shape whose elements nobody reads."""
+    size = np.dtype(dtype).itemsize
+    strides = [size * int(np.prod(shape[place + 1 :])) for place in range(len(shape))]
+    return np.lib.stride_tricks.as_strided(np.zeros(8, dtype), shape, strides)
+
+
+def test_three_workspaces_are_handed_from_launch_to_launch(decoding, monkeypatch):
+    library, fake, folder = decoding
+    known, sizes = sizes_of_call(folder, 3, 2, 700, ratio=5)
+    names, parts, length, _ = of_decoding(library, sizes)
+    assert names == ", ".join(DECODE[1:]) and parts > 1
+    shapes = [(parts, 3, 5, 2 * 128), (parts, 3, 2, 5), (parts, 3, 2, 5)]
+    offsets, end = places_of(shapes)
+    assert length == end and offsets[1] % 256 == 0 < 4 * int(np.prod(shapes[1])) % 256
+    between = dict(zip(("P", "top", "total"), (WORKSPACE + one for one in offsets), strict=True))
+    manifest = json.loads((folder / f"{DECODE[0]}-sm_90a" / "manifest.json").read_text())
+    arrays = {item["name"]: 0x10000 * (1 + n) for n, item in enumerate(manifest["tensors"])}
+    combined = {"batch": 3, "ratio": 5, "kv_heads": 2, "parts": parts}
+    (output,) = (item["name"] for item in manifest["tensors"] if item["output"])
+    second = json.loads((folder / f"{DECODE[2]}-sm_90a" / "manifest.json").read_text())
+    (written,) = (item["name"] for item in second["tensors"] if item["output"])
+    combined = {item["name"]: combined[item["name"]] for item in second["parameters"]}
+    steps = [
+        (DECODE[1], {**known, "parts": parts}, {**arrays, **between}),
+        (DECODE[2], combined, {**between, written: arrays[output]}),
+    ]
+    fake.fake_fail(0)
+    (kinds_one, right_one), (kinds_two, right_two) = planned_launches(
+        fake, monkeypatch, folder, steps
+    )
+    given = (Array * len(arrays))(*(Array(address) for address in arrays.values()))
+    fake.fake_kinds(f"{kinds_one};{kinds_two}".encode())
+    fake.fake_clear()
+    numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+    asked = DECODE[0].encode()
+    assert library.launch(asked, numbers, given, ctypes.c_uint64(WORKSPACE), 132) == 0
+    assert launched(fake.fake_log()) == [*right_one, *right_two]
+    for address in (0, WORKSPACE + 8):
+        fake.fake_clear()
+        assert library.launch(asked, numbers, given, ctypes.c_uint64(address), 132) == 1
+        assert launched(fake.fake_log()) == []
+
+
 @pytest.mark.skipif(hip_headers() is None, reason="no headers of HIP")
 def test_the_table_for_hip_compiles_with_choices(tmp_path):
     from tests.runtime.packages import package_for

@@ -35,6 +35,11 @@ def scalar_names(manifest: Manifest) -> list[str]:
     return [item["name"] for item in manifest.get("scalars", ())]
 
 
+def usual_scalars(manifest: Manifest) -> dict[str, float]:
+    """What a launch takes where a call gives no number, by name."""
+    return {item["name"]: item["value"] for item in manifest.get("scalars", ())}
+
+
 def scalars_of(manifest: Manifest, keywords: Mapping[str, object]) -> dict[str, float]:
     """The scalar arguments among the keywords of a call. Raises CallError."""
     found: dict[str, float] = {}

@@ -35,7 +35,14 @@ from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import ALIGNMENT_BYTES, BYTES
 from titan.foundation.diagnostics.wording import suggestion
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
-from titan.runtime.binding import bound, input_names, launch_of, named, output_shapes
+from titan.runtime.binding import (
+    bound,
+    input_names,
+    launch_of,
+    named,
+    output_shapes,
+    usual_scalars,
+)
 from titan.runtime.chains import Chain, Shapes, chains, counts_of_parts
 from titan.runtime.correspondence import Correspondence, correspondences
 from titan.runtime.loaded import LoadedKernel, output_facts
@@ -113,6 +120,8 @@ class Library:
         """Call the best package for these arrays."""
         wanted = self._named(kernel, inputs)
         given = named(wanted.manifest, inputs, keywords)
+        numbers = {name: value for name, value in keywords.items() if value is not None}
+        keywords = {**usual_scalars(wanted.manifest), **numbers}  # not those of another package
         facts = {name: facts_of(value, name) for name, value in given.items()}
         call = bound(wanted.manifest, facts, keywords, any_strides=True)
         shapes = output_shapes(wanted.manifest, call)

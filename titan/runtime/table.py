@@ -1,7 +1,7 @@
 """`titan table`: the packages of a folder as a C++ header, with the choice that `Library` makes.
 
 One header for CUDA and one for HIP, next to the folders of the packages. Which packages compute the
-same is found here, as for `titan.Library`, pairs of packages with a workspace between them
+same is found here, as for `titan.Library`, pairs of packages with workspaces between them
 (`pairs`) among them; which of them takes a call is decided in C++ by the same estimate. Nothing is
 compiled.
 """
@@ -16,10 +16,11 @@ from titan.codegen.tile.manifest import LAUNCH_HEADER, name_space
 from titan.codegen.tile.roofline import FILL_CYCLES, MEMORY_BYTES_A_CYCLE
 from titan.foundation.resources import template
 from titan.runtime.arrays import CallError
+from titan.runtime.binding import usual_scalars
 from titan.runtime.chains import WAVES_MOST
 from titan.runtime.library import Library, hides_ends
 from titan.runtime.loaded import LoadedKernel
-from titan.runtime.pairs import pairs_of
+from titan.runtime.pairs import Pair, pairs_of
 
 API = {
     "cuda": {
@@ -48,9 +49,10 @@ def tables(folder: str | os.PathLike[str]) -> dict[str, str]:
         if kernels:
             ordered = sorted(kernels, key=lambda one: (one.name, one.manifest["target"]))
             rows = _rows(library, ordered)
+            pairs = pairs_of(library, ordered, [int(str(row["computation"])) for row in rows])
             found[name] = template("host", "packages.h.j2").render(
                 vendor=vendor, rows=rows, fill_cycles=FILL_CYCLES, waves_most=WAVES_MOST,
-                pairs=pairs_of(library, ordered, [int(str(row["computation"])) for row in rows]),
+                pairs=pairs, workspaces_most=max([1, *(_workspaces(one) for one in pairs)]),
                 sizes_most=max(1, *(len(one.manifest["parameters"]) for one in ordered)),
                 arrays_most=max(1, *(len(one.manifest["tensors"]) for one in ordered)),
                 memory_bytes={
@@ -61,6 +63,12 @@ def tables(folder: str | os.PathLike[str]) -> dict[str, str]:
                 memory_bytes_least=min(MEMORY_BYTES_A_CYCLE.values()), **API[vendor],
             )  # fmt: skip
     return found
+
+
+def _workspaces(pair: Pair) -> int:
+    found = pair["workspaces"]
+    assert isinstance(found, list)
+    return len(found)
 
 
 def _rows(library: Library, kernels: list[LoadedKernel]) -> list[dict[str, object]]:
@@ -74,7 +82,11 @@ def _rows(library: Library, kernels: list[LoadedKernel]) -> list[dict[str, objec
         space = name_space(kernel.name, str(kernel.manifest["target"]))
         if spaces.setdefault(space, name) != name:
             raise CallError(f"{spaces[space]} and {name} are two packages of one kernel")
-        alike = [library.same_computation(one, kernel) for one in first_of]
+        alike = [
+            library.same_computation(one, kernel)
+            and usual_scalars(one.manifest) == usual_scalars(kernel.manifest)
+            for one in first_of
+        ]
         if True not in alike:
             first_of.append(kernel)
         rows.append(
