@@ -15,13 +15,14 @@ from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
-from titan.frontends.ptx.remarks import UNWRITTEN
+from titan.frontends.ptx.remarks import STALE_STAGE, UNWRITTEN
 from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial, judge_recording
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
+from titan.isa.waves.stale_reads import stale_lds_reads
 from titan.isa.waves.unwritten_reads import unwritten_lds_reads
 
 STALE = (
@@ -64,6 +65,8 @@ def _judged(
     stale = stale_scalar_load(run)
     if stale is not None:
         return _undecided(trial, STALE, stale, places)
+    for instruction in stale_lds_reads(run)[:1] if policies.stale_reads == "refuse" else ():
+        return _undecided(trial, STALE_STAGE, instruction, places)
     found = unwritten_lds_reads(run) if policies.unwritten_reads == "refuse" else []
     if found:
         from titan.isa.waves.undefined import undefined_uses  # needs NumPy

@@ -26,7 +26,6 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes, own_counters
 from titan.frontends.ptx.trial import Trial
-from titan.frontends.ptx.written import WrittenRanges, global_accesses
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.launch import Launch
@@ -35,6 +34,7 @@ from titan.isa.simt.outcome import Ending, Policy, Run
 from titan.isa.simt.special import special_value
 from titan.isa.simt.stored import surely_different
 from titan.isa.simt.values import UNKNOWN
+from titan.isa.simt.written import WrittenRanges, global_accesses
 
 RACES_MAX = 4  # that are reported
 UNKNOWN_PLACES = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)

@@ -23,6 +23,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "unsettled": ("refuse", "allow"),
     "unused_reads": ("allow", "refuse"),
     "unwritten_reads": ("refuse", "allow"),
+    "stale_reads": ("refuse", "allow"),
     "copy_fence": ("convention", "arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
     "lanes": ("refuse", "ordered"),
@@ -59,7 +60,8 @@ class CodePolicies:
     relaxed and atomic accesses give may depend on the interleaving ("allow"). `unused_reads`: a
     read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
     no wait. `unwritten_reads`: reads of shared or tensor memory that nothing has written, whose
-    values are used, leave a kernel undecided ("refuse").
+    values are used, leave a kernel undecided ("refuse"). `stale_reads`: so do reads that come round
+    a ring to a stage that has not been filled again, where others were.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
     ("required"), or a wait for the copy is enough ("assumed"), or its arrival at an mbarrier
     is ("arrivals"), or that is in kernels of CUTLASS ("convention"). `wgmma_wait`: a warp that has
@@ -102,6 +104,7 @@ class CodePolicies:
     unsettled: str = "refuse"
     unused_reads: str = "allow"
     unwritten_reads: str = "refuse"
+    stale_reads: str = "refuse"
     copy_fence: str = "convention"
     wgmma_wait: str = "warpgroup"
     lanes: str = "refuse"

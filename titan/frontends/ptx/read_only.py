@@ -11,10 +11,10 @@ from __future__ import annotations
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.written import WrittenRanges, global_accesses
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.written import WrittenRanges, global_accesses
 
 
 def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:

@@ -32,6 +32,9 @@ UNSETTLED = (
     "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
 )
 UNWRITTEN = "memory is read that nothing has written"
+STALE_STAGE = (
+    "a stage of a ring is read again that nothing has filled since its last round, as others were"
+)
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {

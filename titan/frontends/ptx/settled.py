@@ -23,13 +23,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from titan.frontends.ptx.written import WrittenMemories
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import COMMUTING
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.run import run_again
+from titan.isa.simt.written import WrittenMemories
 
 ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
 SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)

@@ -41,6 +41,7 @@ from titan.frontends.ptx.remarks import (
     NOT_SHOWN,
     POLICY_OF,
     REMARKS,
+    STALE_STAGE,
     UNSETTLED,
     UNWRITTEN,
 )
@@ -56,6 +57,7 @@ from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.stale_reads import stale_reads
 from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
@@ -378,6 +380,9 @@ def _left_open(
     if policies.unwritten_reads == "refuse":
         for instruction in run.unwritten[:1]:
             yield UNWRITTEN, instruction
+    if policies.stale_reads == "refuse":
+        for instruction in stale_reads(run)[:1]:
+            yield STALE_STAGE, instruction
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction

@@ -1,0 +1,195 @@
+"""Which reads come round a ring to a stage that has not been filled again.
+
+Code does not say which tile a read means, so this finds a pattern. A *place* is the bytes of one
+read of shared memory. The places of an agent that are filled from one *source* (a tensor map, a
+region of global memory, or one instruction that stores) belong together. A read finds its place new
+(written since the agent's last read of it) or as it was. It is stale where
+
+- the place is as it was, and no place of its group was last read longer ago: the agent has been to
+  all the others since;
+- it has found some of them new there, which it had read before: the ring turns;
+- and it is an exception: more than two thirds of the tiles of the group are never read so, this one
+  is read at least twice as often as any of those, and its place is not found so more often than
+  new. Else it is a window that slides, an array that stays, or a tile that stays while others turn.
+
+Not found: rings of one stage, a source that is not read from at all after the first round, and what
+is stale in a third of all rounds. An atomic
+operation, and a write at an address that is not known, make new what they may touch.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.written import WrittenMemories
+
+MINORITY = 3  # one of so many tiles may be stale
+REGION_BITS = 36  # arrays of a launch that are given no address are so far apart
+
+
+class StageAccess(NamedTuple):
+    """An access to shared memory by an instruction of an agent, in the order of the run.
+
+    `source`: of a write, where its bytes come from. `anywhere`: of a write, its address is not
+    known.
+    """
+
+    agent: Hashable
+    instruction: int
+    footprint: Footprint
+    source: Hashable | None
+    anywhere: bool = False
+
+
+def stale_reads(run: Run) -> tuple[int, ...]:
+    """The instructions of such reads in a run of PTX, in the order of their first ones."""
+    return stale_of(list(_accesses(run)))
+
+
+def _accesses(run: Run) -> Iterator[StageAccess]:
+    unknown = run.unknown_addresses()
+    for event in run.events:
+        agent, number = (event.cta, event.warp), event.instruction
+        anywhere = number in unknown
+        if isinstance(event, ev.AccessEvent):
+            if event.footprint.space is not MemorySpace.SHARED:
+                continue
+            if event.mode is not ev.Mode.READ:
+                yield StageAccess(agent, number, event.footprint, number, anywhere)
+            elif not anywhere:
+                yield StageAccess(agent, number, event.footprint, None)
+        elif isinstance(event, ev.AsynchronousEvent):
+            source = source_of(number, (effect.footprint for effect in event.effects))
+            if event.tensor_map >= 0:
+                source = "map", event.tensor_map
+            for effect in sorted(event.effects, key=lambda effect: effect.mode is ev.Mode.WRITE):
+                if effect.footprint.space is MemorySpace.SHARED:
+                    given = None if effect.mode is ev.Mode.READ else source
+                    yield StageAccess(agent, number, effect.footprint, given, anywhere)
+
+
+def source_of(instruction: int, footprints: Iterable[Footprint]) -> Hashable:
+    """Where a copy takes its bytes from: a region of global memory, or what the instruction has."""
+    for footprint in footprints:
+        if footprint.space is MemorySpace.GLOBAL:
+            return "region", footprint.bounds[0] >> REGION_BITS
+    return instruction
+
+
+def stale_of(accesses: list[StageAccess]) -> tuple[int, ...]:
+    """The instructions of such reads among the accesses of a run."""
+    groups = _Groups(accesses)
+    rings: dict[Hashable, _Ring] = {}
+    filled: dict[Footprint, int] = {}
+    everything = 0
+    for index, access in enumerate(accesses, 1):
+        if access.source is None:
+            place = access.footprint
+            ring = rings.setdefault(groups.of(access), _Ring())
+            ring.read(place, max(filled.get(place, 0), everything), access.instruction)
+        elif access.anywhere:
+            everything = index
+        else:
+            for place in groups.touched(access.footprint):
+                filled[place] = index
+    return tuple(dict.fromkeys(number for ring in rings.values() for number in ring.stale()))
+
+
+@dataclass(slots=True)
+class _Tile:
+    """What a place holds: since which access, how often it was read, and by whom as stale."""
+
+    since: int
+    reads: int = 0
+    read_at: int = 0
+    stale: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Ring:
+    """The places that one agent reads of one group; `held` begins with the one not read for the
+    longest time.
+    """
+
+    held: OrderedDict[Footprint, _Tile] = field(default_factory=OrderedDict)
+    past: dict[Footprint, list[_Tile]] = field(default_factory=dict)
+    reads: int = 0
+    turned_at: int = 0  # the last read that found its place new, which it had read before
+
+    def read(self, place: Footprint, since: int, instruction: int) -> None:
+        """The next read: by an instruction, of a place that was last written at access `since`."""
+        self.reads += 1
+        tile = self.held.get(place)
+        if tile is None or tile.since != since:
+            if tile is not None:
+                self.turned_at = self.reads
+                self.past.setdefault(place, []).append(tile)
+            tile = self.held[place] = _Tile(since)
+        elif next(iter(self.held)) == place and self.turned_at > tile.read_at:
+            tile.stale.append(instruction)
+        tile.reads += 1
+        tile.read_at = self.reads
+        self.held.move_to_end(place)
+
+    def stale(self) -> list[int]:
+        """The instructions of stale reads, after the last read."""
+        by_place = [[*self.past.get(place, ()), tile] for place, tile in self.held.items()]
+        tiles = [tile for held in by_place for tile in held]
+        stale = [tile for tile in tiles if tile.stale]
+        usual = max((tile.reads for tile in tiles if not tile.stale), default=0)
+        if len(stale) * MINORITY >= len(tiles):
+            return []
+        return [
+            number
+            for held in by_place
+            if sum(len(tile.stale) for tile in held) <= len(held)
+            for tile in held
+            if tile.reads >= 2 * usual
+            for number in tile.stale
+        ]
+
+
+class _Groups:
+    """Which reads belong together, and which places a write touches."""
+
+    def __init__(self, accesses: list[StageAccess]) -> None:
+        places = {access.footprint for access in accesses if access.source is None}
+        self._memories = WrittenMemories((place, place) for place in places)
+        self._touched: dict[Footprint, tuple[Footprint, ...]] = {}
+        self._parents: dict[Hashable, Hashable] = {}
+        sources: dict[Footprint, dict[Hashable, None]] = {}
+        for access in accesses:
+            if access.source is not None and not access.anywhere:
+                for place in self.touched(access.footprint):
+                    sources.setdefault(place, {})[access.source] = None
+        for access in accesses:
+            if access.source is None:
+                reader = self._reader(access)
+                for source in sources.get(access.footprint, ()):
+                    self._parents[self._root(reader)] = self._root((access.agent, source))
+
+    def touched(self, footprint: Footprint) -> tuple[Footprint, ...]:
+        """The places of which the footprint has bytes."""
+        found = self._touched.get(footprint)
+        if found is None:
+            found = tuple(dict.fromkeys(self._memories.meeting(footprint)))
+            self._touched[footprint] = found
+        return found
+
+    def of(self, access: StageAccess) -> Hashable:
+        """The group of a read."""
+        return self._root(self._reader(access))
+
+    def _reader(self, access: StageAccess) -> Hashable:
+        return access.agent, "reader", access.instruction
+
+    def _root(self, item: Hashable) -> Hashable:
+        while (parent := self._parents.setdefault(item, item)) != item:
+            item = parent
+        return item
