@@ -75,8 +75,13 @@ def kernels(folder: Path, only: str) -> Iterator[tuple[str, str, LaunchDescripti
     for place in sorted(folder.rglob("manifest.json")):
         manifest = json.loads(place.read_text(encoding="utf-8"))
         if only in place.parent.name and str(manifest["target"]).startswith("gfx"):
-            described = _described(*read_launch_text(_launch(manifest), str(place)))
+            described = launch_of_manifest(manifest, str(place))
             yield place.parent.name, _compiled(place.parent, manifest), described
+
+
+def launch_of_manifest(manifest: Any, name: str = "manifest.json") -> LaunchDescription:
+    """A launch of a package, of sizes that are all alike."""
+    return _described(*read_launch_text(_launch(manifest), name))
 
 
 def _described(found: LaunchDescription | None, errors: list[Any]) -> LaunchDescription:

@@ -36,6 +36,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef u32 u32x2 __attribute__((vector_size(8)));
 typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x2 __attribute__((vector_size(8)));
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef float f32x16 __attribute__((vector_size(64)));
 typedef short s16x4 __attribute__((vector_size(8)));
@@ -63,12 +64,12 @@ TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
 
 // ------------------------------------------------------------------------------ synchronisation
 
-// At most N vector-memory operations of this wave are unfinished afterwards (N < 63).
+// At most N vector-memory operations of this wave are unfinished afterwards (N < 63). In assembly:
+// from an instruction that it knows the compiler would conclude that all but the last 15 accesses
+// of LDS have returned as well.
 template <int N> TITAN_FUNCTION void wait_vector() {
     static_assert(N >= 0 && N <= 62, "vmcnt counts to 62");
-    asm volatile("" ::: "memory");
-    __builtin_amdgcn_s_waitcnt(0x0f70 | (N & 15) | N >> 4 << 14);
-    asm volatile("" ::: "memory");
+    asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");
 }
 
 // All LDS accesses of this wave have returned.
@@ -204,6 +205,14 @@ TITAN_FUNCTION float log2_fast(float x) { return __builtin_amdgcn_logf(x); }
 TITAN_FUNCTION float reciprocal_fast(float x) { return __builtin_amdgcn_rcpf(x); }
 TITAN_FUNCTION float rsqrt_fast(float x) { return __builtin_amdgcn_rsqf(x); }
 
+// The lower halves of two words side by side, and their upper halves.
+TITAN_FUNCTION u32 lower_halves(u32 low, u32 high) {
+    return __builtin_amdgcn_perm(high, low, 0x05040100u);
+}
+TITAN_FUNCTION u32 upper_halves(u32 low, u32 high) {
+    return __builtin_amdgcn_perm(high, low, 0x07060302u);
+}
+
 // The value of the lane whose number differs in the bits of `mask`.
 TITAN_FUNCTION float lane_xor(float value, int mask) {
     int lane = thread_index() & 63;
@@ -257,6 +266,7 @@ TITAN_FUNCTION Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B>
 
 #if defined(__gfx950__)
 #define TITAN_WIDE_PRODUCTS 1
+typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
 typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
 typedef _Float16 f16x8 __attribute__((ext_vector_type(8)));
 
@@ -352,6 +362,7 @@ struct f32 {
 
 struct f16 {
     static constexpr int bytes = 2;
+    static constexpr bool nan_costs = false;
     TITAN_FUNCTION float widen(u32 bits) {
         return static_cast<float>(__builtin_bit_cast(_Float16, static_cast<unsigned short>(bits)));
     }
@@ -363,6 +374,13 @@ struct f16 {
 
 struct bf16 {
     static constexpr int bytes = 2;
+#if defined(__gfx950__)
+    static constexpr bool nan_costs = false;
+#else
+    static constexpr bool nan_costs = true;
+#endif
+    // In the upper half, of a number; the lower half is left over.
+    TITAN_FUNCTION u32 rounded(u32 bits) { return bits + 0x7fffu + (bits >> 16 & 1u); }
     TITAN_FUNCTION float widen(u32 bits) { return __builtin_bit_cast(float, bits << 16); }
     // Ties to even; NaN stays NaN.
     TITAN_FUNCTION u32 narrow(float x) {
@@ -370,8 +388,7 @@ struct bf16 {
         return __builtin_bit_cast(unsigned short, static_cast<__bf16>(x));
 #else
         u32 bits = __builtin_bit_cast(u32, x);
-        u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-        return x != x ? 0x7fffu : rounded;
+        return x != x ? 0x7fffu : rounded(bits) >> 16;
 #endif
     }
     TITAN_FUNCTION u32 exact(float x) { return __builtin_bit_cast(u32, x) >> 16; }
@@ -417,6 +434,33 @@ TITAN_FUNCTION void unpack(typename Bits<4 * D::bytes>::type bits, float (&x)[4]
             x[i] = D::widen(bits[i / 2] >> (16 * (i % 2)) & 0xffffu);
         else
             x[i] = D::widen(bits >> (8 * i) & 0xffu);
+    }
+}
+
+// Two numbers rounded to a type of 16 bits, side by side.
+template <class D> TITAN_FUNCTION u32 rounded_halves(float low, float high) {
+#if defined(__gfx950__)
+    if constexpr (same<D, bf16>)  // one instruction
+        return __builtin_bit_cast(u32, __builtin_convertvector(f32x2{low, high}, bf16x2));
+#endif
+    return lower_halves(D::narrow(low), D::narrow(high));
+}
+
+// Four numbers of a lane, rounded to the type. FAST: of numbers, which NaNs need not be then.
+template <class D, bool FAST>
+TITAN_FUNCTION typename Bits<4 * D::bytes>::type pack_rounded(const float (&x)[4]) {
+    if constexpr (FAST) {
+        u32 bits[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) bits[i] = D::rounded(__builtin_bit_cast(u32, x[i]));
+        return u32x2{upper_halves(bits[0], bits[1]), upper_halves(bits[2], bits[3])};
+    } else if constexpr (D::bytes == 2) {
+        return u32x2{rounded_halves<D>(x[0], x[1]), rounded_halves<D>(x[2], x[3])};
+    } else {
+        float four[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) four[i] = D::widen(D::narrow(x[i]));
+        return pack<D>(four);
     }
 }
 
@@ -575,6 +619,108 @@ TITAN_FUNCTION void store_tile(u32 tile, const View &at, int wave, int lane) {
     }
 }
 
+// ------------------------------------------------------------------------------- functions of f32
+
+constexpr float LOG2_E = 1.44269504f;
+
+struct Add {
+    static constexpr bool PAIRS = true;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x + y; }
+    TITAN_FUNCTION_MEMBER f32x2 operator()(f32x2 x, f32x2 y) const { return x + y; }
+};
+struct Subtract {
+    static constexpr bool PAIRS = true;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x - y; }
+    TITAN_FUNCTION_MEMBER f32x2 operator()(f32x2 x, f32x2 y) const { return x - y; }
+};
+struct Multiply {
+    static constexpr bool PAIRS = true;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x * y; }
+    TITAN_FUNCTION_MEMBER f32x2 operator()(f32x2 x, f32x2 y) const { return x * y; }
+};
+struct Divide {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x / y; }
+};
+struct Maximum {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fmaxf(x, y); }
+};
+struct Minimum {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fminf(x, y); }
+};
+// y where it is larger than x by more than `least`, else x.
+struct Raise {
+    static constexpr bool PAIRS = false;
+    float least;
+    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return y - x > least ? y : x; }
+};
+struct Constant {
+    static constexpr bool PAIRS = false;
+    float value;
+    TITAN_FUNCTION_MEMBER float operator()() const { return value; }
+};
+struct Same {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x; }
+};
+struct Scale {
+    static constexpr bool PAIRS = true;
+    float factor;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x * factor; }
+    TITAN_FUNCTION_MEMBER f32x2 operator()(f32x2 x) const { return x * f32x2{factor, factor}; }
+};
+struct Offset {
+    static constexpr bool PAIRS = false;
+    float amount;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x + amount; }
+};
+struct Exp2 {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return exp2_fast(x); }
+};
+struct Log2 {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return log2_fast(x); }
+};
+struct Reciprocal {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return reciprocal_fast(x); }
+};
+struct Rsqrt {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return rsqrt_fast(x); }
+};
+struct Relu {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
+};
+struct Tanh {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        float small = exp2_fast(-2.0f * LOG2_E * __builtin_fabsf(x));
+        return __builtin_copysignf((1.0f - small) * reciprocal_fast(1.0f + small), x);
+    }
+};
+struct Gelu {  // by tanh
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        float inner = 0.79788456f * (x + 0.044715f * x * x * x);
+        return 0.5f * x * (1.0f + Tanh()(inner));
+    }
+};
+struct Silu {
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const {
+        return x * reciprocal_fast(1.0f + exp2_fast(-LOG2_E * x));
+    }
+};
+template <class D> struct Convert {  // kept as the f32 that it denotes
+    static constexpr bool PAIRS = false;
+    TITAN_FUNCTION_MEMBER float operator()(float x) const { return D::widen(D::narrow(x)); }
+};
+
 // ---------------------------------------------------------------------------- values in registers
 
 // Which part of a tile a wave computes: so many parts of its own size down and to the right.
@@ -595,19 +741,25 @@ template <int B> struct Block {
 template <int ROWS, int COLUMNS, int B> struct Fragment {
     Accumulator<B> d[ROWS / B][COLUMNS / B];
     TITAN_FUNCTION_MEMBER float at(int r, int c, int i) const { return d[r][c][i]; }
+    TITAN_FUNCTION_MEMBER f32x2 two(int r, int c, int i) const {
+        return f32x2{d[r][c][i], d[r][c][i + 1]};
+    }
 };
 
 template <int ROWS, int B> struct Row {
     float d[ROWS / B];
     TITAN_FUNCTION_MEMBER float at(int r, int, int) const { return d[r]; }
+    TITAN_FUNCTION_MEMBER f32x2 two(int r, int, int) const { return f32x2{d[r], d[r]}; }
 };
 
 template <int COLUMNS, int B> struct Column {
     float d[COLUMNS / B][Block<B>::REGISTERS];
     TITAN_FUNCTION_MEMBER float at(int, int c, int i) const { return d[c][i]; }
+    TITAN_FUNCTION_MEMBER f32x2 two(int, int c, int i) const { return f32x2{d[c][i], d[c][i + 1]}; }
 };
 
-// `function` of the operands at every element that the lane holds.
+// `function` of the operands at every element that the lane holds; of two at a time where it has a
+// form for two, which is one instruction.
 template <int ROWS, int COLUMNS, int B, class F, class... X>
 TITAN_FUNCTION void elementwise(Fragment<ROWS, COLUMNS, B> &out, F function, const X &...x) {
 #pragma unroll
@@ -615,8 +767,15 @@ TITAN_FUNCTION void elementwise(Fragment<ROWS, COLUMNS, B> &out, F function, con
 #pragma unroll
         for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
-            for (int i = 0; i < Block<B>::REGISTERS; ++i)
-                out.d[r][c][i] = function(x.at(r, c, i)...);
+            for (int i = 0; i < Block<B>::REGISTERS; i += 2)
+                if constexpr (F::PAIRS) {
+                    f32x2 both = function(x.two(r, c, i)...);
+                    out.d[r][c][i] = both[0];
+                    out.d[r][c][i + 1] = both[1];
+                } else {
+                    out.d[r][c][i] = function(x.at(r, c, i)...);
+                    out.d[r][c][i + 1] = function(x.at(r, c, i + 1)...);
+                }
 }
 
 template <int ROWS, int B, class F, class... X>
@@ -651,17 +810,35 @@ TITAN_FUNCTION void mask(Fragment<ROWS, COLUMNS, B> &out, const Fragment<ROWS, C
             }
 }
 
-// Over the columns: in the lane, then across the lanes that hold the same row.
+// Over the columns of a lane.
 template <int ROWS, int COLUMNS, int B, class F>
-TITAN_FUNCTION void reduce(Row<ROWS, B> &out, const Fragment<ROWS, COLUMNS, B> &x, float first,
-                           F function) {
+TITAN_FUNCTION float reduce_lane(const Fragment<ROWS, COLUMNS, B> &x, int r, float first,
+                                 F function) {
+    if constexpr (F::PAIRS) {
+        f32x2 total = x.two(r, 0, 0);
 #pragma unroll
-    for (int r = 0; r < ROWS / B; ++r) {
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; i += 2)
+                if (c > 0 || i > 0) total = function(total, x.two(r, c, i));
+        return function(first, function(total[0], total[1]));
+    } else {
         float total = first;
 #pragma unroll
         for (int c = 0; c < COLUMNS / B; ++c)
 #pragma unroll
             for (int i = 0; i < Block<B>::REGISTERS; ++i) total = function(total, x.d[r][c][i]);
+        return total;
+    }
+}
+
+// And across the lanes that hold the same row.
+template <int ROWS, int COLUMNS, int B, class F>
+TITAN_FUNCTION void reduce(Row<ROWS, B> &out, const Fragment<ROWS, COLUMNS, B> &x, float first,
+                           F function) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) {
+        float total = reduce_lane(x, r, first, function);
 #pragma unroll
         for (int mask = B; mask < LANES; mask *= 2) total = function(total, lane_xor(total, mask));
         out.d[r] = total;
@@ -788,9 +965,8 @@ TITAN_FUNCTION void read_interleaved(Operand<BLOCKS, STEPS> &out, u32 tile, int 
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     u32 low = words[2 * half][block / 2], high = words[2 * half + 1][block / 2];
-                    out.d[block][step][half] = block % 2 == 0
-                                                   ? (low & 0xffffu) | high << 16
-                                                   : low >> 16 | (high & 0xffff0000u);
+                    out.d[block][step][half] =
+                        block % 2 == 0 ? lower_halves(low, high) : upper_halves(low, high);
                 }
         }
     }
@@ -812,6 +988,32 @@ operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
             float four[4] = {block[i], block[i + 1], block[i + 2], block[i + 3]};
             out.d[r][step] = pack<D>(four);
         }
+}
+
+// The same of a fragment that is yet to be rounded to the type. NATURAL: none of its numbers is
+// below zero. A NaN makes its whole row of the product NaN: of each lane one is enough, and the sum
+// of what a lane has shows whether there is any.
+template <class D, bool NATURAL, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void
+rounded_operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
+                   const Fragment<ROWS, COLUMNS, B> &x) {
+    static_assert(D::bytes == 2, "four numbers of 16 bits make a step");
+    constexpr int RUNS = Block<B>::RUNS;
+    constexpr bool FAST = NATURAL && D::nan_costs;
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r) {
+#pragma unroll
+        for (int step = 0; step < COLUMNS / (4 * Block<B>::GROUPS); ++step) {
+            const Accumulator<B> &block = x.d[r][step / RUNS];
+            int i = step % RUNS * 4;
+            float four[4] = {block[i], block[i + 1], block[i + 2], block[i + 3]};
+            out.d[r][step] = pack_rounded<D, FAST>(four);
+        }
+        if constexpr (FAST) {
+            float total = reduce_lane(x, r, 0.0f, Add());
+            out.d[r][0][0] = total != total ? 0x7fffu : out.d[r][0][0];
+        }
+    }
 }
 
 // Two steps make a wide product where there are two: both operands have their numbers in one order.
@@ -983,83 +1185,5 @@ TITAN_FUNCTION void load_column(Column<COLUMNS, B> &out, const View &from, Part 
                                                          offset_in<D>(at, 0, place, true)));
         }
 }
-
-// ------------------------------------------------------------------------------- functions of f32
-
-constexpr float LOG2_E = 1.44269504f;
-
-struct Add {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x + y; }
-};
-struct Subtract {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x - y; }
-};
-struct Multiply {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x * y; }
-};
-struct Divide {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return x / y; }
-};
-struct Maximum {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fmaxf(x, y); }
-};
-struct Minimum {
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return __builtin_fminf(x, y); }
-};
-// y where it is larger than x by more than `least`, else x.
-struct Raise {
-    float least;
-    TITAN_FUNCTION_MEMBER float operator()(float x, float y) const { return y - x > least ? y : x; }
-};
-struct Constant {
-    float value;
-    TITAN_FUNCTION_MEMBER float operator()() const { return value; }
-};
-struct Same {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x; }
-};
-struct Scale {
-    float factor;
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x * factor; }
-};
-struct Offset {
-    float amount;
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x + amount; }
-};
-struct Exp2 {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return exp2_fast(x); }
-};
-struct Log2 {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return log2_fast(x); }
-};
-struct Reciprocal {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return reciprocal_fast(x); }
-};
-struct Rsqrt {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return rsqrt_fast(x); }
-};
-struct Relu {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
-};
-struct Tanh {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const {
-        float small = exp2_fast(-2.0f * LOG2_E * __builtin_fabsf(x));
-        return __builtin_copysignf((1.0f - small) * reciprocal_fast(1.0f + small), x);
-    }
-};
-struct Gelu {  // by tanh
-    TITAN_FUNCTION_MEMBER float operator()(float x) const {
-        float inner = 0.79788456f * (x + 0.044715f * x * x * x);
-        return 0.5f * x * (1.0f + Tanh()(inner));
-    }
-};
-struct Silu {
-    TITAN_FUNCTION_MEMBER float operator()(float x) const {
-        return x * reciprocal_fast(1.0f + exp2_fast(-LOG2_E * x));
-    }
-};
-template <class D> struct Convert {  // kept as the f32 that it denotes
-    TITAN_FUNCTION_MEMBER float operator()(float x) const { return D::widen(D::narrow(x)); }
-};
 
 }  // namespace titan

@@ -70,7 +70,7 @@ def test_nothing_is_read_by_two_bytes(name):
 FAULTS = [
     ("gfx942", "BLOCKS * Block<B>::column(lane, 4 * run)", "Block<B>::column(lane, 4 * run)"),
     ("gfx942", "x.d[r][at_run % BLOCKS][", "x.d[r][at_run / 4 % BLOCKS]["),
-    ("gfx942", "? (low & 0xffffu) | high << 16", "? (high & 0xffffu) | low << 16"),
+    ("gfx942", "? lower_halves(low, high)", "? lower_halves(high, low)"),
     ("gfx942", "+ lane % B * BLOCKS)", "+ lane % B * 2)"),
     ("gfx950", "lane % B / 16 * 16 + lane % 4 * 4", "lane % B / 16 * 16 + lane / 4 % 4 * 4"),
     ("gfx950", "/ D::bytes + lane % 16 / 4;", "/ D::bytes + lane % 16 % 4;"),

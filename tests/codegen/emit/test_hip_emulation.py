@@ -98,7 +98,7 @@ FAULTS = [
     ("halves of a pair", FOUR, HEADER, "step / 2 * 16 * GROUPS", "step / 2 * 8 * GROUPS"),
     ("bounds of rows", FOUR, HEADER, "within(at.row + row, at.rows)", "within(row, at.rows)"),
     ("bounds of columns", FOUR, HEADER, "return within(place, at.columns) ?", "return true ?"),
-    ("truncation", FOUR, HEADER, "0x7fffu + ((bits >> 16) & 1u)", "0u"),
+    ("truncation", FOUR, HEADER, "0x7fffu + (bits >> 16 & 1u)", "0u"),
     ("a row across lanes", "row statistics", HEADER, "mask < LANES; mask", "mask < B; mask"),
     ("nothing comes to LDS", PASSING, HEADER, "LANES * BYTES || place.row < ROWS", "0 || false"),
     ("writes of LDS are not waited for", PASSING, SOURCE, "titan::wait_shared();", "//"),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.hip_tiles import LdsTile
 from titan.codegen.emit.hip_values import HipValues, operand
+from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
@@ -248,7 +249,9 @@ class HipSpeller:
             first, function = LEAST_OF_REDUCTION[kind]
             return [f"titan::reduce({out}, {operands[0]}, {first}, titan::{function}());"]
         if kind == "mask":
-            return [self._mask(operation, out, operands[0])]
+            return self._mask(operation, out, operands[0])
+        if operation.name in self.values.rounded:
+            return [f"// {out} is rounded where it becomes an operand"]
         return [f"titan::elementwise({out}, {self._function(operation)}, {', '.join(operands)});"]
 
     def _function(self, operation: TileOperation) -> str:
@@ -267,14 +270,30 @@ class HipSpeller:
             return f"titan::Convert<titan::{dtype(name, operation.name)}>()"
         raise EmissionRefused(f"{operation.name} is of a kind that has no spelling here")
 
-    def _mask(self, operation: TileOperation, out: str, source: str) -> str:
+    def _mask(self, operation: TileOperation, out: str, source: str) -> list[str]:
+        """Behind one branch of the wave where a tile may have nothing to mask."""
         if operation.condition is None:
             raise EmissionRefused(f"{operation.name} masks by no condition")
+        value = self.values.of[operation.name]
         scope = self.places.inside.plus("row", "row", 0).plus("column", "column", 0)
         condition = self.places.text(operation.condition, scope)
         fill = single(operation.number, f"the fill of {operation.name}")
         test = "[=] TITAN_LAMBDA (int row, int column) { (void)row; (void)column; "
-        return f"titan::mask({out}, {source}, {fill}, part, lane, {test}return {condition}; }});"
+        rows = self.values.rows(value)
+        known = substitute(operation.condition, self.places.sizes)
+        whole = worst_corner(known, rows, value.columns)
+        if whole is None:
+            call = (
+                f"titan::mask({out}, {source}, {fill}, part, lane, {test}return {condition}; }});"
+            )
+            return [call]
+        first = self.places.inside.plus("row", f"(part.row * {rows})", 0)
+        call = f"titan::mask({out}, {out}, {fill}, part, lane, {test}return {condition}; }});"
+        return [
+            f"titan::elementwise({out}, titan::Same(), {source});",
+            f"if (!({self.places.text(whole, first)}))",
+            f"    {call}",
+        ]
 
     def _mma(self, operation: TileOperation) -> list[str]:
         product = self.values.products[operation.name]
@@ -285,7 +304,12 @@ class HipSpeller:
         elif (total := self.values.variable[operation.operands[2]]) != out:
             lines.append(f"titan::elementwise({out}, titan::Same(), {total});")
         left, right = operand(operation.name, "left"), operand(operation.name, "right")
-        if product.left_in_registers:
+        if product.left in self.values.rounded:
+            exact, natural = self.values.rounded[product.left]
+            source = self.values.variable[exact]
+            shape = f"titan::{product.dtype}, {str(natural).lower()}"
+            lines.append(f"titan::rounded_operand_of<{shape}>({left}, {source});")
+        elif product.left_in_registers:
             source = self.values.variable[product.left]
             lines.append(f"titan::operand_of<titan::{product.dtype}>({left}, {source});")
         lines.append(f"titan::product<titan::{product.dtype}>({out}, {left}, {right});")

@@ -54,6 +54,7 @@ class HipValues:
     products: dict[str, Product]
     split: tuple[int, int]  # waves down and to the right
     interleaved: frozenset[str]  # fragments whose columns are
+    rounded: dict[str, tuple[str, bool]]  # of what, and whether that is never below zero
 
     def rows(self, value: Value) -> int:
         """Rows of one wave."""
@@ -75,7 +76,7 @@ class HipValues:
         """One line for every variable, operands of products included."""
         made: dict[str, str] = {}
         for name, value in self.of.items():
-            if value.place is not ValuePlace.SHARED:
+            if value.place is not ValuePlace.SHARED and name not in self.rounded:
                 made.setdefault(self.variable[name], self.type_of(value))
         for name, product in self.products.items():
             shapes = {"left": product.row_blocks, "right": product.column_blocks}
@@ -115,7 +116,32 @@ def values_of(tile: TileProgram) -> HipValues:
         for item in tile.operations
         if item.kind == "mma"
     }
-    return HipValues(tile, block, found, variable, copies, products, split, across)
+    rounded = _rounded(tile, found, variable)
+    return HipValues(tile, block, found, variable, copies, products, split, across, rounded)
+
+
+def _rounded(
+    tile: TileProgram, found: dict[str, Value], variable: dict[str, str]
+) -> dict[str, tuple[str, bool]]:
+    """Conversions of fragments that are nothing but left operands: they are rounded as such, from
+    what is in no variable of another value."""
+    made = {}
+    for section in (tile.before, tile.body, tile.after):
+        kinds = {item.name: item.kind for item in section}
+        for item in section:
+            users = [one for one in tile.operations if item.name in one.operands]
+            source = item.operands[0] if item.kind == "convert" else ""
+            alone = [name for name in variable if variable[name] == variable.get(source)]
+            if (
+                source in kinds
+                and found[item.name].place is ValuePlace.FRAGMENT
+                and alone == [source]
+                and item.name not in {carried.next for carried in tile.carried}
+                and all(one in section and one.kind == "mma" for one in users)
+                and all(item.name not in one.operands[1:] for one in users)
+            ):
+                made[item.name] = source, kinds[source] == "exp2"
+    return made
 
 
 def _check_type(tile: TileProgram, value: Value) -> None:

@@ -211,6 +211,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef u32 u32x2 __attribute__((vector_size(8)));
 typedef u32 u32x4 __attribute__((vector_size(16)));
+typedef float f32x2 __attribute__((vector_size(8)));
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef float f32x16 __attribute__((vector_size(64)));
 
@@ -309,6 +310,9 @@ inline float exp2_fast(float x) { return std::exp2(x); }
 inline float log2_fast(float x) { return std::log2(x); }
 inline float reciprocal_fast(float x) { return 1.0f / x; }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
+
+inline u32 lower_halves(u32 low, u32 high) { return (low & 0xffffu) | high << 16; }
+inline u32 upper_halves(u32 low, u32 high) { return low >> 16 | (high & 0xffff0000u); }
 
 inline float lane_xor(float value, int mask) {
   float result = 0;
