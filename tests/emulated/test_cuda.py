@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -181,6 +182,7 @@ int main(int count, char **words)
 def test_a_program_of_nvcc_runs(tmp_path, capfd):
     assert run(["cuda-flags"]) == 0
     flags = capfd.readouterr().out.split()
+    assert Path(flags[-1]).is_file(), "the library is the last word"
     source = tmp_path / "main.cu"
     source.write_text(CUDA)
     made = str(tmp_path / "main")

@@ -75,10 +75,11 @@ def _headers() -> Path | None:
 
 
 def build_flags(architecture: int) -> tuple[str, ...]:
-    """The flags with which nvcc builds a program for this device: PTX kept, our library linked."""
+    """The flags with which nvcc builds a program for this device: PTX kept, our library linked,
+    which is the last of them (a build of other tools takes it alone)."""
     folder = library()
     name = f"compute_{architecture}a"
     return (
         "-gencode", f"arch={name},code={name}", "-no-compress", "-cudart", "none",
-        str(folder / NAME), "-Xlinker", f"-rpath={folder}",
+        "-Xlinker", f"-rpath={folder}", str(folder / NAME),
     )  # fmt: skip
