@@ -184,11 +184,38 @@ class PhaseRules:
                 message = f"{barrier.text} may be used before its initialisation is published"
                 plan = self._reach(at, flight)
                 self._deviation(FaultKind.UNPUBLISHED_INIT, message, instance, plan)
+            elif clocks.weak and not self._knows_of(track, at):
+                self._unseen_init(track, barrier, at, instance)
         if flight is None:
             track.uses[at.agent] = (at.index, at)
         elif flight not in track.flights[-1:]:
             track.flights.append(flight)
         return track
+
+    def _knows_of(self, track: BarrierTrack, at: Timestamp) -> bool:
+        """Whether who uses a barrier at `at` sees that it is initialised.
+
+        Behind `fence.mbarrier_init` order is enough, as by a relaxed arrival of the cluster.
+        """
+        assert track.initialised is not None
+        if track.published is not None and self._clocks.before(*track.published, at):
+            return True
+        return self._clocks.before(*track.initialised, at, seen=True)
+
+    def _unseen_init(
+        self, track: BarrierTrack, barrier: Mbarrier, at: Timestamp, instance: Instance
+    ) -> None:
+        assert track.initialised is not None
+        agent, index = track.initialised
+        fault = Fault(
+            FaultKind.WEAK_SYNCHRONISATION,
+            f"the initialisation of {barrier.text} comes before its use by synchronisation that "
+            "carries no visibility",
+            (agent, at.agent),
+            (self._layout.agents[agent].instances[index].operation, instance.operation),
+            barrier.key[0],
+        )
+        self._findings.add(Weight.WEAK, fault, Plan(bounds_of(self._clocks, at), last=at.agent))
 
     def initialise(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """`barrier.generation` counts this initialisation already."""
