@@ -2,7 +2,8 @@
 
 `rau` and `gauss` work on the loop as it is. `joint` works on the normalised loop and brings the
 order it finds back to real cycles (`refine.py`). `auto` takes Rau's schedule where a bound proves
-it, and asks the joint solver otherwise. Two claims are kept apart: the optimum of the normalised
+it, and asks the joint solver otherwise; of large loops first for the operations that take units
+(`contract.py`). Two claims are kept apart: the optimum of the normalised
 loop, and the interval of the real one against its own bounds. Normalisation rounds delays up, so a
 refutation of the normalised loop refutes nothing of the real one. Where the best real interval lies
 above the bound by few cycles, every smaller interval is therefore asked for in real cycles.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from titan.scheduling import gauss, joint, paper, rau
+from titan.scheduling import contract, gauss, joint, paper, rau
 from titan.scheduling.check import check
 from titan.scheduling.gauss import GaussOptions
 from titan.scheduling.loop.bounds import Bounds, bounds
@@ -30,7 +31,7 @@ SOLVERS = ("auto", "rau", "joint", "gauss")
 FORMULATIONS = ("encoded", "paper")
 REAL_INTERVALS_MAX = 32
 REAL_CYCLES_MAX = 8192
-REAL = "joint, real cycles"
+REAL, REDUCED = "joint, real cycles", "joint, what takes units"
 JOINT_OPERATIONS = 64
 RAU_SECONDS = 2.5
 ANYHOW_SECONDS = 5.0
@@ -134,6 +135,8 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
             notes += more
     if request.solver == "gauss":
         _gauss(loop, request, work, outcomes, candidates, notes)
+    if request.solver == "auto" and request.formulation == "encoded":
+        _reduced(loop, request, work, lower, candidates)
     proved = any(schedule.ii == lower.ii for _, schedule in candidates)
     if request.solver == "joint" or (request.solver == "auto" and not proved):
         normalised = _joint(loop, request, work, lower, outcomes, candidates, notes)
@@ -146,6 +149,23 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
             _real_cycles(loop, request, work, lower, left, outcomes, candidates)
     result = _result(loop, lower, begin, outcomes, candidates, normalised, notes)
     return _with_proofs(result, request, begin) if request.proofs else result
+
+
+def _reduced(
+    loop: Loop,
+    request: Request,
+    work: SearchWork,
+    lower: Bounds,
+    candidates: list[tuple[str, Schedule]],
+) -> None:
+    """A smaller interval of a large loop most of whose operations take no unit."""
+    best = min((schedule for _, schedule in candidates), key=lambda one: one.ii, default=None)
+    large = len(loop.operations) > JOINT_OPERATIONS and request.stages_bound is None
+    if best is None or best.ii == lower.ii or not large or not contract.applies(loop):
+        return
+    found = contract.improve(loop, best, lower.ii, request.budget_seconds, work)
+    if found is not None:
+        candidates.append((REDUCED, found))
 
 
 def _within_limits(
