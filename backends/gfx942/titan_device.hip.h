@@ -62,6 +62,9 @@ TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
     return value;
 }
 
+// Words that are in registers from here on.
+template <class T> TITAN_FUNCTION void loaded_words(T &words) { asm volatile("" : "+v"(words)); }
+
 // ------------------------------------------------------------------------------ synchronisation
 
 // At most N vector-memory operations of this wave are unfinished afterwards (N < 63). In assembly:
@@ -579,6 +582,13 @@ template <int COUNT, int BYTES> struct Passing {
     typename Bits<BYTES>::type unit[COUNT];
 };
 
+// All of them have been loaded. The last comes first: the compiler waits once, for all.
+template <int COUNT, int BYTES> TITAN_FUNCTION void loaded(Passing<COUNT, BYTES> &held) {
+    if constexpr (BYTES >= 4)
+#pragma unroll
+        for (int i = COUNT - 1; i >= 0; --i) loaded_words(held.unit[i]);
+}
+
 template <class D, int ROWS, int COLUMNS, int WAVES, int COUNT, int BYTES>
 TITAN_FUNCTION void fetch_tile(Passing<COUNT, BYTES> &held, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
@@ -884,6 +894,30 @@ TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int firs
                     place_in<ROW_BYTES>(tile, row, contraction<B, false>(lane, step)));
         }
     }
+}
+
+// The same straight from global memory, 16 bytes at once.
+template <class D, int B, bool PAIRED, int BLOCKS, int STEPS>
+TITAN_FUNCTION void hold_operand(Operand<BLOCKS, STEPS> &out, const View &at, int first, int lane) {
+    constexpr int BYTES = PAIRED ? 16 : 8;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int step = 0; step < STEPS; step += BYTES / 8) {
+            int column = contraction<B, PAIRED>(lane, step) / D::bytes;
+            u32 offset = offset_in<D>(at, first + block * B + lane % B, column, true);
+            auto bits = global_read<BYTES>(resource(at.base), offset);
+            out.d[block][step] = u32x2{bits[0], bits[1]};
+            if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[2], bits[3]};
+        }
+}
+
+// All of it has been loaded: the compiler waits here, and not in the loop.
+template <int BLOCKS, int STEPS> TITAN_FUNCTION void loaded(Operand<BLOCKS, STEPS> &x) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) loaded_words(x.d[block][step]);
 }
 
 // From a tile whose columns run along the other way: by transposed reads of gfx950, else element by

@@ -72,6 +72,16 @@ FAULTS = [
     ("gfx942", "x.d[r][at_run % BLOCKS][", "x.d[r][at_run / 4 % BLOCKS]["),
     ("gfx942", "? lower_halves(low, high)", "? lower_halves(high, low)"),
     ("gfx942", "+ lane % B * BLOCKS)", "+ lane % B * 2)"),
+    (
+        "gfx942",
+        "offset_in<D>(at, first + block * B + lane % B, column, true)",
+        "offset_in<D>(at, first + block * B + lane / B, column, true)",
+    ),
+    (
+        "gfx942",
+        "if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[2], bits[3]};",
+        "if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[0], bits[3]};",
+    ),
     ("gfx950", "lane % B / 16 * 16 + lane % 4 * 4", "lane % B / 16 * 16 + lane / 4 % 4 * 4"),
     ("gfx950", "/ D::bytes + lane % 16 / 4;", "/ D::bytes + lane % 16 % 4;"),
     ("gfx950", "first + block * B + lane % B / 16 * 16", "first + block * B"),

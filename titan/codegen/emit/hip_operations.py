@@ -13,6 +13,7 @@ from titan.codegen.emit.hip_values import HipValues, operand
 from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
+from titan.codegen.tile.held import UNIT_BYTES
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
 from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
 
@@ -177,11 +178,32 @@ class HipSpeller:
             return [f"titan::read_tile<{shape}>({out}, {stage}, part, lane);"]
         product = self.values.products[operation.name]
         lines = []
-        if not product.left_in_registers:
+        if not product.left_in_registers and product.left not in self.values.held:
             across = operation.transpose[0]
             lines.append(self._operand(operation.name, "left", across, stage_of))
         lines.append(self._operand(operation.name, "right", not operation.transpose[1], stage_of))
         return lines
+
+    def hold(self, load: TileOperation) -> list[str]:
+        """The loads of a tile that is held in registers, for each product that takes it."""
+        lines = []
+        for name, product in self.values.products.items():
+            if product.left != load.name:
+                continue
+            paired = "true" if product.paired else "false"
+            shape = f"titan::{product.dtype}, {self.values.block}, {paired}"
+            at = self.places.view(load.tensor_view, load.value.rows, False, UNIT_BYTES)
+            left, first = operand(name, "left"), self._first(name, "left")
+            lines.append(f"titan::hold_operand<{shape}>({left}, {at}, {first}, lane);")
+        return lines
+
+    def held(self) -> list[str]:
+        """The lines before the loop, behind which all of them are there."""
+        return [
+            f"titan::loaded({operand(name, 'left')});"
+            for name, product in self.values.products.items()
+            if product.left in self.values.held
+        ]
 
     def _first(self, name: str, side: str) -> str:
         """The first row of an operand that this wave needs."""

@@ -55,6 +55,8 @@ class Walk:
         self.read_for: set[str] = set()  # products whose operands have been read for them
         self.direct: set[str] = set()  # products that take their operands from global memory
         self.each = self._each()
+        self.fetched: dict[str, LdsTile] = {}  # loaded to registers, not waited for yet
+        self.served: set[str] = set()  # what is computed before the next read
         self.ahead = 0  # how many iterations beyond the last loads to registers are
         self.lines: list[str] = []
 
@@ -62,7 +64,7 @@ class Walk:
         """The lines of the role. Raises EmissionRefused."""
         self._block(self.role.body, 1, self.scope)
         wanted = {item.name for item in self.values.tile.operations if item.kind != "load"}
-        wanted |= {item.value.name for item in self.values.tile.carried}
+        wanted |= {item.value.name for item in self.values.tile.carried} | self.values.held
         if missing := sorted(wanted - self.computed):
             raise EmissionRefused(f"the pipeline does not compute {missing[0]}")
         return self.lines
@@ -93,7 +95,8 @@ class Walk:
     def _block(
         self, block: ir.Block, depth: int, scope: SpellingScope, section: str = "before"
     ) -> None:
-        for operation in block:
+        for number, operation in enumerate(block):
+            self.served = self._computed_next(block[number + 1 :])
             match operation:
                 case ir.Loop():
                     self._loop(operation, depth, scope)
@@ -110,6 +113,19 @@ class Walk:
                 case _:
                     raise EmissionRefused("the pipeline holds an operation without a spelling")
 
+    def _computed_next(self, block: ir.Block) -> set[str]:
+        """What is computed before LDS is read again: a read is for these operations."""
+        found = set()
+        for operation in block:
+            match operation:
+                case ir.Compute(what=what):
+                    found.add(what)
+                case ir.Asynchronous(queue=queue, effects=effects):
+                    reads = all(not effect.write for effect in effects)
+                    if reads and self._kind(queue) == "lgkmcnt":
+                        break
+        return found
+
     def _loop(self, loop: ir.Loop, depth: int, scope: SpellingScope) -> None:
         if loop.variable in scope.spelled:
             raise EmissionRefused("a loop variable hides another name")
@@ -119,6 +135,7 @@ class Walk:
         names = {op.what for op in ir.walk(loop.body) if isinstance(op, ir.Compute)}
         body = any(self.sections.get(name) == "body" for name in names)
         if body:
+            self._say(depth, *self.spell.held())
             self._say(depth, f"// Main loop: one pass for each iteration of {self._loop_name()}.")
         else:
             self._say(depth, "// Prologue: the first stages.")
@@ -158,6 +175,9 @@ class Walk:
         if most is None or not 0 <= most <= PENDING_MAX:
             raise EmissionRefused("how many copies stay in flight has no bound")
         if not most:
+            passing = [item.passing for item in self.fetched.values()]
+            self._say(depth, *(f"titan::loaded({name});" for name in reversed(passing)))
+            self.fetched.clear()
             self._say(depth, "titan::wait_vector<0>();  // all own copies have landed")
             return
         text = label(to_text(operation.pending))
@@ -213,6 +233,7 @@ class Walk:
         self._say(depth, f"// {label(name)}, iteration {label(to_text(effect.tile))}: to {where}")
         line = self.spell.fetch(buffer) if staged else None
         if staged:
+            self.fetched[name] = buffer
             form = linear_form(effect.tile)
             if form is None:
                 raise EmissionRefused("which iteration is loaded to registers is not linear")
@@ -245,7 +266,7 @@ class Walk:
         tile = self.values.tile
         items: dict[str, tuple[TileOperation, ...]] = {"before": tile.before, "body": tile.body}
         for operation in items[section]:
-            if operation.kind not in ("read", "mma"):
+            if operation.kind not in ("read", "mma") or operation.name not in self.served:
                 continue
             needed = [name for name in operation.operands if name in self.buffers]
             if not needed:
@@ -277,6 +298,10 @@ class Walk:
             self._say(depth, *self.spell.initial(operation.what, item.initial))
             return
         found = [item for item in tile.operations if item.name == operation.what]
+        if found and operation.what in self.values.held:
+            self._say(depth, f"// {label(operation.what)}: held in registers")
+            self._say(depth, *self.spell.hold(found[0]))
+            return
         if not found or found[0].kind == "load":
             raise EmissionRefused("the pipeline computes what the tile program does not")
         item_of = found[0]

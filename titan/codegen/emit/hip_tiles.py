@@ -44,7 +44,11 @@ class LdsTile:
 
 def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: HipValues) -> dict[str, LdsTile]:
     """The shared buffers of the program, placed one after the other. Raises EmissionRefused."""
-    loads = {item.name: item for item in values.tile.operations if item.kind == "load"}
+    loads = {
+        item.name: item
+        for item in values.tile.operations
+        if item.kind == "load" and item.name not in values.held
+    }
     layouts = {layout.name: layout for layout in kernel.placement.layouts}
     staged = {
         item.name.removesuffix(REGISTERS)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, integer, mangled
+from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
 LANES = 64
@@ -55,6 +56,7 @@ class HipValues:
     split: tuple[int, int]  # waves down and to the right
     interleaved: frozenset[str]  # fragments whose columns are
     rounded: dict[str, tuple[str, bool]]  # of what, and whether that is never below zero
+    held: frozenset[str]  # tiles that are in registers for the whole loop
 
     def rows(self, value: Value) -> int:
         """Rows of one wave."""
@@ -117,7 +119,8 @@ def values_of(tile: TileProgram) -> HipValues:
         if item.kind == "mma"
     }
     rounded = _rounded(tile, found, variable)
-    return HipValues(tile, block, found, variable, copies, products, split, across, rounded)
+    held = held_operands(tile)
+    return HipValues(tile, block, found, variable, copies, products, split, across, rounded, held)
 
 
 def _rounded(

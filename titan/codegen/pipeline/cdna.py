@@ -11,6 +11,9 @@ half of them one phase behind, so that one half computes while the other moves d
 registers one stage is enough: a second barrier says that all have read it. Loads beyond the last
 tile give zeros, as all loads outside of a tensor do, and nobody reads them.
 
+Left operands that are loaded before the loop do not pass through LDS where waves can hold their own
+rows in registers (`titan/codegen/tile/held.py`).
+
 With `tail: poison` the last tile is not copied: its iteration, behind the loop, takes the operands
 of its products from global memory, within the extents of the tensors.
 
@@ -28,6 +31,7 @@ from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import refuse_poison
+from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
 from titan.target.description import target_of
 
@@ -89,7 +93,8 @@ def construct(
 
 def loads_of(tile: TileProgram) -> list[TileOperation]:
     """The operations that fill shared memory, in order."""
-    return [operation for operation in tile.operations if operation.kind == "load"]
+    held = held_operands(tile)
+    return [item for item in tile.operations if item.kind == "load" and item.name not in held]
 
 
 def tile_bytes(value: Value) -> int:
@@ -134,7 +139,8 @@ class _Cdna:
         self.staged = staged
         self._check()
         self.ahead = [item for item in tile.body if item.kind == "load"]
-        self.first = [item for item in tile.before if item.kind == "load"]
+        shared = {item.name for item in loads_of(tile)}
+        self.first = [item for item in tile.before if item.name in shared]
 
     def _check(self) -> None:
         tile, shape = self.tile, self.shape
@@ -217,8 +223,17 @@ class _Cdna:
         return (*self._initial(), *main, *self._computations(self.tile.after, last))
 
     def _initial(self) -> doc.Block:
-        """Carried values take their first numbers; vectors of `before` need no tile."""
-        made = tuple(doc.ComputeStatement(item.value.name) for item in self.tile.carried)
+        """Carried values take their first numbers; vectors of `before` need no tile. What waves
+        hold for the whole loop is loaded first."""
+        held = held_operands(self.tile)
+        made = (
+            *(
+                doc.ComputeStatement(item.name, "0")
+                for item in self.tile.before
+                if item.name in held
+            ),
+            *(doc.ComputeStatement(item.value.name) for item in self.tile.carried),
+        )
         if self._reads_before():
             return made
         return (*made, *self._computations(self.tile.before, "0"))
@@ -237,6 +252,29 @@ class _Cdna:
 
     def _reads_before(self) -> list[str]:
         return self._shared_operands(self.tile.before)
+
+    def _first_reads(self) -> list[str]:
+        """What the body takes from LDS before anything is computed from products."""
+        return self._shared_operands(self.tile.body[: self._turn()])
+
+    def _turn(self) -> int:
+        """Where the body begins to compute with what it has multiplied; its masks come first, as
+        branches, across which reads do not move."""
+        kinds = [item.kind for item in self.tile.body]
+        if "mma" not in kinds:
+            return len(kinds)
+        masks = [number for number, kind in enumerate(kinds) if kind == "mask"]
+        first = next((n for n, kind in enumerate(kinds) if kind not in ("load", "mma")), len(kinds))
+        return max([first, *(number + 1 for number in masks)])
+
+    def _consumed(self, tile: str) -> doc.Block:
+        """The computations of the body, with what later products take from LDS read when there is
+        something to compute besides."""
+        turn = self._turn()
+        early, late = self.tile.body[:turn], self.tile.body[turn:]
+        names = self._shared_operands(late)
+        read = (self._read(names),) if names else ()
+        return (*self._computations(early, tile), *read, *self._computations(late, tile))
 
     def _read(self, names: list[str]) -> doc.DocumentStatement:
         inside = {item.name for item in self.tile.body}
@@ -295,8 +333,8 @@ class _Cdna:
             self._leaving(self.shape.depth - 2, f"{copied} - t - 1"),
             doc.SyncStatement(WORKGROUP),
             self._refill(),
-            self._read(self._shared_operands(self.tile.body)),
-            *self._computations(self.tile.body, "t"),
+            self._read(self._first_reads()),
+            *self._consumed("t"),
             doc.DrainStatement(READS),
         )
         safe = self._computations(self.tile.body, "tiles - 1") if self.shape.poison else ()
@@ -362,11 +400,14 @@ class _Cdna:
                 *self._computations(self.tile.before, "0"),
                 doc.DrainStatement(READS),
             ]
-        read = self._read(self._shared_operands(self.tile.body))
+        late = self._stored_from_shared()
+        whole = late or self.shape.depth == 1
+        names = self._shared_operands(self.tile.body) if whole else self._first_reads()
+        read = self._read(names)
         free: doc.Block = ()
         if self.shape.depth == 1:
             free = (doc.DrainStatement(READS), doc.SyncStatement(WORKGROUP))
-        late = self._stored_from_shared()
+        computed = self._computations(self.tile.body, "t") if whole else self._consumed("t")
         body = (
             doc.SyncStatement(WORKGROUP),
             *(() if late else (read,)),
@@ -375,7 +416,7 @@ class _Cdna:
             self._put(self.ahead, "t + 1", "(t + 1) % depth"),
             self._fetch(self.ahead, f"t + {AHEAD}"),
             *((read,) if late else ()),
-            *self._computations(self.tile.body, "t"),
+            *computed,
             doc.DrainStatement(READS),
         )
         return (*made, doc.ForStatement("t", "0", "tiles", body), doc.DrainStatement(LOADS))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from titan.codegen.tile.cost import shares_of
 from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.exponentials import SHARES, polynomial_shares
+from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
@@ -135,7 +136,7 @@ def operand_bytes(tile: TileProgram, product: TileOperation, known: Rates) -> in
     128 rows that an instruction has, or for every wave that reads them into its registers; of what
     CTAs that multiply together share, the part of one."""
     left, right = product.operands[:2]
-    of_left = value_of(tile, left).place is ValuePlace.SHARED
+    of_left = value_of(tile, left).place is ValuePlace.SHARED and left not in held_operands(tile)
     of_right = value_of(tile, right).place is ValuePlace.SHARED
     repeats = tile.groups
     if known.matrix.operands == "shared":

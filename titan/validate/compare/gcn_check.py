@@ -8,9 +8,9 @@ threshold, or comes after its barrier is found wherever it is; and every operati
 program must be matched on some path, so that nothing has vanished.
 
 What the compiler may add: waits for lgkmcnt(0) anywhere, and waits for vmcnt where it loads values
-into registers: behind a `vector`, but not inside a later loop, where it would drain the copies that
-are to stay in flight; where tiles pass through registers; behind the last loop. What is not
-checked: that branches are taken for the right numbers.
+into registers: behind a `vector` or a tile that is held, but not inside a later loop, where it
+would drain the copies that are to stay in flight; where tiles pass through registers; behind the
+last loop. What is not checked: that branches are taken for the right numbers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.operations import VECTORS
 from titan.isa.gcn.listing import BARRIER, COPY, LGKM, READ, WRITE, GcnFunction, events
@@ -86,7 +87,8 @@ class _Builder:
         self.kinds = kinds
         self.copies = copies
         self.language = Language()
-        self.vectors = {item.name for item in tile.operations if item.kind in VECTORS}
+        vectors = {item.name for item in tile.operations if item.kind in VECTORS}
+        self.vectors = vectors | held_operands(tile)
         self.passing = any(not self._is_copy(item) for item in self._fills())
         self.each = min(
             (self._count(item) for item in self._fills() if self._is_copy(item)), default=1

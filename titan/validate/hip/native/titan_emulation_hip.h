@@ -220,6 +220,7 @@ inline int workgroup_index() { return emulation::machine.group; }
 inline int uniform(int value) { return value; }
 inline int opaque(int value) { return value; }
 inline u32 opaque_of_lane(u32 value) { return value; }
+template <class T> inline void loaded_words(T &) {}
 inline void keep_order() {}
 
 template <int N> inline void wait_vector() {
