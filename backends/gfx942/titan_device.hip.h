@@ -97,13 +97,14 @@ constexpr u32 END = 0x40000000u;
 
 struct Resource {
     u64 base;
+    u32 bytes;
 };
 
-TITAN_FUNCTION Resource resource(u64 base) { return Resource{base}; }
+TITAN_FUNCTION Resource resource(u64 base, u32 bytes = END) { return Resource{base, bytes}; }
 
 TITAN_FUNCTION __amdgpu_buffer_rsrc_t descriptor(Resource at) {
     return __builtin_amdgcn_make_buffer_rsrc(
-        reinterpret_cast<void *>(at.base), 0, static_cast<int>(END), 0x00020000);
+        reinterpret_cast<void *>(at.base), 0, static_cast<int>(at.bytes), 0x00020000);
 }
 
 // What direct-to-LDS copies take from scalar registers. Five wait states must pass between a vector
@@ -116,7 +117,8 @@ struct Source {
 TITAN_FUNCTION Source source(Resource at) {
     u32 low = static_cast<u32>(uniform(static_cast<int>(at.base)));
     u32 high = static_cast<u32>(uniform(static_cast<int>(at.base >> 32)));
-    u32x4 words = {low, high & 0xffffu, END, 0x00020000u};
+    u32 bytes = static_cast<u32>(uniform(static_cast<int>(at.bytes)));
+    u32x4 words = {low, high & 0xffffu, bytes, 0x00020000u};
     asm("s_nop 4" : "+s"(words));
     return Source{words};
 }
@@ -529,6 +531,26 @@ template <class D> TITAN_FUNCTION u32 offset_in(const View &at, int row, int col
     return row_offset(at, row, wanted) + column_offset<D>(at, column);
 }
 
+// How a tile of ROWS rows is bounded. Where it takes ENDS of rows, that is whole rows from a first
+// one that is there or behind all, the buffer ends where the tensor does; otherwise each offset is
+// compared.
+template <int ROWS, bool ENDS> TITAN_FUNCTION Resource bounded(const View &at) {
+    if constexpr (ENDS) {
+        int rows = smaller(larger(at.rows - at.row, 0), ROWS);
+        return resource(at.base, static_cast<u32>(rows) * at.row_bytes);
+    }
+    return resource(at.base);
+}
+
+template <class D, bool ENDS>
+TITAN_FUNCTION u32 bounded_offset(const View &at, int row, int column, bool wanted) {
+    if constexpr (ENDS)
+        return wanted ? static_cast<u32>(row) * at.row_bytes + static_cast<u32>(column) * D::bytes
+                      : 2 * END;
+    else
+        return offset_in<D>(at, row, column, wanted);
+}
+
 TITAN_FUNCTION View afresh(const View &at) {
     return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes};
 }
@@ -557,23 +579,24 @@ template <int ROW_BYTES, int BYTES> struct UnitPlace {
     static constexpr int TOGETHER = LANES * BYTES;
 };
 
-template <class D, int COLUMNS, int UNITS, int WIDTH, int UNIT>
+template <class D, int COLUMNS, int UNITS, int WIDTH, bool ENDS, int UNIT>
 TITAN_FUNCTION void copy_units(Source from, const View &at, u32 target, int wave, int lane) {
     auto place = UnitPlace<COLUMNS * D::bytes, WIDTH>::at(wave * UNITS + UNIT, lane);
-    u32 offset = offset_in<D>(at, place.row, place.partner(lane) / D::bytes, true);
+    u32 offset =
+        bounded_offset<D, ENDS>(at, place.row, place.partner(lane) / D::bytes, true);
     direct_copy<WIDTH, UNIT * LANES * WIDTH>(from, offset, target);
     if constexpr (UNIT + 1 < UNITS)
-        copy_units<D, COLUMNS, UNITS, WIDTH, UNIT + 1>(from, at, target, wave, lane);
+        copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, UNIT + 1>(from, at, target, wave, lane);
 }
 
 // This wave's share of a tile, by UNITS direct-to-LDS copies.
-template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH>
+template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH, bool ENDS>
 TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
     static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
-    Source from = source(resource(at.base));
-    copy_units<D, COLUMNS, UNITS, WIDTH, 0>(
+    Source from = source(bounded<ROWS, ENDS>(at));
+    copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, 0>(
         from, at, target_of(tile + static_cast<u32>(wave * UNITS * LANES * WIDTH)), wave, lane);
 }
 
@@ -589,14 +612,16 @@ template <int COUNT, int BYTES> TITAN_FUNCTION void loaded(Passing<COUNT, BYTES>
         for (int i = COUNT - 1; i >= 0; --i) loaded_words(held.unit[i]);
 }
 
-template <class D, int ROWS, int COLUMNS, int WAVES, int COUNT, int BYTES>
+template <class D, int ROWS, int COLUMNS, int WAVES, bool ENDS, int COUNT, int BYTES>
 TITAN_FUNCTION void fetch_tile(Passing<COUNT, BYTES> &held, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         auto place = UnitPlace<ROW_BYTES, BYTES>::at(i * WAVES + wave, lane);
-        u32 offset = offset_in<D>(at, place.row, place.byte / D::bytes, place.row < ROWS);
-        held.unit[i] = global_read<BYTES>(resource(at.base), offset);
+        bool wanted = ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || place.row < ROWS;
+        u32 offset =
+            bounded_offset<D, ENDS>(at, place.row, place.byte / D::bytes, wanted);
+        held.unit[i] = global_read<BYTES>(bounded<ROWS, ENDS>(at), offset);
     }
 }
 

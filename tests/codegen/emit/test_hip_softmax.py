@@ -14,8 +14,11 @@ import titan.validate.hip
 from benchmarks.amd_code import judged, launch_of_manifest
 from tests.codegen.emit.hip_kernels import HEADER, SOURCE, make, needs_clang, shape
 from tests.codegen.emit.test_hip_across import ATTENTION, CAUSAL, DKV, furthest, tile_of
+from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_values import values_of
+from titan.codegen.tile.load import read_tile
 from titan.foundation.resources import root
+from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.validate.compare.gcn_compile import hip_assembly
 from titan.validate.hip.run import KernelFault
@@ -142,3 +145,18 @@ def test_reads_are_waited_for_behind_a_wait_for_loads(tmp_path):
     wait = 'asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");'
     assert verdict_of_assembly(made, tmp_path) is Verdict.VERIFIED
     assert verdict_of_assembly(made.edited(wait, known, HEADER), tmp_path) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(("old", "new", "ends"), [
+    ("", "", True), ("j * columns, 0]", "j * columns, 8]", False),
+    ("K[h, j * columns, 0]", "K[h, j * columns - 8, 0]", False),
+    ("K: {shape: [heads, keys, head]", "K: {shape: [heads, keys, keys]", False),
+    ("K: {shape: [heads, keys, head]", "K: {shape: [heads, keys, 256]", False),
+])  # fmt: skip
+def test_which_tiles_end_with_their_tensor(old, new, ends):
+    """Only of whole rows the end of the buffer is that of the tensor."""
+    text = (root("protocols") / "tiles" / f"{ATTENTION}.yaml").read_text()
+    assert old in text
+    tile = read_tile(Source("tile.yaml", text.replace(old, new) if old else text), "gfx942")
+    view = tile.operation("k").tensor_view
+    assert Places(tile).takes_ends(view, 128) is ends

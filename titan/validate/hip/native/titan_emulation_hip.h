@@ -235,9 +235,10 @@ constexpr u32 END = 0x40000000u;
 
 struct Resource {
   u64 base;
+  u32 bytes;
 };
 
-inline Resource resource(u64 base) { return Resource{base}; }
+inline Resource resource(u64 base, u32 bytes = END) { return Resource{base, bytes}; }
 
 typedef Resource Source;
 inline Source source(Resource at) { return at; }
@@ -248,7 +249,8 @@ template <int WIDTH, int FURTHER> inline void direct_copy(Source at, u32 offset,
   using namespace emulation;
   u32 target = place + static_cast<u32>(FURTHER + machine.now % 64 * WIDTH);
   shared_bounds(target, WIDTH);
-  const unsigned char *from = offset < END ? global(at.base, offset, WIDTH, false) : nullptr;
+  bool there = offset < END && offset + WIDTH <= at.bytes;
+  const unsigned char *from = there ? global(at.base, offset, WIDTH, false) : nullptr;
   for (u32 word = target / 4; word < (target + WIDTH) / 4; ++word) {
     if (machine.reading[word]) fault("a copy to LDS byte %u, which is being read", 4 * word);
     if (machine.writing[word]) fault("a copy to LDS byte %u, which is being written", 4 * word);
@@ -270,14 +272,15 @@ template <> struct Bits<16> { typedef u32x4 type; };
 template <int BYTES> inline typename Bits<BYTES>::type global_read(Resource at, u32 offset) {
   typename Bits<BYTES>::type value = {};
   emulation::self().flying.push_back({});
-  if (offset < END) std::memcpy(&value, emulation::global(at.base, offset, BYTES, false), BYTES);
+  if (offset < END && offset + BYTES <= at.bytes)
+    std::memcpy(&value, emulation::global(at.base, offset, BYTES, false), BYTES);
   return value;
 }
 
 template <int BYTES>
 inline void global_write(Resource at, u32 offset, typename Bits<BYTES>::type value) {
   emulation::self().flying.push_back({});
-  if (offset >= END) return;
+  if (offset >= END || offset + BYTES > at.bytes) return;
   const unsigned char *to = emulation::global(at.base, offset, BYTES, true);
   std::memcpy(const_cast<unsigned char *>(to), &value, BYTES);
 }
