@@ -13,6 +13,7 @@ other. Nothing is refuted here: a reduced loop without an answer leaves its inte
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from titan.scheduling import cnf, joint
@@ -22,8 +23,8 @@ from titan.scheduling.loop.model import Dependence, Loop
 from titan.scheduling.model import Schedule
 from titan.scheduling.work import SLOW, SearchWork
 
-KEPT_MAX = 128  # operations that take units
-PATHS_MAX = 4_000_000  # of those, times all dependences
+KEPT_MAX = 256  # operations that take units
+PATHS_MAX = 8_000_000  # of those, times all dependences
 ATTEMPTS = 8  # intervals that a budget is for
 STAGES = 2  # beyond the shortest length of an iteration
 Arc = tuple[int, int]  # another operation, and the least distance to it
@@ -89,7 +90,7 @@ def reduce(loop: Loop, ii: int, work: SearchWork) -> Reduced | None:
     out = _arcs(loop, ii)
     arcs: list[Dependence] = []
     for place in kept:
-        paths = _longest(out, {place: 0}, work)
+        paths = _longest(out, {place: 0}, work, number)
         if paths is None or paths[place] > 0:
             return None
         for other, distance in paths.items():
@@ -131,10 +132,11 @@ def _arcs(loop: Loop, ii: int) -> list[list[Arc]]:
 
 
 def _longest(
-    out: list[list[Arc]], begin: dict[int, int], work: SearchWork
+    out: list[list[Arc]], begin: dict[int, int], work: SearchWork, ends: Container[int] = ()
 ) -> dict[int, int] | None:
     """The longest paths from operations whose cycles are given, to all that they lead to; None
-    where a cycle of dependences is positive."""
+    where a cycle of dependences is positive. Paths end at `ends`: what lies behind these follows
+    from their own."""
     found, waiting, queued = dict(begin), deque(begin), set(begin)
     visits: dict[int, int] = {}
     while waiting:
@@ -143,6 +145,8 @@ def _longest(
         visits[place] = visits.get(place, 0) + 1
         if visits[place] > len(out) + 1:
             return None
+        if place in ends and place not in begin:
+            continue
         work.spend(SLOW // 4 * (1 + len(out[place])))
         for other, distance in out[place]:
             cycle = found[place] + distance
