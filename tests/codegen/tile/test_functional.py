@@ -256,6 +256,7 @@ OTHERS = [
     ("gemm_sm_100a", "sm_100a", Shape("", 3)),
     ("gemm_persistent_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
     ("gemm_large_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
+    ("gemm_large_nn_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
     ("gemm_gfx942", "gfx942", Shape("", 3, specialised=False)),
     ("gemm_f16_gfx942", "gfx942", Shape("", 3, specialised=False, ping_pong=True)),
     ("row_sum_gfx942", "gfx942", Shape("", 2, specialised=False)),

@@ -335,6 +335,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "attention_decode_paged_parts": parts_of_attention,
     "attention_combine_parts": combined_attention,
     "gemm_nn": lambda x: x["A"] @ x["B"],
+    "gemm_large_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),

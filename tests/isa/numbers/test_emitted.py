@@ -128,6 +128,7 @@ CASES = [
     ("gemm_mxf4_sm_100a", {"M": 72, "N": 136, "pairs": 272}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
     ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
+    ("gemm_large_nn_sm_100a", {"M": 300, "N": 264, "K": 200}),
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
@@ -221,6 +222,20 @@ def test_a_wrong_operand_gives_wrong_numbers():
         {**made.files, SOURCE: source.replace(step, "descriptor_ahead(right, 0)")}, "sm_90a"
     )
     (far,) = furthest(made, wrong, {"M": 64, "N": 64, "K": 64}, 0).values()
+    assert far > 0.1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("x_cta * 128", "(1 - x_cta) * 128"), ("x_cta * 128", "0"), ("k * 2048", "k * 1024")],
+)
+def test_the_other_half_of_columns_in_a_pair_gives_wrong_numbers(right, wrong):
+    """Each CTA loads half of the columns of a right operand that is not K-major."""
+    made = emission("gemm_large_nn_sm_100a", "sm_100a")
+    source = made.files[SOURCE]
+    assert right in source
+    text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
+    (far,) = furthest(made, text, {"M": 130, "N": 264, "K": 64}, 0).values()
     assert far > 0.1
 
 

@@ -313,8 +313,10 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused(f"{site.name} copies {size} of {whole} bytes")
         if (effect.part is None) != (tile.parts == 1):
             raise EmissionRefused(f"{site.name} has parts and is copied whole")
-        rows = self._first_row(site, tile, effect, scope)
+        rows, columns = self._first_of_share(site, tile, effect, scope)
         first, others = self._coordinates(load.view, self.tile_scope(site, scope), rows)
+        if columns:
+            first = f"{first} + {columns}"
         multicast = isinstance(operation, Multicast)
         if multicast:
             self._check_shared(load.view, site.name)
@@ -330,25 +332,31 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused(f"{site.name} has a policy of the L2 cache in a pair of CTAs")
         return self._one(SpelledLoad(copy, barrier, size, mask, policy, led))
 
-    def _first_row(
+    def _first_of_share(
         self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope
-    ) -> str:
-        """Where the rows that are copied begin within those of the view; empty where it is there.
+    ) -> tuple[str, str]:
+        """Where the rows and columns that are copied begin within those of the view; empty where
+        it is there.
 
-        CTAs that multiply together may each hold a share of the rows.
+        CTAs that multiply together may each hold a share of the rows, or of the columns.
         """
         value, load = self.tiles.value(site.name), self.tiles.operations[site.name]
         led = isinstance(site.operation, LedCopy)
-        shares = self.ctas if led and value.rows != tile.rows else 1
-        rows = tile.rows * shares
-        if (value.rows, value.columns, value.dtype) != (rows, tile.columns, tile.dtype):
+        in_rows = self.ctas if led and value.rows != tile.rows else 1
+        in_columns = self.ctas if led and value.columns != tile.columns else 1
+        shape = (tile.rows * in_rows, tile.columns * in_columns, tile.dtype)
+        if (value.rows, value.columns, value.dtype) != shape or min(in_rows, in_columns) > 1:
             raise EmissionRefused(f"{site.name} has another shape than its buffer")
-        if shares > 1 and load.view is not None:
+        if max(in_rows, in_columns) > 1 and load.view is not None:
             self._check_shared(load.view, site.name)
             if effect.part is not None:
                 raise EmissionRefused(f"{site.name} has parts in each CTA of a pair")
-            return f"{scope.text(Name(RANK))} * {tile.rows}"
-        return "" if effect.part is None else f"{beside(scope, effect.part)} * {tile.part_rows}"
+            rank = scope.text(Name(RANK))
+            if in_rows > 1:
+                return f"{rank} * {tile.rows}", ""
+            return "", f"{rank} * {tile.columns}"
+        part = effect.part
+        return "" if part is None else f"{beside(scope, part)} * {tile.part_rows}", ""
 
     def _ask(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         operation = site.operation

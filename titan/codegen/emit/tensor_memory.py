@@ -250,7 +250,7 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{site.name} multiplies {a.type} and {b.type}")
         step = 32 // (2 if a.type in ("bf16", "f16") else 1)
         inner = b.columns if flips[1] else b.rows
-        columns = (b.rows if flips[1] else b.columns) * self._shares(site, flips[1])
+        columns = (b.rows if flips[1] else b.columns) * self._shares(site)
         if (a.columns, columns) != (inner, value.columns) or inner % step:
             raise EmissionRefused(f"the operands of {site.name} do not fit")
         if step == 32 and not flips[1]:
@@ -284,13 +284,11 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{site.name} has another shape than its columns")
         return made
 
-    def _shares(self, site: EmissionSite, k_major: bool) -> int:
+    def _shares(self, site: EmissionSite) -> int:
         """How many CTAs hold the columns of the right operand, each as many."""
         together = isinstance(site.operation, TogetherProduct)
         if together is not (self.ctas > 1) or self.ctas > PAIR:
             raise EmissionRefused(f"{site.name} is not multiplied by a pair of CTAs together")
-        if together and not k_major:
-            raise EmissionRefused(f"the right operand of {site.name} is not K-major in a pair")
         return self.ctas
 
     def _accumulator(self, operation: TileOperation, into: ir.Effect, columns: int) -> None:

@@ -1,8 +1,9 @@
 """The pipeline of a tile program on a pair of Blackwell CTAs that multiply together.
 
 The two CTAs of a cluster work on neighbouring items: they differ in the last work coordinate only.
-The right operand must not depend on it: each CTA loads one half of its rows, and one thread of the
-first CTA issues products of 256 rows (`cta_group::2`) that read both halves and leave the rows of
+The right operand must not depend on it: each CTA loads one half of what becomes columns of the
+product (of its rows, or of its columns where it is not transposed), and one thread of the first CTA
+issues products of 256 rows (`cta_group::2`) that read both halves and leave the rows of
 each CTA in its own tensor memory. So an SM loads and reads half of the right operand.
 
 All copies complete at the barrier of the first CTA, where its issuer waits; stages and accumulators
@@ -23,7 +24,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import THREADS, tile_bytes
+from titan.codegen.pipeline.hopper import BITS, THREADS, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.model import TileProgram, Value
 
@@ -34,6 +35,7 @@ SCOPE = "cluster"
 ORDER = "relaxed"  # of the release of an accumulator: tensor memory is handed over by execution
 TENSOR_CORE = "tensor_core"  # the queue of multiplications
 ROWS_STEP = 8  # of a swizzled operand
+ATOM_BYTES = 128  # of a row, that are swizzled with those of seven others
 TAIL = "s"  # the loop over stages that nobody fills any more
 
 
@@ -57,21 +59,25 @@ class BlackwellPair(Blackwell):
         }
         if own != {left}:
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
-        if not self.mma.transpose[1]:
-            raise FormRefused(f"the rows of {right}, of which a CTA has half, are no columns")
-        if self._held(right).rows % ROWS_STEP:
+        half = self._held(right)
+        if self.mma.transpose[1] and half.rows % ROWS_STEP:
             raise FormRefused(f"half of {right} is not a multiple of {ROWS_STEP} rows")
+        if not self.mma.transpose[1] and half.columns * BITS[half.dtype] // 8 % ATOM_BYTES:
+            raise FormRefused(f"half of the columns of {right} are no rows of {ATOM_BYTES} bytes")
         if TAIL in {operation.name for operation in tile.operations}:
             raise FormRefused(f"a tile is called {TAIL}")
 
     def _held(self, name: str) -> Value:
-        """What a CTA holds of a loaded tile: half of the rows of the right operand."""
+        """What a CTA holds of a loaded tile: of the right operand half of the product's columns."""
         value = next(value for value in self.ring.values if value.name == name)
         if name != self.mma.operands[1]:
             return value
-        if value.rows % CTAS:
-            raise FormRefused(f"the rows of {name} have no halves")
-        return replace(value, rows=value.rows // CTAS)
+        extent = value.rows if self.mma.transpose[1] else value.columns
+        if extent % CTAS:
+            raise FormRefused(f"the columns that {name} gives the product have no halves")
+        if self.mma.transpose[1]:
+            return replace(value, rows=extent // CTAS)
+        return replace(value, columns=extent // CTAS)
 
     def document(self) -> doc.PipelineDocument:
         """The kernel file. Raises FormRefused."""
@@ -81,7 +87,11 @@ class BlackwellPair(Blackwell):
 
     def _buffers(self) -> list[doc.BufferDeclaration]:
         return [
-            replace(buffer, rows=self._held(buffer.name).rows)
+            replace(
+                buffer,
+                rows=self._held(buffer.name).rows,
+                columns=self._held(buffer.name).columns,
+            )
             if buffer.name in self._loads()
             else buffer
             for buffer in super()._buffers()
