@@ -37,9 +37,12 @@ OURS = {
     "gemm_gfx942": "gemm",
 }
 PEERS = {
-    "attention_128_2_stages": "attention 128", "attention_2_stages": "attention 64",
-    "gemm_2_stages": "gemm",
-}  # fmt: skip
+    "attention_128_2_stages": ("attention 128", "Triton, f16"),
+    "attention_128_bf16_2_stages": ("attention 128", "Triton, bf16"),
+    "attention_2_stages": ("attention 64", "Triton, f16"),
+    "attention_bf16_2_stages": ("attention 64", "Triton, bf16"),
+    "gemm_2_stages": ("gemm", "Triton, f16"),
+}
 _READ = re.compile(r"^ds_read(2)?(?:st64)?_[bu](\d+)")
 _PRODUCT = re.compile(r"^v_mfma_\w+?_(\d+)x(\d+)x(\d+)")
 _TARGET = re.compile(r"(\.amdgcn_target\s+|amdhsa\.target:\s+)\S+")
@@ -131,8 +134,8 @@ def rows(packages: list[str], peers: Path | None) -> list[Row]:
     ]
     if peers is not None:
         wanted += [
-            (peers / f"{file}_{target}.s", problem, "Triton", target)
-            for file, problem in PEERS.items()
+            (peers / f"{file}_{target}.s", problem, who, target)
+            for file, (problem, who) in PEERS.items()
             for target in TARGETS
         ]
     found = []

@@ -2,8 +2,8 @@
 
     PYTHON benchmarks/amd/triton_files.py FOLDER [--wide] [--gfx1250]
 
-`--gfx1250`: for that target alone. `--wide`: also attention of head dimension 128, which
-`bench_amd_loops.py` counts.
+`--gfx1250`: for that target alone. `--wide`: also attention of head dimension 128, and attention in
+bf16, which `bench_amd_loops.py` counts.
 PYTHON has Triton; no GPU is needed. `python -m benchmarks.amd_code FOLDER` judges the files.
 """
 
@@ -59,9 +59,9 @@ def attention(q, k, v, o, keys, scale, WIDTH: tl.constexpr, ROWS: tl.constexpr, 
         shrink = tl.math.exp2(largest - new)
         weight = weight * shrink + tl.sum(parts, 1)
         values = tl.load(v + (at + tile)[:, None] * WIDTH + width[None, :])
-        total = tl.dot(parts.to(tl.float16), values, total * shrink[:, None])
+        total = tl.dot(parts.to(values.dtype), values, total * shrink[:, None])
         largest = new
-    done = (total / weight[:, None]).to(tl.float16)
+    done = (total / weight[:, None]).to(o.dtype.element_ty)
     tl.store(o + rows[:, None] * WIDTH + width[None, :], done)
 
 
@@ -95,9 +95,9 @@ def _wanted(wide: bool) -> list[Wanted]:
         Wanted(f"gemm_{stages}_stages", gemm, tiles, arrays | sizes, 4, stages=stages)
         for stages in (1, 2, 3, 4)
     ]
-    large = {"ROWS": 256, "COLUMNS": 256, "INNER": 64}
+    squares = {"ROWS": 256, "COLUMNS": 256, "INNER": 64}
     twice = {"m": 512, "n": 512, "k": 320}
-    found.append(Wanted("gemm_8_waves", gemm, large, arrays | twice, 4, warps=8))
+    found.append(Wanted("gemm_8_waves", gemm, squares, arrays | twice, 4, warps=8))
     block = {"WIDTH": 64, "ROWS": 128, "TILE": 64}
     rest = dict.fromkeys("qkvo", "*fp16") | {"keys": 320, "scale": 0.125}
     found += [
@@ -105,7 +105,13 @@ def _wanted(wide: bool) -> list[Wanted]:
         for stages in (1, 2, 3)
     ]
     if wide:
-        found.append(Wanted("attention_128_2_stages", attention, block | {"WIDTH": 128}, rest, 2))
+        other = dict.fromkeys("qkvo", "*bf16") | {"keys": 320, "scale": 0.125}
+        large = block | {"WIDTH": 128}
+        found += [
+            Wanted("attention_128_2_stages", attention, large, rest, 2),
+            Wanted("attention_128_bf16_2_stages", attention, large, other, 2),
+            Wanted("attention_bf16_2_stages", attention, block, other, 2),
+        ]
     values = {"source": "*fp32", "to": "*fp32", "n": 400}
     found.append(Wanted("softmax", softmax, {"WIDTH": 512}, values, 4))
     return found

@@ -14,9 +14,9 @@ import titan.validate.hip
 from benchmarks.amd_code import judged, launch_of_manifest
 from tests.codegen.emit.hip_kernels import HEADER, SOURCE, make, needs_clang, shape
 from tests.codegen.emit.test_hip_across import ATTENTION, CAUSAL, DKV, furthest, tile_of
-from titan.codegen.emit.hip_operations import Places
 from titan.codegen.emit.hip_values import values_of
 from titan.codegen.tile.load import read_tile
+from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.foundation.resources import root
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
@@ -159,4 +159,4 @@ def test_which_tiles_end_with_their_tensor(old, new, ends):
     assert old in text
     tile = read_tile(Source("tile.yaml", text.replace(old, new) if old else text), "gfx942")
     view = tile.operation("k").tensor_view
-    assert Places(tile).takes_ends(view, 128) is ends
+    assert takes_whole_rows(tile, view, 128) is ends

@@ -15,6 +15,7 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
 from titan.codegen.tile.held import UNIT_BYTES
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
+from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
 
 BINARY = {
@@ -105,23 +106,6 @@ class Places:
             f"{matrix[0][0]}, {matrix[1][0]}, {matrix[0][1]}, {matrix[1][1]})"
         )
 
-    def takes_ends(self, view: View, columns: int) -> bool:
-        """Whether a tile takes whole rows, and none before the first: nothing but the rows behind
-        the last are not there, which lie behind the end of the tensor's bytes."""
-        tensor = self.tensors.get(view.tensor)
-        if tensor is None or len(view.offsets) != len(tensor.shape) or len(tensor.shape) < 2:
-            return False
-        row = linear_form(substitute(view.offsets[-2], self.sizes))
-        counted = {item.name for item in (*self.tile.parameters, *self.tile.work)}
-        counted.add(self.tile.loop_variable)
-        return (
-            substitute(tensor.shape[-1], self.sizes) == Constant(columns)
-            and substitute(view.offsets[-1], self.sizes) == Constant(0)
-            and row is not None
-            and row[0].keys() <= counted
-            and min((*row[0].values(), row[1])) >= 0
-        )
-
     def _constrain(self, tensor: Tensor, view: View, rows: int, unit: int) -> None:
         size = DTYPE_BYTES[tensor.dtype]
         columns = substitute(tensor.shape[-1], self.sizes)
@@ -163,15 +147,20 @@ class HipSpeller:
         """Direct-to-LDS copies of this wave's share."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.width)
-        ends = str(self.places.takes_ends(buffer.load.tensor_view, buffer.columns)).lower()
+        ends = self._ends(buffer)
         return f"titan::copy_tile<{shape}, {buffer.width}, {ends}>({stage}, {at}, wave, lane);"
 
     def fetch(self, buffer: LdsTile) -> str:
         """The call that loads a tile from global memory into the registers it passes through."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.unit)
-        ends = str(self.places.takes_ends(buffer.load.tensor_view, buffer.columns)).lower()
+        ends = self._ends(buffer)
         return f"titan::fetch_tile<{shape}, {ends}>({buffer.passing}, {at}, wave, lane);"
+
+    def _ends(self, buffer: LdsTile) -> str:
+        """Whether the end of the buffer is the bound of a tile, as the header spells it."""
+        view = buffer.load.tensor_view
+        return str(takes_whole_rows(self.places.tile, view, buffer.columns)).lower()
 
     def put(self, buffer: LdsTile, stage: str) -> str:
         """The call that writes a tile from those registers to a stage in LDS."""

@@ -10,11 +10,12 @@ residuals.
 Terms, for a thread: `loop` 1; `turn` 1 where groups take turns; `product` instructions of the
 matrix unit; `accumulation` products as the program has them; `tile` loads of the loop, each of
 which is waited for and released; `asked` those that the computing warps ask for themselves;
-`copied` accesses of up to 16 bytes by which threads copy; `operand` reads of operands from LDS, of
-16 bytes; `fetched`, `read`, `stored` numbers from global memory, from shared memory, and to it;
-`arithmetic`, `exponential`, `quotient`, `reduction`, `conversion` results by kind of operation;
-`row` results of any of them that are one for each row or column; `moved` numbers from and to tensor
-memory.
+`copied` accesses of up to 16 bytes by which threads copy, `compared` those of both on AMD whose
+offsets are compared with the tensor (`titan/codegen/tile/whole_rows.py`); `operand` reads of
+operands from LDS, of 16 bytes; `fetched`, `read`, `stored` numbers from global memory, from shared
+memory, and to it; `arithmetic`, `exponential`, `quotient`, `reduction`, `conversion` results by
+kind of operation; `rounded` conversions on AMD that are left operands and no more; `row` results of
+any of them that are one for each row or column; `moved` numbers from and to tensor memory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.rates import Rates, rates
 from titan.codegen.tile.roofline import contraction, operand_bytes, product_cycles, value_of
+from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.target.description import target_of
 from titan.target.load import machine
 
@@ -89,7 +91,10 @@ def _load(tile: TileProgram, shape: Shape, item: TileOperation, found: dict[str,
     if target_of(tile.target).amd:
         direct = not shape.staged and copied_directly(tile)
         width = lane_bytes(tile, value) if direct else ACCESS_BYTES
-        found["asked" if direct else "copied"] += amount / (_threads(tile) * max(1, width))
+        copies = amount / (_threads(tile) * max(1, width))
+        found["asked" if direct else "copied"] += copies
+        if not takes_whole_rows(tile, item.tensor_view, value.columns):
+            found["compared"] += copies
     elif not shape.specialised and shape.guarded:
         found["copied"] += amount / (_threads(tile) * ACCESS_BYTES)
     elif not shape.specialised:
@@ -149,8 +154,18 @@ def _computed(
         found["read"] += amount
     elif counted.place is not ValuePlace.FRAGMENT:
         found["row"] += amount
+    elif target_of(tile.target).amd and _feeds(tile, item, "convert", ("mma",)):
+        found["rounded"] += amount
+    elif target_of(tile.target).amd and _feeds(tile, item, "scale", ("add", "subtract")):
+        pass  # one instruction with the sum
     elif item.kind != "mask":  # the usual way leaves it out
         found[BY_CLASS[cost_class(kind, item.function)]] += amount
+
+
+def _feeds(tile: TileProgram, item: TileOperation, kind: str, users: tuple[str, ...]) -> bool:
+    """Whether an operation is of a kind, and all that take its result are of others."""
+    takers = [one.kind for one in tile.operations if item.name in one.operands]
+    return item.kind == kind and all(one in users for one in takers)
 
 
 def held(tile: TileProgram, value: Value, known: Rates) -> float:

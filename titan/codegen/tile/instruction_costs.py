@@ -19,9 +19,9 @@ from titan.target.load import TargetRefused
 
 # What an iteration consists of, for a thread: the names of the costs.
 TERMS = (
-    "loop", "turn", "product", "accumulation", "tile", "asked", "copied", "operand", "fetched",
-    "read", "stored", "arithmetic", "exponential", "quotient", "reduction", "row", "conversion",
-    "moved",
+    "loop", "turn", "product", "accumulation", "tile", "asked", "copied", "compared", "operand",
+    "fetched", "read", "stored", "arithmetic", "exponential", "quotient", "reduction", "row",
+    "conversion", "rounded", "moved",
 )  # fmt: skip
 SCALE = 1000  # numbers of the file are thousandths of an instruction
 MOST = 1 << 24
