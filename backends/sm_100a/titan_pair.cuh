@@ -48,6 +48,20 @@ TITAN_DEVICE void tensor_multiply_together(u32 d, u64 a, u64 b, int accumulate) 
   }
 }
 
+// The same with A in tensor memory, at the same place in each CTA: lane = row, two elements of 16 bits
+// in a column, so that K = 16 are 8 columns from `a` on.
+template <class Type, int N, bool TransposeB>
+TITAN_DEVICE void tensor_multiply_pairs_together(u32 d, u32 a, u64 b, int accumulate) {
+  static_assert(same<Type, f16>::value || same<Type, bf16>::value, "pairs of 16 bits");
+  static_assert(N % 16 == 0 && N >= 32, "columns of tcgen05.mma with 256 rows");
+  const u32 instruction = tensor_instruction<Type, N, TransposeB>() + ((u32)(128 >> 4) << 24);
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %4, 0;\n"
+      " tcgen05.mma.cta_group::2.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(d),
+      "r"(a), "l"(b), "r"(instruction), "r"(accumulate)
+      : "memory");
+}
+
 // An arrival at the barrier at the same place of every CTA whose bit is in `mask`, once all that the
 // thread has multiplied so far is done.
 TITAN_DEVICE void tensor_commit_everywhere(u64* barrier, u32 mask) {

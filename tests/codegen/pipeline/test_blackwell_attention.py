@@ -32,8 +32,10 @@ FOLDER = root("protocols") / "tiles"
 TEXT = (FOLDER / "attention_forward_64_sm_100a.yaml").read_text(encoding="utf-8")
 ONE = TEXT.replace("groups: 2", "groups: 1").replace("rows: 256", "rows: 128")
 LIBRARY = sorted(
-    path for path in FOLDER.glob("attention_forward_*sm_100a.yaml") if "persistent" not in path.stem
-)  # of one work item a CTA
+    path
+    for path in FOLDER.glob("attention_forward_*sm_100a.yaml")
+    if "persistent" not in path.stem and "pair" not in path.stem
+)  # of one work item a CTA, by single CTAs
 
 
 def made(tile: TileProgram, depth: int = 2, starts: dict[str, int] | None = None) -> str:

@@ -115,6 +115,9 @@ def test_a_pair_needs_a_common_right_operand():
     with pytest.raises(FormRefused, match="a alone differs"):
         construct(rows_last, Shape("", 2), STARTS, 1)
     at = View("B", (parse_expression("(m + n) * columns"), parse_expression("k * k_tile")))
+    trips = replace(tile, trip_count=parse_expression("m + 1"))
+    with pytest.raises(FormRefused, match="a alone differs"):
+        construct(trips, Shape("", 2), STARTS, 1)
     a, b, *rest = tile.body
     with pytest.raises(FormRefused, match="a alone differs"):
         construct(replace(tile, body=(a, replace(b, view=at), *rest)), Shape("", 2), STARTS, 1)

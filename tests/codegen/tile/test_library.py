@@ -339,7 +339,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_bias_gelu": biased(gelu),
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),
-    **{f"attention_forward{more}": attention(False) for more in ("", "_64", "_256", "_persistent")},
+    **{f"attention_forward{more}": attention(False)
+       for more in ("", "_64", "_256", "_pair", "_persistent")},
     **{f"attention_forward_causal{more}": attention(True)
        for more in ("", "_64", "_256", "_persistent")},
     "attention_forward_grouped": grouped_attention(False),

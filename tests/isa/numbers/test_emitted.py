@@ -132,6 +132,7 @@ CASES = [
     ("gemm_bias_gelu_sm_100a", {"M": 100, "N": 128, "K": 64}),
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
+    ("attention_forward_pair_sm_100a", {"heads": 1, "queries": 600, "keys": 200}),
     ("attention_forward_persistent_sm_100a", {"heads": 6, "queries": 140, "keys": 200}),
     (
         "attention_forward_group_rows_sm_100a",
@@ -236,6 +237,20 @@ def test_the_other_half_of_columns_in_a_pair_gives_wrong_numbers(right, wrong):
     assert right in source
     text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
     (far,) = furthest(made, text, {"M": 130, "N": 264, "K": 64}, 0).values()
+    assert far > 0.1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("x_cta * 64, x_t", "(1 - x_cta) * 64, x_t"), ("128 + x_cta * 64", "128")],
+)
+def test_the_other_half_of_keys_or_values_in_a_pair_gives_wrong_numbers(right, wrong):
+    """Values are halved by columns, keys by rows."""
+    made = emission("attention_forward_pair_sm_100a", "sm_100a")
+    source = made.files[SOURCE]
+    assert source.count(right) == 1
+    text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
+    (far,) = furthest(made, text, {"heads": 1, "queries": 300, "keys": 128}, 0).values()
     assert far > 0.1
 
 

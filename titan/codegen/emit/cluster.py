@@ -139,8 +139,13 @@ class _Fold:
         base = instance(instances[0].name, "a declaration")[0]
         home: dict[str, Any] = {"cta": 0} if hasattr(instances[0], "cta") else {}
         bare: list[Any] = [replace(item, name=base, **home) for item in instances]
-        shares = isinstance(bare[0], ir.Buffer) and bare[0].storage
-        if shares or any(item != bare[0] for item in bare):
+        if isinstance(bare[0], ir.Buffer) and bare[0].storage:
+            # what shares columns of tensor memory does so in each CTA
+            if any(item.space is not ir.Space.TENSOR for item in bare):
+                raise EmissionRefused(f"{base} differs between CTAs")
+            storage = self._own([item.storage for item in bare])
+            bare = [replace(item, storage=storage) for item in bare]
+        if any(item != bare[0] for item in bare):
             raise EmissionRefused(f"{base} differs between CTAs")
         return bare[0]
 

@@ -47,6 +47,7 @@ class BlackwellAttention(TensorPipeline):
     """The statements and declarations of one pipeline. Raises FormRefused where there is none."""
 
     registers = REGISTERS
+    ctas = 1
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int]) -> None:
         refuse_unloaded(tile)
@@ -56,7 +57,7 @@ class BlackwellAttention(TensorPipeline):
             raise FormRefused("the order of the products is that of the issuing thread")
         if shape.unified:
             raise FormRefused("products of two iterations meet in the issuer's loop body")
-        if tile.cluster != 1:
+        if tile.cluster != self.ctas:
             raise FormRefused("clusters have no form together with tensor memory")
         try:
             self.parts = attention_of(tile, starts if shape.overlapped else {})
@@ -125,14 +126,14 @@ class BlackwellAttention(TensorPipeline):
             queues.append(doc.QueueDeclaration(OUTPUT, "bulk"))
         together = doc.NamedBarrierDeclaration("together", THREADS)
         bodies = (self._producer(), self._issuer(), self._softmax(), self._correction())
-        end = (doc.FinalizeStatement(),)
+        end = self._end()
         return doc.PipelineDocument(
             tile.name,
             tile.target,
             doc.DocumentSizes(self.shape.depth, over_work=bool(self.position)),
             buffers=tuple(self._buffers()),
             barriers=tuple(self._barriers()),
-            named_barriers=(together,) if self.stores else (),
+            named_barriers=(*((together,) if self.stores else ()), *self._meetings()),
             queues=tuple(queues),
             policies=(("tensor_pipe", "in_order"),),  # scores are written over what a product read
             roles=self._roles(),
@@ -140,6 +141,14 @@ class BlackwellAttention(TensorPipeline):
                 (role, (*body, *end)) for role, body in zip(self.roles, bodies, strict=True)
             ),
         )
+
+    def _end(self) -> doc.Block:
+        """What every role ends with."""
+        return (doc.FinalizeStatement(),)
+
+    def _meetings(self) -> tuple[doc.NamedBarrierDeclaration, ...]:
+        """Barriers at which all threads meet."""
+        return ()
 
     def _roles(self) -> tuple[doc.RoleDeclaration, ...]:
         wide = self.parts.accumulator.columns > LANES
@@ -191,12 +200,24 @@ class BlackwellAttention(TensorPipeline):
 
     # ------------------------------------------------------------------------ places and waits
 
-    def _freed(self, ring: PipelineRing, place: str) -> doc.DocumentStatement:
+    def _freed(self, ring: PipelineRing, place: str) -> doc.Block:
         """A stage given back once all products issued so far are done."""
         return self._commit(self._empty_slot(ring, place))
 
-    def _commit(self, barrier: doc.Slot) -> doc.DocumentStatement:
-        return doc.CommitStatement(self.queue, barrier)
+    def _commit(self, barrier: doc.Slot) -> doc.Block:
+        """The end of all products so far arrives in every CTA that took part."""
+        return (doc.CommitStatement(self.queue, barrier),)
+
+    def _multiplied(self, operands: tuple[doc.Slot, ...], into: doc.Slot) -> doc.DocumentStatement:
+        """A product of what lies in every CTA that takes part."""
+        return doc.MultiplyStatement(operands, self.queue, into)
+
+    def _left_full(self, sub: str) -> doc.DocumentStatement:
+        """An arrival of who wrote the left operand, or corrected the accumulator."""
+        return doc.ArriveStatement(slot(self.full[self.parts.left.name], sub))
+
+    def _left_waited(self, place: str) -> doc.DocumentStatement:
+        return doc.WaitStatement(slot(self.full[self.parts.left.name], self.g), place)
 
     def _each(self, *statements: doc.DocumentStatement) -> doc.Block:
         """For every sub-tile."""
@@ -259,30 +280,35 @@ class BlackwellAttention(TensorPipeline):
         body = (
             *(self._filled(ring, before) for ring in self.late),
             *(self._filled(ring, now) for ring in self.early),
-            *self._each(*self._second(before), self._first(now), scores_done),
-            *(self._freed(ring, before) for ring in self.late),
-            *(self._freed(ring, now) for ring in self.early),
+            *self._each(*self._second(before), self._first(now), *scores_done),
+            *(one for ring in self.late for one in self._freed(ring, before)),
+            *(one for ring in self.early for one in self._freed(ring, now)),
             *self._counted(),
         )
         again = bool(self.position)
         work = (
             *(self._filled(ring, self.item) for ring in self.once),
             *(self._filled(ring, first) for ring in self.early),
-            *self._each(self._first(first), scores_done),
-            *(self._freed(ring, first) for ring in self.early),
+            *self._each(self._first(first), *scores_done),
+            *(one for ring in self.early for one in self._freed(ring, first)),
             *self._counted(),
             doc.ForStatement("t", "1", "tiles", body),
-            *(self._freed(ring, self.item) for ring in self.once if again),
+            *(one for ring in self.once if again for one in self._freed(ring, self.item)),
             *(self._filled(ring, last) for ring in self.late),
-            *self._each(*self._second(last), all_done),
-            *(self._freed(ring, last) for ring in self.late if again),
+            *self._each(*self._second(last), *all_done),
+            *(
+                one
+                for ring in self.late
+                if again or self.ctas > 1
+                for one in self._freed(ring, last)
+            ),
         )
         return self._over_items(work)
 
     def _first(self, place: str) -> doc.DocumentStatement:
         operands = tuple(self._operand(name, place) for name in self.parts.first.operands)
         into = slot(self.scores.name, self.g, content=place)
-        return doc.MultiplyStatement(operands, self.queue, into)
+        return self._multiplied(operands, into)
 
     def _second(self, place: str) -> doc.Block:
         """Once the left operand is written and the accumulator corrected."""
@@ -291,8 +317,8 @@ class BlackwellAttention(TensorPipeline):
         right = self._operand(parts.second.operands[1], place)
         into = slot(parts.accumulator.name, g, content=place)
         return (
-            doc.WaitStatement(slot(self.full[parts.left.name], g), place),
-            doc.MultiplyStatement((left, right), self.queue, into),
+            self._left_waited(place),
+            self._multiplied((left, right), into),
         )
 
     # --------------------------------------------------------------------------------- softmax
@@ -311,7 +337,7 @@ class BlackwellAttention(TensorPipeline):
             doc.ArriveStatement(slot(self.full[factor], me)),
             *computed[parts.until_factor : parts.until_left],
             doc.StoreStatement(slot(left, me, content=now)),
-            doc.ArriveStatement(slot(self.full[left], me)),
+            self._left_full(me),
             *computed[parts.until_left :],
             *(doc.ComputeStatement(item.value.name, "t + 1") for item in parts.rows),
             *self._counted(),
@@ -363,7 +389,7 @@ class BlackwellAttention(TensorPipeline):
         )
 
     def _corrected(self) -> doc.DocumentStatement:
-        return doc.ArriveStatement(slot(self.full[self.parts.left.name], self.g))
+        return self._left_full(self.g)
 
     def _finish(self) -> doc.Block:
         """What follows the loop, for one sub-tile. The place of what is stored is free before the

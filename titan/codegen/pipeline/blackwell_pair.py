@@ -57,7 +57,7 @@ class BlackwellPair(Blackwell):
             for load in self.ring.loads
             if load.view is not None and last in tile.names_in(*load.view.offsets)
         }
-        if own != {left}:
+        if own != {left} or last in tile.names_in(tile.trip_count):
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
         half = self._held(right)
         if self.mma.transpose[1] and half.rows % ROWS_STEP:

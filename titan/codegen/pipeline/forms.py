@@ -13,6 +13,7 @@ from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_asking import BlackwellAsking
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.blackwell_attention_asking import BlackwellAttentionAsking
+from titan.codegen.pipeline.blackwell_attention_pair import BlackwellAttentionPair
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
 from titan.codegen.pipeline.blackwell_scaled import BlackwellScaled
@@ -96,6 +97,8 @@ def _several_products(
         if tile.launch_control:
             raise FormRefused("these products are of one work item a CTA") from None
         return BlackwellProducts(tile, shape, starts)
+    if tile.cluster != 1 and not tile.launch_control:
+        return BlackwellAttentionPair(tile, shape, starts)
     form = BlackwellAttentionAsking if tile.launch_control else BlackwellAttention
     return form(tile, shape, starts)
 

@@ -56,13 +56,17 @@ class Bindings:
         return [*self._overlaps(), *self._outside()]
 
     def _overlaps(self) -> list[str]:
-        spans = sorted(
-            (first, end, region) for region, ranges in self.extents.items() for first, end in ranges
-        )
+        """Every CTA of a cluster has a shared memory of its own."""
+        ctas = {buffer.name: buffer.cta for buffer in self.program.buffers}
+        spans: dict[int, list[tuple[int, int, BufferRegion]]] = {}
+        for region, ranges in self.extents.items():
+            mine = spans.setdefault(ctas.get(region[0], 0), [])
+            mine += ((first, end, region) for first, end in ranges)
         found = []
-        for (_, end, region), (first, _, other) in pairwise(spans):
-            if first < end and not self._may_overlap(region, other):
-                found.append(f"{_text(region)} and {_text(other)} overlap in shared memory")
+        for mine in spans.values():
+            for (_, end, region), (first, _, other) in pairwise(sorted(mine)):
+                if first < end and not self._may_overlap(region, other):
+                    found.append(f"{_text(region)} and {_text(other)} overlap in shared memory")
         return found
 
     def _may_overlap(self, one: BufferRegion, other: BufferRegion) -> bool:
