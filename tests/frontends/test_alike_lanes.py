@@ -21,6 +21,15 @@ PAIR = (
     f"add.s64 %d4, %d4, %d5;{HALF}"
 )
 SWAP = "shfl.sync.bfly.b32 %r11, %r10, 1, 31, -1;"
+BF16 = (
+    "{{ .reg .b16 %h<8>; {} cvt.u32.u16 %r13, %h3; shfl.sync.bfly.b32 %r14, %r13, 1, 31, -1;"
+    "cvt.u16.u32 %h4, %r14; fma.rn.bf16 %h5, %h1, %h1, %h4; cvt.u32.u16 %r10, %h5; }}"
+)
+# The sum of both halves of a register; the upper half of %r13 is a register that nothing wrote.
+FOLDED = (
+    "mul.bf16x2 %r12, %r10, %r10; mov.b32 {_, %h1}, %r12; mov.b32 %r13, {%h1, %h2};"
+    "fma.rn.bf16x2 %r12, %r10, %r10, %r13;"
+)
 EXACT, ROUNDED = "shown to be the same values", "the same but for rounding"
 SHOWN = {
     "both lanes load from one place": (
@@ -37,6 +46,11 @@ SHOWN = {
     "a mean, and a function of it": (
         f"{OWN}{HALF}{SWAP} div.rn.f32 %r12, %r10, 0f40000000;"
         "fma.rn.f32 %r12, %r11, 0f3F000000, %r12; ex2.approx.f32 %r10, %r12;", ROUNDED),
+    "a sum of squares in bf16": (
+        OWN + HALF + BF16.format("cvt.u16.u32 %h1, %r10; mul.bf16 %h3, %h1, %h1;"), ROUNDED),
+    "of two halves": (
+        OWN + HALF + BF16.format(FOLDED + "mov.b32 {%h1, _}, %r12; mul.bf16 %h3, %h1, %h1;"),
+        ROUNDED),
 }  # fmt: skip
 NOT_SHOWN = {
     "each lane's own": f"{OWN}{HALF}",
@@ -47,6 +61,11 @@ NOT_SHOWN = {
     "a sum that saturates, another way": (
         f"{OWN}{HALF}{SWAP} shfl.sync.idx.b32 %r12, %r10, 9, 31, -1;"
         "add.sat.f32 %r13, %r10, %r12; add.sat.f32 %r10, %r13, %r11;"),
+    "a square in bf16": (
+        OWN + HALF + BF16.format("cvt.u16.u32 %h1, %r10; mov.b16 %h3, %h1;")),
+    "what nothing has written": (
+        OWN + HALF + BF16.format(FOLDED + "mov.b32 {_, %h1}, %r12; mul.bf16 %h3, %h1, %h1;")
+        + "mov.b32 %r10, %r12;"),
 }  # fmt: skip
 STORE = "@%p1 st.shared.u32 [%r6], %r10;"
 
@@ -124,6 +143,76 @@ def test_fingerprints_agree_with_exact_arithmetic():
         assert found.setdefault(exact, fingerprint) == fingerprint
         assert prints.setdefault(fingerprint, exact) == exact
     assert met > 300
+
+
+PACKED = {
+    "add.bf16x2": lambda a, b: a + b,
+    "mul.bf16x2": lambda a, b: a * b,
+    "fma.rn.bf16x2": lambda a, b, c: a * b + c,
+    "neg.bf16x2": lambda a: -a,
+}
+SELECTED = {0x5410: ((0, 0), (1, 0)), 0x7632: ((0, 1), (1, 1)), 0x1032: ((0, 1), (0, 0))}
+
+
+def test_halves_of_registers_agree_with_exact_arithmetic():
+    """Registers of two numbers, that are computed with, taken apart and put together."""
+    random = Random(4)
+    points = [[Fraction(random.randint(-99, 99)) for _ in range(4)] for _ in range(6)]
+    numbers = ValueNumbers()
+    values = RealValues(numbers)
+
+    def made(name, shapes, result, *operands):
+        form = numbers.of(("form", (name, shapes)))
+        return numbers.of(((form, result), operands))
+
+    R = "register"
+    wholes = [numbers.fresh() for _ in range(2)]
+    known = [(w, [(at[2 * n], at[2 * n + 1]) for at in points]) for n, w in enumerate(wholes)]
+    shorts = []
+    for _ in range(1500):
+        kind = random.choice(["arithmetic", "take", "put", "select", "short", "wide"])
+        one, other, third = (random.choice(known) for _ in range(3))
+        if kind == "arithmetic":
+            name = random.choice(list(PACKED))
+            taken = [one, other, third][: {"neg.bf16x2": 1, "fma.rn.bf16x2": 3}.get(name, 2)]
+            number = made(name, (R,) * (len(taken) + 1), 0, *(item[0] for item in taken))
+            exact = [
+                tuple(PACKED[name](*(item[1][at][half] for item in taken)) for half in (0, 1))
+                for at in range(6)
+            ]
+            if max(abs(part) for pair in exact for part in pair) < 10**12:
+                known.append((number, exact))
+        elif kind == "take":
+            half = random.randrange(2)
+            number = made("mov.b32", ((R, R), R), half, one[0])
+            shorts.append((number, [pair[half] for pair in one[1]]))
+        elif kind == "put" and shorts:
+            lower, upper = random.choice(shorts), random.choice(shorts)
+            number = made("mov.b32", (R, (R, R)), 0, lower[0], upper[0])
+            known.append((number, list(zip(lower[1], upper[1], strict=True))))
+        elif kind == "select":
+            selector = random.choice(list(SELECTED))
+            number = made("prmt.b32", (R, R, R, "selector"), 0, one[0], other[0], ~selector)
+            halves = SELECTED[selector]
+            taken = (one, other)
+            exact = [tuple(taken[n][1][at][half] for n, half in halves) for at in range(6)]
+            known.append((number, exact))
+        elif kind == "short" and shorts:
+            lower, upper = random.choice(shorts), random.choice(shorts)
+            number = made("add.bf16", (R, R, R), 0, lower[0], upper[0])
+            shorts.append((number, [a + b for a, b in zip(lower[1], upper[1], strict=True)]))
+        elif kind == "wide" and shorts:
+            short = random.choice(shorts)
+            wide = made("cvt.u32.u16", (R, R), 0, short[0])
+            shorts.append((made("cvt.u16.u32", (R, R), 0, wide), short[1]))
+    for pool in (known, shorts):
+        found, prints, met = {}, {}, 0
+        for number, exact in pool:
+            fingerprint, key = values.of(number), tuple(exact)
+            met += key in found
+            assert found.setdefault(key, fingerprint) == fingerprint
+            assert prints.setdefault(fingerprint, key) == key
+        assert met > 50
 
 
 def test_known_numbers_are_those_of_the_type():

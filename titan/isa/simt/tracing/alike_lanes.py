@@ -90,6 +90,15 @@ def keys_of(values: Iterable[Scalar]) -> tuple[int, ...] | None:
     return tuple(found)
 
 
+def parts_of(numbers: ValueNumbers, values: Iterable[Scalar]) -> tuple[int, ...]:
+    """The same of operands; one that is not traced, as a register that nothing has written, has a
+    number that no other value has.
+    """
+    return tuple(
+        numbers.fresh() if key is None else key[0] for key in (keys_of([item]) for item in values)
+    )
+
+
 def row_keys(values: list[Value], index: int) -> tuple[int, ...] | None:
     """The numbers of a row of b16 matrices: four lanes hold it, a register each matrix."""
     matrix, row = divmod(index, MATRIX_ROWS)

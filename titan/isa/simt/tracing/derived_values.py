@@ -10,13 +10,23 @@ import struct
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from titan.isa.simt.tracing.traced_memory import PLACE_BITS, ValueNumbers
 
-FORMATS = {"f64": ("<d", 8, 52, 0x7FF), "f32": ("<f", 4, 23, 0xFF), "f16": ("<e", 2, 10, 0x1F)}
+FORMATS = {
+    "f64": ("<d", 8, 52, 0x7FF), "f32": ("<f", 4, 23, 0xFF), "f16": ("<e", 2, 10, 0x1F),
+    "bf16": ("", 2, 7, 0xFF),  # the upper half of an f32
+}  # fmt: skip
 WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes, by the end of a type's name
 T = TypeVar("T")
+
+
+class Form(NamedTuple):
+    """An instruction: its name, and its operands with all registers alike."""
+
+    name: str
+    operands: tuple[object, ...]
 
 
 class DerivedValues(ABC, Generic[T]):
@@ -32,7 +42,7 @@ class DerivedValues(ABC, Generic[T]):
         """The element of what the rule does not follow."""
 
     @abstractmethod
-    def arithmetic(self, name: str, result: int, operands: tuple[int, ...]) -> T | None:
+    def arithmetic(self, form: Form, result: int, operands: tuple[int, ...]) -> T | None:
         """The element of a result of an instruction; None where the rule does not follow it."""
 
     def of(self, number: int) -> T:
@@ -69,7 +79,7 @@ class DerivedValues(ABC, Generic[T]):
     def _made(self, number: int) -> T:
         match self._keys.get(number):
             case ((int(form), int(result)), tuple(operands)):
-                made = self.arithmetic(self._name(form), result, operands)
+                made = self.arithmetic(self._form(form), result, operands)
                 if made is not None:
                     return made
                 return self.hashed("made", form, result, *map(self.element, operands))
@@ -98,17 +108,20 @@ class DerivedValues(ABC, Generic[T]):
         """The bytes of a value; 0 where they are not known."""
         match self._keys.get(number):
             case ((int(form), int()), tuple()):
-                kind = self._name(form).rpartition(".")[2]
+                word, *words = self._form(form).name.split(".")
+                kind = words[-2 if word == "cvt" else -1] if words[word == "cvt" :] else ""
+                if kind.endswith("x2"):
+                    return 4
                 return next((size for end, size in WIDTHS.items() if kind.endswith(end)), 0)
             case ("ld", (_, _, int(width)), int()):
                 return width // 8
         return 0
 
-    def _name(self, form: int) -> str:
-        match self._keys.get(form):
-            case ("form", (str(name), _)):
-                return name
-        return ""
+    def _form(self, number: int) -> Form:
+        match self._keys.get(number):
+            case ("form", (str(name), tuple(operands))):
+                return Form(name, operands)
+        return Form("", ())
 
 
 def known_float(bits: int, kind: str) -> Fraction | None:
@@ -117,6 +130,8 @@ def known_float(bits: int, kind: str) -> Fraction | None:
     bits &= (1 << 8 * size) - 1
     if bits >> exponent & infinite == infinite:
         return None
+    if kind == "bf16":
+        form, size, bits = "<f", 4, bits << 16
     (value,) = struct.unpack(form, bits.to_bytes(size, "little"))
     return Fraction(value)
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, hash_of, known_float
+from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, Form, hash_of, known_float
+from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
 PRIME = (1 << 61) - 1
 _Terms = tuple[int, ...]
@@ -30,26 +31,119 @@ _ARITHMETIC: dict[str, Callable[[_Terms], int]] = {
 _DIVISOR = {"div": 1, "rcp": 0}
 
 
+_PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
+_HALF_BITS = 16
+# Of a byte of prmt's selector: half of which operand it gives.
+_HALVES = {0x10: (0, 0), 0x32: (0, 1), 0x54: (1, 0), 0x76: (1, 1)}
+# A conversion that rounds to an integer, or to what a format holds, gives another number.
+_NOT_THE_NUMBER = {"sat", "satfinite", "relu", "rni", "rzi", "rmi", "rpi"}
+
+
 class RealValues(DerivedValues[int]):
-    """Fingerprints of values."""
+    """Fingerprints of values. Two halves of a register have a fingerprint each, as long as they are
+    put together and taken apart as halves.
+    """
+
+    def __init__(self, numbers: ValueNumbers) -> None:
+        super().__init__(numbers)
+        self._halves: dict[int, tuple[int, int]] = {}  # by whole
+        self._wholes: dict[int, tuple[int, int]] = {}  # by half: of which whole, and which half
 
     def hashed(self, *parts: object) -> int:
         """An element of the field."""
         return hash_of(*parts) % PRIME
 
-    def arithmetic(self, name: str, result: int, operands: tuple[int, ...]) -> int | None:
-        """The element of a floating-point sum, product or quotient."""
-        word, _, rest = name.partition(".")
-        kind = rest.rpartition(".")[2]
-        if word not in _ARITHMETIC or kind not in FORMATS or result or "sat" in rest:
+    def arithmetic(self, form: Form, result: int, operands: tuple[int, ...]) -> int | None:
+        """The element of a floating-point sum, product or quotient, also of two in a register."""
+        word, *words = form.name.split(".")
+        kind = words[-1] if words else ""
+        if word == "cvt":
+            return self._converted(words, operands)
+        if word in ("mov", "prmt"):
+            return self._arranged(form, result, operands)
+        if word not in _ARITHMETIC or result or "sat" in words:
             return None
-        terms = tuple(self._term(operand, kind) for operand in operands)
-        if word in _DIVISOR and not terms[_DIVISOR[word]] % PRIME:
+        if kind in FORMATS:
+            return _computed(word, [self._term(operand, kind) for operand in operands])
+        if kind not in _PACKED:
             return None
-        return _ARITHMETIC[word](terms) % PRIME
+        lower, upper = (
+            _computed(word, [self._half_term(item, half, _PACKED[kind]) for item in operands])
+            for half in (0, 1)
+        )
+        return None if lower is None or upper is None else self._pair(lower, upper)
+
+    def _converted(self, words: list[str], operands: tuple[int, ...]) -> int | None:
+        """Between floating-point formats a number stays what it is, but for rounding; integers of
+        16 bits are the lower half of those of 32.
+        """
+        made, given = words[-2:]
+        if (made, given) == ("u32", "u16"):
+            return self._pair(self._short(operands[0]), self._short(~0))
+        if (made, given) == ("u16", "u32"):
+            return self._half(operands[0], 0)
+        if given not in FORMATS or set(words) & _NOT_THE_NUMBER:
+            return None
+        terms = [self._term(operand, given) for operand in operands]
+        if made in FORMATS and len(terms) == 1:
+            return terms[0]
+        return self._pair(terms[1], terms[0]) if made in _PACKED and len(terms) == 2 else None
+
+    def _arranged(self, form: Form, result: int, operands: tuple[int, ...]) -> int | None:
+        """Halves of registers put together, taken apart, or exchanged."""
+        if form.name == "mov.b32":
+            taken, given = form.operands
+            if isinstance(taken, tuple) and len(taken) == 2:
+                return self._half(operands[0], result)
+            if isinstance(given, tuple) and len(given) == len(operands) == 2:
+                return self._pair(self._short(operands[0]), self._short(operands[1]))
+        if form.name == "prmt.b32" and len(operands) == 3 and operands[2] < 0:
+            lower, upper = (_HALVES.get(~operands[2] >> at & 0xFF) for at in (0, 8))
+            if lower is not None and upper is not None:
+                return self._pair(
+                    self._half(operands[lower[0]], lower[1]),
+                    self._half(operands[upper[0]], upper[1]),
+                )
+        return None
 
     def _term(self, number: int, kind: str) -> int:
+        """An operand of arithmetic; known bits are the number that they are in a format."""
         known = known_float(~number, kind) if number < 0 else None
         if known is None:
             return self.element(number)
         return known.numerator * pow(known.denominator, -1, PRIME) % PRIME
+
+    def _short(self, number: int) -> int:
+        """An operand of 16 bits."""
+        return self.element(number) if number >= 0 else self.hashed("half", ~number & 0xFFFF)
+
+    def _half(self, number: int, half: int) -> int:
+        """Half of an operand of 32 bits."""
+        if number < 0:
+            return self._short(~(~number >> half * _HALF_BITS))
+        whole = self.element(number)
+        if whole in self._halves:
+            return self._halves[whole][half]
+        found = self.hashed("half", half, whole)
+        self._wholes[found] = whole, half
+        return found
+
+    def _half_term(self, number: int, half: int, kind: str) -> int:
+        if number < 0:
+            return self._term(~(~number >> half * _HALF_BITS & 0xFFFF), kind)
+        return self._half(number, half)
+
+    def _pair(self, lower: int, upper: int) -> int:
+        """The element of a register of two halves."""
+        whole, half = self._wholes.get(lower, (0, 0))
+        if half == 0 and self._wholes.get(upper) == (whole, 1):
+            return whole
+        pair = self.hashed("pair", lower, upper)
+        self._halves[pair] = lower, upper
+        return pair
+
+
+def _computed(word: str, terms: list[int]) -> int | None:
+    if word in _DIVISOR and not terms[_DIVISOR[word]] % PRIME:
+        return None
+    return _ARITHMETIC[word](tuple(terms)) % PRIME

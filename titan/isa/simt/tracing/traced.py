@@ -34,7 +34,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
 from titan.isa.simt.state import Fragment, Warp
-from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, row_keys
+from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, parts_of, row_keys
 from titan.isa.simt.tracing.fragments import warp_product
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
@@ -346,7 +346,7 @@ class TracingExecution(SimtExecution):
             item = items[index]
             if isinstance(item, int):
                 continue
-            lanes = keys_of([column[index] for column in columns])
+            lanes = parts_of(self.numbers, [column[index] for column in columns])
             if lanes is not None and commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
             items[index] = Traced(item.site, of((result, lanes)) if lanes else fresh(), node)
@@ -377,7 +377,9 @@ class TracingExecution(SimtExecution):
             return None
         result = self.forms[now.pc], step.out.index(register)
         if step.op in PURE:
-            lanes = keys_of([v[index] if isinstance(v, list) else v for v in now.operands])
+            lanes = parts_of(
+                self.numbers, [v[index] if isinstance(v, list) else v for v in now.operands]
+            )
             if lanes is not None and now.pc in self.commuting and lanes[0] > lanes[1]:
                 lanes = (lanes[1], lanes[0], *lanes[2:])
             return (result, lanes) if lanes else None
