@@ -531,6 +531,30 @@ SECOND:
     assert commit.lanes == work[0].lanes == 1
 
 
+@pytest.mark.parametrize("rows", [64, 128])
+def test_an_operand_in_tensor_memory_has_its_rows_where_the_sums_have_them(rows):
+    """64 rows lie in 16 lanes of each quarter: the lanes between may hold another operand."""
+    descriptor = 1 << 4 | 1 << 7 | 1 << 10 | 16 >> 3 << 17 | rows >> 4 << 24
+    old = "tcgen05.mma.cta_group::1.kind::f16 [%r3], %d1, %d2, %r9, %p3;"
+    new = f"tcgen05.mma.cta_group::1.kind::f16 [%r3], [%r3+8], %d2, {descriptor}, %p3;"
+    launch = Launch("tensor", (1, 1, 1), (128, 1, 1))
+    found = run_text("tensor", launch, None, [(old, new)])
+    kind = ev.RecordedOperation.TENSOR_MULTIPLY
+    (product,) = (event for event in of(found, ev.AsynchronousEvent) if event.kind is kind)
+    lanes = {
+        mode: {
+            low // 2048
+            for effect in product.effects
+            if effect.footprint.space is MemorySpace.TENSOR and effect.mode is mode
+            for low, _ in effect.footprint.ranges()
+        }
+        for mode in (ev.Mode.READ, ev.Mode.WRITE)
+    }
+    assert lanes[ev.Mode.READ] == lanes[ev.Mode.WRITE]
+    assert lanes[ev.Mode.READ] == {row // 16 * 32 + row % 16 if rows == 64 else row
+                                   for row in range(rows)}  # fmt: skip
+
+
 POLLING = """
     mov.u32 %r1, barrier;
     setp.ne.u32 %p2, %tid.x, 0;

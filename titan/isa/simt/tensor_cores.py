@@ -335,10 +335,9 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
                 found = tensor_range(machine, fragment, lanes, cta, part)
                 effects.append(ev.RecordedEffect(found, mode, ev.AccessProxy.TENSOR))
             if in_tensor:
-                lane, column = (a + a_offset) >> 16, (a + a_offset) & 0xFFFF
-                part = TensorRectangle(lane, min(TENSOR_LANES, rows), column, depth // 4)
-                found = tensor_range(machine, fragment, lanes, cta, part)
-                effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
+                for part in left_operand(a + a_offset, rows, depth // 4, bool(stationary)):
+                    found = tensor_range(machine, fragment, lanes, cta, part)
+                    effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
         if not in_tensor:
             form = OperandForm(rows // group, depth, bool(descriptor >> 15 & 1), bits, tensor=True)
             effects += shared_operand(machine, fragment, lanes, a, form, ctas)
@@ -365,6 +364,16 @@ def accumulator(
     if group == 2:  # 64 rows in each CTA: the columns in two halves
         return [TensorRectangle(lane, 128, column, columns // 2)]
     return [TensorRectangle(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
+
+
+def left_operand(address: int, rows: int, columns: int, stationary: bool) -> list[TensorRectangle]:
+    """Where A lies in one CTA: its rows are where those of D are, 64 rows in 16 lanes of each
+    quarter (Triton keeps two such operands side by side).
+    """
+    lane, column = address >> 16, address & 0xFFFF
+    if rows == 64 and not stationary:
+        return [TensorRectangle(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
+    return [TensorRectangle(lane, min(TENSOR_LANES, rows), column, columns)]
 
 
 def _scales(

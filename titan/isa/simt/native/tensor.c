@@ -352,9 +352,11 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
             for (int p = 0; p < parts; p++)
                 add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c], at + 32 * p,
                                                   height, column, width), mode, P_TENSOR);
-            if (in_tensor)
+            parts = in_tensor && !ws && rows == 64 ? 4 : in_tensor ? 1 : 0; /* as D has its rows */
+            height = parts == 4 ? 16 : rows < 128 ? rows : 128;
+            for (int p = 0; p < parts; p++)
                 add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c],
-                                                  (int64_t)(a >> 16), rows < 128 ? rows : 128,
+                                                  (int64_t)(a >> 16) + 32 * p, height,
                                                   (int64_t)(a & 0xFFFF), depth / 4), READ,
                            P_TENSOR);
         }
