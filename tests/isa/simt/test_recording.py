@@ -550,9 +550,8 @@ def test_an_operand_in_tensor_memory_has_its_rows_where_the_sums_have_them(rows)
         }
         for mode in (ev.Mode.READ, ev.Mode.WRITE)
     }
-    assert lanes[ev.Mode.READ] == lanes[ev.Mode.WRITE]
-    assert lanes[ev.Mode.READ] == {row // 16 * 32 + row % 16 if rows == 64 else row
-                                   for row in range(rows)}  # fmt: skip
+    places = {row // 16 * 32 + row % 16 if rows == 64 else row for row in range(rows)}
+    assert lanes[ev.Mode.READ] == lanes[ev.Mode.WRITE] == places
 
 
 POLLING = """

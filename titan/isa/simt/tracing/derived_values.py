@@ -22,7 +22,7 @@ WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes, by the end of a type's na
 T = TypeVar("T")
 
 
-class Form(NamedTuple):
+class InstructionForm(NamedTuple):
     """An instruction: its name, and its operands with all registers alike."""
 
     name: str
@@ -42,7 +42,7 @@ class DerivedValues(ABC, Generic[T]):
         """The element of what the rule does not follow."""
 
     @abstractmethod
-    def arithmetic(self, form: Form, result: int, operands: tuple[int, ...]) -> T | None:
+    def arithmetic(self, form: InstructionForm, result: int, operands: tuple[int, ...]) -> T | None:
         """The element of a result of an instruction; None where the rule does not follow it."""
 
     def of(self, number: int) -> T:
@@ -117,11 +117,11 @@ class DerivedValues(ABC, Generic[T]):
                 return width // 8
         return 0
 
-    def _form(self, number: int) -> Form:
+    def _form(self, number: int) -> InstructionForm:
         match self._keys.get(number):
             case ("form", (str(name), tuple(operands))):
-                return Form(name, operands)
-        return Form("", ())
+                return InstructionForm(name, operands)
+        return InstructionForm("", ())
 
 
 def known_float(bits: int, kind: str) -> Fraction | None:

@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, Form, hash_of, known_float
+from titan.isa.simt.tracing.derived_values import (
+    FORMATS,
+    DerivedValues,
+    InstructionForm,
+    hash_of,
+    known_float,
+)
 from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
 PRIME = (1 << 61) - 1
@@ -53,7 +59,9 @@ class RealValues(DerivedValues[int]):
         """An element of the field."""
         return hash_of(*parts) % PRIME
 
-    def arithmetic(self, form: Form, result: int, operands: tuple[int, ...]) -> int | None:
+    def arithmetic(
+        self, form: InstructionForm, result: int, operands: tuple[int, ...]
+    ) -> int | None:
         """The element of a floating-point sum, product or quotient, also of two in a register."""
         word, *words = form.name.split(".")
         kind = words[-1] if words else ""
@@ -89,7 +97,9 @@ class RealValues(DerivedValues[int]):
             return terms[0]
         return self._pair(terms[1], terms[0]) if made in _PACKED and len(terms) == 2 else None
 
-    def _arranged(self, form: Form, result: int, operands: tuple[int, ...]) -> int | None:
+    def _arranged(
+        self, form: InstructionForm, result: int, operands: tuple[int, ...]
+    ) -> int | None:
         """Halves of registers put together, taken apart, or exchanged."""
         if form.name == "mov.b32":
             taken, given = form.operands

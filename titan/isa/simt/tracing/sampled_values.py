@@ -13,7 +13,13 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from titan.isa.simt.tracing.derived_values import FORMATS, DerivedValues, Form, hash_of, known_float
+from titan.isa.simt.tracing.derived_values import (
+    FORMATS,
+    DerivedValues,
+    InstructionForm,
+    hash_of,
+    known_float,
+)
 
 SAMPLES = 16
 VALUES = 12  # that a sample has, from 0 on
@@ -55,7 +61,9 @@ class SampledValues(DerivedValues[Sample]):
             for at in range(SAMPLES)
         )  # fmt: skip
 
-    def arithmetic(self, form: Form, result: int, operands: tuple[int, ...]) -> Sample | None:
+    def arithmetic(
+        self, form: InstructionForm, result: int, operands: tuple[int, ...]
+    ) -> Sample | None:
         """Arithmetic, comparison and selection."""
         word, *words = form.name.split(".")
         kind = words[-1] if words else ""
