@@ -107,19 +107,18 @@ TITAN_FUNCTION __amdgpu_buffer_rsrc_t descriptor(Resource at) {
         reinterpret_cast<void *>(at.base), 0, static_cast<int>(at.bytes), 0x00020000);
 }
 
-// What direct-to-LDS copies take from scalar registers. Five wait states must pass between a vector
-// instruction that writes a scalar register and a buffer instruction that reads it; the compiler
-// does not see the copies, so they are spent here, and nothing writes the words afterwards.
+// What direct-to-LDS copies take from scalar registers, the same for all lanes. Five wait states
+// must pass between a vector instruction that writes a scalar register and a buffer instruction
+// that reads it; the compiler does not see the copies, so they are spent in front of them, as is
+// that of M0.
 struct Source {
     u32x4 words;
 };
 
 TITAN_FUNCTION Source source(Resource at) {
-    u32 low = static_cast<u32>(uniform(static_cast<int>(at.base)));
-    u32 high = static_cast<u32>(uniform(static_cast<int>(at.base >> 32)));
+    u32 low = static_cast<u32>(at.base), high = static_cast<u32>(at.base >> 32);
     u32 bytes = static_cast<u32>(uniform(static_cast<int>(at.bytes)));
     u32x4 words = {low, high & 0xffffu, bytes, 0x00020000u};
-    asm("s_nop 4" : "+s"(words));
     return Source{words};
 }
 
@@ -130,23 +129,41 @@ TITAN_FUNCTION u32 target_of(u32 place) {
         static_cast<u32>(reinterpret_cast<__UINTPTR_TYPE__>(shared)) + place)));
 }
 
-// Each lane copies WIDTH bytes at its offset to LDS at `target` + FURTHER + lane * WIDTH. Counts on
-// vmcnt.
-template <int WIDTH, int FURTHER>
-TITAN_FUNCTION void direct_copy(Source from, u32 offset, u32 target) {
+// COUNT copies one behind the other: copy i brings WIDTH bytes of each lane, from its offset i plus
+// i * LANES * WIDTH, to LDS at `target` + FURTHER + i * LANES * WIDTH + lane * WIDTH. The machine
+// adds the offset of an instruction on both sides, so that M0 is written once. Counts on vmcnt.
+#define TITAN_COPY(load, n, offset) "\n\t" load " %" #n ", %1, 0 offen offset:" #offset " lds"
+#define TITAN_COPIES(load, second, third, fourth)                                                  \
+    if constexpr (COUNT == 1)                                                                      \
+        asm volatile("s_add_u32 m0, %0, %2\n\ts_nop 4" TITAN_COPY(load, 3, 0)::"s"(target),        \
+                     "s"(from.words), "n"(FURTHER), "v"(offset[0])                                 \
+                     : "memory", "m0", "scc");                                                     \
+    else if constexpr (COUNT == 2)                                                                 \
+        asm volatile("s_add_u32 m0, %0, %2\n\ts_nop 4" TITAN_COPY(load, 3, 0)                      \
+                         TITAN_COPY(load, 4, second)::"s"(target),                                 \
+                     "s"(from.words), "n"(FURTHER), "v"(offset[0]), "v"(offset[1])                 \
+                     : "memory", "m0", "scc");                                                     \
+    else if constexpr (COUNT == 3)                                                                 \
+        asm volatile("s_add_u32 m0, %0, %2\n\ts_nop 4" TITAN_COPY(load, 3, 0)                      \
+                         TITAN_COPY(load, 4, second) TITAN_COPY(load, 5, third)::"s"(target),      \
+                     "s"(from.words), "n"(FURTHER), "v"(offset[0]), "v"(offset[1]),                \
+                     "v"(offset[2])                                                                \
+                     : "memory", "m0", "scc");                                                     \
+    else                                                                                           \
+        asm volatile("s_add_u32 m0, %0, %2\n\ts_nop 4" TITAN_COPY(load, 3, 0)                      \
+                         TITAN_COPY(load, 4, second) TITAN_COPY(load, 5, third)                    \
+                             TITAN_COPY(load, 6, fourth)::"s"(target),                             \
+                     "s"(from.words), "n"(FURTHER), "v"(offset[0]), "v"(offset[1]),                \
+                     "v"(offset[2]), "v"(offset[3])                                                \
+                     : "memory", "m0", "scc")
+template <int WIDTH, int FURTHER, int COUNT>
+TITAN_FUNCTION void direct_copies(Source from, const u32 (&offset)[COUNT], u32 target) {
+    static_assert(WIDTH == 4 || WIDTH == 16, "a lane copies 4 or 16 bytes");
+    static_assert(COUNT >= 1 && COUNT <= 4, "an instruction's offset has 12 bits");
     if constexpr (WIDTH == 16) {
-        asm volatile(
-            "s_add_u32 m0, %0, %3\n\ts_nop 0\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds" ::"s"(
-                target),
-            "v"(offset), "s"(from.words), "n"(FURTHER)
-            : "memory", "m0", "scc");
+        TITAN_COPIES("buffer_load_dwordx4", 1024, 2048, 3072);
     } else {
-        static_assert(WIDTH == 4, "a lane copies 4 or 16 bytes");
-        asm volatile(
-            "s_add_u32 m0, %0, %3\n\ts_nop 0\n\tbuffer_load_dword %1, %2, 0 offen lds" ::"s"(
-                target),
-            "v"(offset), "s"(from.words), "n"(FURTHER)
-            : "memory", "m0", "scc");
+        TITAN_COPIES("buffer_load_dword", 256, 512, 768);
     }
 }
 
@@ -323,6 +340,7 @@ TITAN_FUNCTION u32 narrow_e5m2(float x) {
 namespace titan {
 
 constexpr int LANES = 64;
+constexpr int COPIES = 4;  // direct-to-LDS copies with one M0
 
 // -------------------------------------------------------------------------------------- integers
 
@@ -517,9 +535,9 @@ TITAN_FUNCTION View view(const void *tensor, long long first, bool inside, int r
 
 // The offset of an element is the sum of a row's and a column's; each is beyond the end by itself
 // where the row or the column is not there, and the sum does not wrap around.
-TITAN_FUNCTION u32 row_offset(const View &at, int row, bool wanted) {
+TITAN_FUNCTION u32 row_offset(const View &at, int row, bool wanted, u32 further = 0) {
     bool inside = wanted && within(at.row + row, at.rows);
-    return inside ? static_cast<u32>(row) * at.row_bytes : 2 * END;
+    return inside ? static_cast<u32>(row) * at.row_bytes + further : 2 * END;
 }
 
 template <class D> TITAN_FUNCTION u32 column_offset(const View &at, int column) {
@@ -527,8 +545,9 @@ template <class D> TITAN_FUNCTION u32 column_offset(const View &at, int column) 
     return within(place, at.columns) ? static_cast<u32>(place) * D::bytes : END;
 }
 
-template <class D> TITAN_FUNCTION u32 offset_in(const View &at, int row, int column, bool wanted) {
-    return row_offset(at, row, wanted) + column_offset<D>(at, column);
+template <class D>
+TITAN_FUNCTION u32 offset_in(const View &at, int row, int column, bool wanted, u32 further = 0) {
+    return row_offset(at, row, wanted, further) + column_offset<D>(at, column);
 }
 
 // How a tile of ROWS rows is bounded. Where it takes ENDS of rows, that is whole rows from a first
@@ -542,13 +561,16 @@ template <int ROWS, bool ENDS> TITAN_FUNCTION Resource bounded(const View &at) {
     return resource(at.base);
 }
 
+// Of what is there, `further` behind its place.
 template <class D, bool ENDS>
-TITAN_FUNCTION u32 bounded_offset(const View &at, int row, int column, bool wanted) {
+TITAN_FUNCTION u32 bounded_offset(const View &at, int row, int column, bool wanted,
+                                  u32 further = 0) {
     if constexpr (ENDS)
-        return wanted ? static_cast<u32>(row) * at.row_bytes + static_cast<u32>(column) * D::bytes
+        return wanted ? static_cast<u32>(row) * at.row_bytes +
+                            static_cast<u32>(column) * D::bytes + further
                       : 2 * END;
     else
-        return offset_in<D>(at, row, column, wanted);
+        return offset_in<D>(at, row, column, wanted, further);
 }
 
 TITAN_FUNCTION View afresh(const View &at) {
@@ -581,21 +603,30 @@ template <int ROW_BYTES, int BYTES> struct UnitPlace {
 
 template <class D, int COLUMNS, int UNITS, int WIDTH, bool ENDS, int UNIT>
 TITAN_FUNCTION void copy_units(Source from, const View &at, u32 target, int wave, int lane) {
-    auto place = UnitPlace<COLUMNS * D::bytes, WIDTH>::at(wave * UNITS + UNIT, lane);
-    u32 offset =
-        bounded_offset<D, ENDS>(at, place.row, place.partner(lane) / D::bytes, true);
-    direct_copy<WIDTH, UNIT * LANES * WIDTH>(from, offset, target);
-    if constexpr (UNIT + 1 < UNITS)
-        copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, UNIT + 1>(from, at, target, wave, lane);
+    constexpr int COUNT = UNITS - UNIT < COPIES ? UNITS - UNIT : COPIES;
+    u32 offset[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        auto place = UnitPlace<COLUMNS * D::bytes, WIDTH>::at(wave * UNITS + UNIT + i, lane);
+        offset[i] = bounded_offset<D, ENDS>(at, place.row, place.partner(lane) / D::bytes, true,
+                                            static_cast<u32>((COPIES - 1 - i) * LANES * WIDTH));
+    }
+    direct_copies<WIDTH, UNIT * LANES * WIDTH>(from, offset, target);
+    if constexpr (UNIT + COUNT < UNITS)
+        copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, UNIT + COUNT>(from, at, target, wave, lane);
 }
 
-// This wave's share of a tile, by UNITS direct-to-LDS copies.
+// This wave's share of a tile, by UNITS direct-to-LDS copies, COPIES with one M0. What their
+// instructions add to offsets in global memory is taken off the base, so that no offset is
+// negative.
 template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH, bool ENDS>
 TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
     static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
-    Source from = source(bounded<ROWS, ENDS>(at));
+    constexpr u32 ADDED = (COPIES - 1) * LANES * WIDTH;
+    Resource there = bounded<ROWS, ENDS>(at);
+    Source from = source(resource(there.base - ADDED, there.bytes + ADDED));
     copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, 0>(
         from, at, target_of(tile + static_cast<u32>(wave * UNITS * LANES * WIDTH)), wave, lane);
 }

@@ -75,7 +75,7 @@ WAIT = "titan::wait_copies<16, 2>(titan::smaller(2, tiles - i_t - 1));"
 BARRIER = "titan::workgroup_barrier();"
 WAITED = f"{WAIT}\n        {BARRIER}"
 PRODUCT, SWAPPED = "multiply<D, B>(first, second,", "multiply<D, B>(second, first,"
-UNSWIZZLED = "place.partner(lane) / D::bytes, true"
+UNSWIZZLED = "place.partner(lane) / D::bytes, true,"
 FOUR, TURNS, PASSING = (
     "gemm of 4 waves",
     "gemm of 8 waves that take turns",
@@ -90,8 +90,10 @@ FAULTS = [
     ("a stage too far", FOUR, SOURCE, "(i_t + 4 - 1) % 4", "(i_t + 4) % 4"),
     ("no guard at the end", FOUR, SOURCE, "if (i_t + 4 - 1 < tiles)", "if (i_t >= 0)"),
     ("half of the waves are not behind", TURNS, SOURCE, "if (wave >= 4)", "if (wave >= 5)"),
-    ("a permutation on one side", FOUR, HEADER, UNSWIZZLED, "place.byte / D::bytes, true"),
+    ("a permutation on one side", FOUR, HEADER, UNSWIZZLED, "place.byte / D::bytes, true,"),
     ("operands swapped", FOUR, HEADER, PRODUCT, SWAPPED),
+    ("what instructions add is not taken off", FOUR, HEADER, "there.base - ADDED", "there.base"),
+    ("the place of another copy", FOUR, HEADER, "(COPIES - 1 - i) * LANES", "(COPIES - 1) * LANES"),
     ("rows of another wave", FOUR, SOURCE, "part.row * 64, lane);", "0, lane);"),
     ("columns of another wave", FOUR, SOURCE, "part.column * 64, lane);", "0, lane);"),
     ("columns of a lane", FOUR, HEADER, "lane / B * 4 + i % 4", "lane / B * 8 + i % 4"),

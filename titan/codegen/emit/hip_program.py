@@ -57,7 +57,8 @@ class Walk:
         self.each = self._each()
         self.fetched: dict[str, LdsTile] = {}  # loaded to registers, not waited for yet
         self.served: set[str] = set()  # what is computed before the next read
-        self.ahead = 0  # how many iterations beyond the last loads to registers are
+        self.ahead = 0  # how many iterations beyond the last loads without a guard are
+        self.guards = 0  # branches around the operation
         self.lines: list[str] = []
 
     def run(self) -> list[str]:
@@ -149,10 +150,12 @@ class Walk:
 
     def _branch(self, branch: ir.Branch, depth: int, scope: SpellingScope, section: str) -> None:
         self._say(depth, f"if ({scope.text(branch.condition)}) {{")
+        self.guards += 1
         self._block(branch.then, depth + 1, scope, section)
         if branch.otherwise:
             self._say(depth, "} else {")
             self._block(branch.otherwise, depth + 1, scope, section)
+        self.guards -= 1
         self._say(depth, "}")
 
     def _barrier(self, operation: ir.BarrierSync, depth: int) -> None:
@@ -234,9 +237,10 @@ class Walk:
         line = self.spell.fetch(buffer) if staged else None
         if staged:
             self.fetched[name] = buffer
+        if not self.guards:
             form = linear_form(effect.tile)
             if form is None:
-                raise EmissionRefused("which iteration is loaded to registers is not linear")
+                raise EmissionRefused("which iteration is loaded is not linear")
             self.ahead = max(self.ahead, form[1])
         self._with_loop(
             depth, scope, effect.tile, self.places.uses_loop(buffer.load.view),

@@ -8,8 +8,9 @@ workgroup; it is free when the reads of all have returned (lgkmcnt) and all have
 plain form one barrier does both: the barrier of iteration t publishes tile t and frees the stage of
 tile t - 1, which is then filled with tile t + depth - 1. Waves that take turns (`ping_pong`) run
 half of them one phase behind, so that one half computes while the other moves data. Through
-registers one stage is enough: a second barrier says that all have read it. Loads beyond the last
-tile give zeros, as all loads outside of a tensor do, and nobody reads them.
+registers one stage is enough: a second barrier says that all have read it. There, and with two
+stages, loads are not guarded: those beyond the last tile bring what the tensor has there, or zeros,
+nobody reads it, and they have landed before the kernel ends.
 
 Left operands that are loaded before the loop do not pass through LDS where waves can hold their own
 rows in registers (`titan/codegen/tile/held.py`).
@@ -137,6 +138,9 @@ class _Cdna:
         self.tile = tile
         self.shape = shape
         self.staged = staged
+        # Two stages leave nothing in flight at a wait, so that copies need no guard to be counted.
+        two = shape.depth == DEPTH_MIN and not (shape.poison or shape.unified)
+        self.guarded = not two
         self._check()
         self.ahead = [item for item in tile.body if item.kind == "load"]
         shared = {item.name for item in loads_of(tile)}
@@ -285,10 +289,10 @@ class _Cdna:
         return doc.AsynchronousStatement(READS, reads=slots)
 
     def _leaving(self, steady: int, last: str) -> doc.DocumentStatement:
-        """A drain of the copies; `last`: how many are younger in the tail."""
+        """A drain of the copies; `last`: how many are younger in the tail, if that is guarded."""
         if not self.shape.overlapped or steady <= 0:
             return doc.DrainStatement(LOADS)
-        return doc.DrainStatement(LOADS, f"min({steady}, {last})")
+        return doc.DrainStatement(LOADS, f"min({steady}, {last})" if self.guarded else str(steady))
 
     # ------------------------------------------------------------------------------ the forms
 
@@ -302,7 +306,8 @@ class _Cdna:
         made: list[doc.DocumentStatement] = []
         if self.first:
             made.append(self._copies(self.first, "0", "0"))
-        fill = self._copies(self.ahead, "s", "s", when=f"s < {self._copied()}")
+        when = f"s < {self._copied()}" if self.guarded else ""
+        fill = self._copies(self.ahead, "s", "s", when=when)
         made.append(doc.ForStatement("s", "0", "depth - 1", (fill,)))
         names = self._reads_before()
         if names:
@@ -318,7 +323,7 @@ class _Cdna:
     def _refill(self) -> doc.DocumentStatement:
         """The copies of the tile that is depth - 1 ahead, into the stage that was freed last."""
         ahead = "t + depth - 1"
-        when = f"{ahead} < {self._copied()}"
+        when = f"{ahead} < {self._copied()}" if self.guarded else ""
         return self._copies(self.ahead, ahead, f"({ahead}) % depth", when=when)
 
     def _copied(self) -> str:
@@ -338,7 +343,9 @@ class _Cdna:
             doc.DrainStatement(READS),
         )
         safe = self._computations(self.tile.body, "tiles - 1") if self.shape.poison else ()
-        return (*self._prologue(), doc.ForStatement("t", "0", copied, body), *safe)
+        landed = () if self.guarded else (doc.DrainStatement(LOADS),)
+        loop = doc.ForStatement("t", "0", copied, body)
+        return (*self._prologue(), loop, *landed, *safe)
 
     def _over_time(self) -> doc.DocumentStatement:
         """One loop: step s copies tile s and computes tile s - P, each behind its guard."""

@@ -245,11 +245,11 @@ inline Source source(Resource at) { return at; }
 
 inline u32 target_of(u32 place) { return place; }
 
-template <int WIDTH, int FURTHER> inline void direct_copy(Source at, u32 offset, u32 place) {
+template <int WIDTH> inline void direct_copy(Source at, u32 offset, u32 place) {
   using namespace emulation;
-  u32 target = place + static_cast<u32>(FURTHER + machine.now % 64 * WIDTH);
+  u32 target = place + static_cast<u32>(machine.now % 64 * WIDTH);
   shared_bounds(target, WIDTH);
-  bool there = offset < END && offset + WIDTH <= at.bytes;
+  bool there = u64(offset) + WIDTH <= at.bytes;
   const unsigned char *from = there ? global(at.base, offset, WIDTH, false) : nullptr;
   for (u32 word = target / 4; word < (target + WIDTH) / 4; ++word) {
     if (machine.reading[word]) fault("a copy to LDS byte %u, which is being read", 4 * word);
@@ -260,6 +260,16 @@ template <int WIDTH, int FURTHER> inline void direct_copy(Source at, u32 offset,
   self().flying.push_back({machine.shared.data() + target, from, WIDTH});
   if (machine.mode == EAGER)
     while (!self().flying.empty()) land(self());
+}
+
+// The offset of an instruction counts on both sides; a sum that leaves 32 bits is there for no lane.
+template <int WIDTH, int FURTHER, int COUNT>
+inline void direct_copies(Source at, const u32 (&offset)[COUNT], u32 place) {
+  for (int i = 0; i < COUNT; ++i) {
+    u32 added = static_cast<u32>(i * 64 * WIDTH);
+    if (offset[i] > 0xffffffffu - added) emulation::fault("an offset of a copy wraps around");
+    direct_copy<WIDTH>(at, offset[i] + added, place + FURTHER + added);
+  }
 }
 
 template <int BYTES> struct Bits;
