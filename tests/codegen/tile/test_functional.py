@@ -257,7 +257,8 @@ OTHERS = [
     ("gemm_persistent_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
     ("gemm_large_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
     ("gemm_large_nn_sm_100a", "sm_100a", Shape("", 2, persistent=True)),
-    ("gemm_gfx942", "gfx942", Shape("", 3, specialised=False)),
+    ("gemm_gfx942", "gfx942", Shape("", 2, specialised=False)),
+    ("gemm_gfx942", "gfx950", Shape("", 3, specialised=False)),
     ("gemm_f16_gfx942", "gfx942", Shape("", 3, specialised=False, ping_pong=True)),
     ("row_sum_gfx942", "gfx942", Shape("", 2, specialised=False)),
     ("copy_gfx942", "gfx942", Shape("", 2, specialised=False)),
@@ -265,7 +266,7 @@ OTHERS = [
 
 
 def pipeline(tile: TileProgram, shape: Shape) -> ir.SyncProgram:
-    if tile.target == "gfx942":
+    if tile.target in ("gfx942", "gfx950"):
         return planting.counted(tile, shape)
     return planting.constructed(tile, shape)
 
