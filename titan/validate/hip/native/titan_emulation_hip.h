@@ -262,7 +262,7 @@ template <int WIDTH> inline void direct_copy(Source at, u32 offset, u32 place) {
     while (!self().flying.empty()) land(self());
 }
 
-// The offset of an instruction counts on both sides; a sum that leaves 32 bits is there for no lane.
+// The offset of an instruction counts on both sides; a sum beyond 32 bits is there for no lane.
 template <int WIDTH, int FURTHER, int COUNT>
 inline void direct_copies(Source at, const u32 (&offset)[COUNT], u32 place) {
   for (int i = 0; i < COUNT; ++i) {
