@@ -26,6 +26,7 @@ PEERS = (
 )
 OURS = {
     "attention_forward_sm_100a": "attention 128",
+    "attention_forward_pair_sm_100a": "attention 128",
     "attention_forward_causal_sm_100a": "causal attention 128",
     "attention_forward_64_sm_100a": "attention 64",
 }
