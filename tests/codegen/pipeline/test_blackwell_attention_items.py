@@ -248,7 +248,7 @@ def test_the_longest_items_come_first():
     [
         (replace(ASKING, persistent=False), "nothing to ask for"),
         (replace(ASKING, cluster=2), "single CTAs alone"),
-        (replace(STATIC, cluster=2), "cluster"),
+        (replace(STATIC, cluster=2), "in pairs has one work item a CTA"),
     ],
 )
 def test_what_has_no_form_is_refused(tile, reason):

@@ -445,9 +445,9 @@ def test_the_library_is_complete() -> None:
         targets.setdefault(stem(path), set()).update(targets_of(path))
     without = {name for name, found in targets.items() if "sm_90a" not in found}
     # clusterlaunchcontrol and block scales begin with sm_100, as does attention over several items,
-    # and that with the heads of a group in one tile
+    # that with the heads of a group in one tile, and pairs that multiply together
     several = {"attention_forward_persistent", "attention_forward_causal_persistent"}
-    several |= {"attention_forward_group_rows"}
+    several |= {"attention_forward_group_rows", "attention_forward_pair", "gemm_large_nn"}
     scaled = {"gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
     assert without == several | scaled | {"gemm_launch_control"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
