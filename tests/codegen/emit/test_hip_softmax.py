@@ -148,15 +148,15 @@ def test_reads_are_waited_for_behind_a_wait_for_loads(tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new", "ends"), [
-    ("", "", True), ("j * columns, 0]", "j * columns, 8]", False),
-    ("K[h, j * columns, 0]", "K[h, j * columns - 8, 0]", False),
-    ("K: {shape: [heads, keys, head]", "K: {shape: [heads, keys, keys]", False),
-    ("K: {shape: [heads, keys, head]", "K: {shape: [heads, keys, 256]", False),
+    ("", "", True), ("i * rows, 0]", "i * rows, 8]", False),
+    ("Q[h, i * rows, 0]", "Q[h, i * rows - 8, 0]", False),
+    ("Q: {shape: [heads, queries, head]", "Q: {shape: [heads, queries, queries]", False),
+    ("Q: {shape: [heads, queries, head]", "Q: {shape: [heads, queries, 256]", False),
 ])  # fmt: skip
 def test_which_tiles_end_with_their_tensor(old, new, ends):
-    """Only of whole rows the end of the buffer is that of the tensor."""
+    """Only of whole rows, the same in all iterations, the end of the buffer is the tensor's."""
     text = (root("protocols") / "tiles" / f"{ATTENTION}.yaml").read_text()
     assert old in text
     tile = read_tile(Source("tile.yaml", text.replace(old, new) if old else text), "gfx942")
-    view = tile.operation("k").tensor_view
-    assert takes_whole_rows(tile, view, 128) is ends
+    assert takes_whole_rows(tile, tile.operation("q").tensor_view, 128) is ends
+    assert not takes_whole_rows(tile, tile.operation("k").tensor_view, 128)

@@ -10,9 +10,9 @@ residuals.
 Terms, for a thread: `loop` 1; `turn` 1 where groups take turns; `product` instructions of the
 matrix unit; `accumulation` products as the program has them; `tile` loads of the loop, each of
 which is waited for and released; `asked` those that the computing warps ask for themselves;
-`copied` accesses of up to 16 bytes by which threads copy, `compared` those of both on AMD whose
-offsets are compared with the tensor (`titan/codegen/tile/whole_rows.py`); `operand` reads of
-operands from LDS, of 16 bytes; `fetched`, `read`, `stored` numbers from global memory, from shared
+`copied` accesses of up to 16 bytes by which threads copy, `guarded` copies to LDS that are issued
+where a tile is left alone (with more than two stages); `operand` reads of operands from LDS, of 16
+bytes; `fetched`, `read`, `stored` numbers from global memory, from shared
 memory, and to it; `arithmetic`, `exponential`, `quotient`, `reduction`, `conversion` results by
 kind of operation; `rounded` conversions on AMD that are left operands and no more; `row` results of
 any of them that are one for each row or column; `moved` numbers from and to tensor memory.
@@ -31,11 +31,11 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.rates import Rates, rates
 from titan.codegen.tile.roofline import contraction, operand_bytes, product_cycles, value_of
-from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.target.description import target_of
 from titan.target.load import machine
 
 ACCESS_BYTES = 16  # of a lane
+UNGUARDED_DEPTH = 2  # stages of which copies to LDS have no guard
 WARPGROUP_ROWS = 64  # of one product that a warpgroup issues
 BLOCK_ROWS = 32  # of one product that a wave issues, where its rows divide into such
 BY_CLASS = {
@@ -93,8 +93,8 @@ def _load(tile: TileProgram, shape: Shape, item: TileOperation, found: dict[str,
         width = lane_bytes(tile, value) if direct else ACCESS_BYTES
         copies = amount / (_threads(tile) * max(1, width))
         found["asked" if direct else "copied"] += copies
-        if not takes_whole_rows(tile, item.tensor_view, value.columns):
-            found["compared"] += copies
+        if direct and shape.depth > UNGUARDED_DEPTH:
+            found["guarded"] += copies
     elif not shape.specialised and shape.guarded:
         found["copied"] += amount / (_threads(tile) * ACCESS_BYTES)
     elif not shape.specialised:

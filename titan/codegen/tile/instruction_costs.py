@@ -19,7 +19,7 @@ from titan.target.load import TargetRefused
 
 # What an iteration consists of, for a thread: the names of the costs.
 TERMS = (
-    "loop", "turn", "product", "accumulation", "tile", "asked", "copied", "compared", "operand",
+    "loop", "turn", "product", "accumulation", "tile", "asked", "copied", "guarded", "operand",
     "fetched", "read", "stored", "arithmetic", "exponential", "quotient", "reduction", "row",
     "conversion", "rounded", "moved",
 )  # fmt: skip
