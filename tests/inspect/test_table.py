@@ -44,8 +44,10 @@ def test_the_softmax_is_shorter_than_its_peer_and_a_correction_left_out_costs_li
     rows = json.loads(ROLES.read_text(encoding="utf-8"))
     for problem in ("attention 128", "causal attention 128"):
         of = {row["kernel"]: row for row in rows if row["problem"] == problem}
-        (ours,) = (row for name, row in of.items() if name.endswith("after"))
         (peer,) = (row for name, row in of.items() if name.startswith("FlashAttention"))
-        assert ours["softmax_least"] <= peer["softmax_least"]
-        assert ours["two_at_once"] <= peer["two_at_once"] + 1
-        assert ours["correction_least"] < 50 and ours["spill_bytes"] == 0
+        emitted = [row for name, row in of.items() if name.endswith("after")]
+        assert emitted
+        for ours in emitted:  # by single CTAs, and by pairs
+            assert ours["softmax_least"] <= peer["softmax_least"]
+            assert ours["two_at_once"] <= peer["two_at_once"] + 1
+            assert ours["correction_least"] < 50 and ours["spill_bytes"] == 0

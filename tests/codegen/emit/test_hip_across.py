@@ -82,11 +82,10 @@ FAULTS = [
         "if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[2], bits[3]};",
         "if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[0], bits[3]};",
     ),
-    ("gfx942", "smaller(larger(at.rows - at.row, 0), ROWS)", "ROWS"),
     (
         "gfx942",
-        "static_cast<u32>(row) * at.row_bytes + static_cast<u32>(column) * D::bytes\n",
-        "static_cast<u32>(row) * at.row_bytes\n",
+        "inside ? static_cast<u32>(row) * at.row_bytes + further : 2 * END",
+        "inside ? static_cast<u32>(row) * at.row_bytes + 0 * further : 2 * END",
     ),
     ("gfx950", "lane % B / 16 * 16 + lane % 4 * 4", "lane % B / 16 * 16 + lane / 4 % 4 * 4"),
     ("gfx950", "/ D::bytes + lane % 16 / 4;", "/ D::bytes + lane % 16 % 4;"),

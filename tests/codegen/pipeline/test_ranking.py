@@ -154,10 +154,9 @@ def test_copies_of_four_bytes_cost_instructions_and_two_work_groups_hide_reads()
     issued, fewer = (predicted(tile, one.shape) for one in (direct, first))
     assert costs is not None and issued is not None and fewer is not None
     apart = 32 * costs.costs["asked"] - 8 * costs.costs["copied"]
-    apart += (32 - 8) * costs.costs["compared"]  # rows of K elements are not whole in a tile
     assert issued - fewer == pytest.approx(apart)
-    assert direct.least_cycles[ISSUE_SLOTS] == 4 * issued > 1024  # those of the products
-    assert direct.least_cycles[ALONE] == direct.least_cycles[ISSUE_SLOTS] + 64
+    assert ISSUE_SLOTS not in direct.least_cycles and 4 * issued <= 1024  # those of the products
+    assert direct.least_cycles[ALONE] == 1024 + 64
     assert direct.least_cycles[IN_FLIGHT] == 2 * first.least_cycles[IN_FLIGHT]
     eight, *_, ranking = ranking_of("gemm_f16_gfx942", "gfx942")
     assert eight.groups == 8 and not any(ALONE in one.least_cycles for one in ranking)
