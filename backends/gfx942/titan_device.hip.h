@@ -117,8 +117,7 @@ struct Source {
 
 TITAN_FUNCTION Source source(Resource at) {
     u32 low = static_cast<u32>(at.base), high = static_cast<u32>(at.base >> 32);
-    u32 bytes = static_cast<u32>(uniform(static_cast<int>(at.bytes)));
-    u32x4 words = {low, high & 0xffffu, bytes, 0x00020000u};
+    u32x4 words = {low, high & 0xffffu, at.bytes, 0x00020000u};
     return Source{words};
 }
 
@@ -550,29 +549,6 @@ TITAN_FUNCTION u32 offset_in(const View &at, int row, int column, bool wanted, u
     return row_offset(at, row, wanted, further) + column_offset<D>(at, column);
 }
 
-// How a tile of ROWS rows is bounded. Where it takes ENDS of rows, that is whole rows from a first
-// one that is there or behind all, the buffer ends where the tensor does; otherwise each offset is
-// compared.
-template <int ROWS, bool ENDS> TITAN_FUNCTION Resource bounded(const View &at) {
-    if constexpr (ENDS) {
-        int rows = smaller(larger(at.rows - at.row, 0), ROWS);
-        return resource(at.base, static_cast<u32>(rows) * at.row_bytes);
-    }
-    return resource(at.base);
-}
-
-// Of what is there, `further` behind its place.
-template <class D, bool ENDS>
-TITAN_FUNCTION u32 bounded_offset(const View &at, int row, int column, bool wanted,
-                                  u32 further = 0) {
-    if constexpr (ENDS)
-        return wanted ? static_cast<u32>(row) * at.row_bytes +
-                            static_cast<u32>(column) * D::bytes + further
-                      : 2 * END;
-    else
-        return offset_in<D>(at, row, column, wanted, further);
-}
-
 TITAN_FUNCTION View afresh(const View &at) {
     return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes};
 }
@@ -601,33 +577,32 @@ template <int ROW_BYTES, int BYTES> struct UnitPlace {
     static constexpr int TOGETHER = LANES * BYTES;
 };
 
-template <class D, int COLUMNS, int UNITS, int WIDTH, bool ENDS, int UNIT>
+template <class D, int COLUMNS, int UNITS, int WIDTH, int UNIT>
 TITAN_FUNCTION void copy_units(Source from, const View &at, u32 target, int wave, int lane) {
     constexpr int COUNT = UNITS - UNIT < COPIES ? UNITS - UNIT : COPIES;
     u32 offset[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         auto place = UnitPlace<COLUMNS * D::bytes, WIDTH>::at(wave * UNITS + UNIT + i, lane);
-        offset[i] = bounded_offset<D, ENDS>(at, place.row, place.partner(lane) / D::bytes, true,
-                                            static_cast<u32>((COPIES - 1 - i) * LANES * WIDTH));
+        offset[i] = offset_in<D>(at, place.row, place.partner(lane) / D::bytes, true,
+                                 static_cast<u32>((COPIES - 1 - i) * LANES * WIDTH));
     }
     direct_copies<WIDTH, UNIT * LANES * WIDTH>(from, offset, target);
     if constexpr (UNIT + COUNT < UNITS)
-        copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, UNIT + COUNT>(from, at, target, wave, lane);
+        copy_units<D, COLUMNS, UNITS, WIDTH, UNIT + COUNT>(from, at, target, wave, lane);
 }
 
 // This wave's share of a tile, by UNITS direct-to-LDS copies, COPIES with one M0. What their
 // instructions add to offsets in global memory is taken off the base, so that no offset is
 // negative.
-template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH, bool ENDS>
+template <class D, int ROWS, int COLUMNS, int WAVES, int WIDTH>
 TITAN_FUNCTION void copy_tile(u32 tile, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
     constexpr int UNITS = ROWS * ROW_BYTES / (WAVES * LANES * WIDTH);
     static_assert(UNITS * WAVES * LANES * WIDTH == ROWS * ROW_BYTES, "whole copies only");
     constexpr u32 ADDED = (COPIES - 1) * LANES * WIDTH;
-    Resource there = bounded<ROWS, ENDS>(at);
-    Source from = source(resource(there.base - ADDED, there.bytes + ADDED));
-    copy_units<D, COLUMNS, UNITS, WIDTH, ENDS, 0>(
+    Source from = source(resource(at.base - ADDED, END + ADDED));
+    copy_units<D, COLUMNS, UNITS, WIDTH, 0>(
         from, at, target_of(tile + static_cast<u32>(wave * UNITS * LANES * WIDTH)), wave, lane);
 }
 
@@ -643,16 +618,15 @@ template <int COUNT, int BYTES> TITAN_FUNCTION void loaded(Passing<COUNT, BYTES>
         for (int i = COUNT - 1; i >= 0; --i) loaded_words(held.unit[i]);
 }
 
-template <class D, int ROWS, int COLUMNS, int WAVES, bool ENDS, int COUNT, int BYTES>
+template <class D, int ROWS, int COLUMNS, int WAVES, int COUNT, int BYTES>
 TITAN_FUNCTION void fetch_tile(Passing<COUNT, BYTES> &held, const View &at, int wave, int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         auto place = UnitPlace<ROW_BYTES, BYTES>::at(i * WAVES + wave, lane);
         bool wanted = ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || place.row < ROWS;
-        u32 offset =
-            bounded_offset<D, ENDS>(at, place.row, place.byte / D::bytes, wanted);
-        held.unit[i] = global_read<BYTES>(bounded<ROWS, ENDS>(at), offset);
+        u32 offset = offset_in<D>(at, place.row, place.byte / D::bytes, wanted);
+        held.unit[i] = global_read<BYTES>(resource(at.base), offset);
     }
 }
 

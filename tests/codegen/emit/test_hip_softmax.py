@@ -15,10 +15,7 @@ from benchmarks.amd_code import judged, launch_of_manifest
 from tests.codegen.emit.hip_kernels import HEADER, SOURCE, make, needs_clang, shape
 from tests.codegen.emit.test_hip_across import ATTENTION, CAUSAL, DKV, furthest, tile_of
 from titan.codegen.emit.hip_values import values_of
-from titan.codegen.tile.load import read_tile
-from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.foundation.resources import root
-from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.validate.compare.gcn_compile import hip_assembly
 from titan.validate.hip.run import KernelFault
@@ -145,18 +142,3 @@ def test_reads_are_waited_for_behind_a_wait_for_loads(tmp_path):
     wait = 'asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");'
     assert verdict_of_assembly(made, tmp_path) is Verdict.VERIFIED
     assert verdict_of_assembly(made.edited(wait, known, HEADER), tmp_path) is Verdict.REFUTED
-
-
-@pytest.mark.parametrize(("old", "new", "ends"), [
-    ("", "", True), ("i * rows, 0]", "i * rows, 8]", False),
-    ("Q[h, i * rows, 0]", "Q[h, i * rows - 8, 0]", False),
-    ("Q: {shape: [heads, queries, head]", "Q: {shape: [heads, queries, queries]", False),
-    ("Q: {shape: [heads, queries, head]", "Q: {shape: [heads, queries, 256]", False),
-])  # fmt: skip
-def test_which_tiles_end_with_their_tensor(old, new, ends):
-    """Only of whole rows, the same in all iterations, the end of the buffer is the tensor's."""
-    text = (root("protocols") / "tiles" / f"{ATTENTION}.yaml").read_text()
-    assert old in text
-    tile = read_tile(Source("tile.yaml", text.replace(old, new) if old else text), "gfx942")
-    assert takes_whole_rows(tile, tile.operation("q").tensor_view, 128) is ends
-    assert not takes_whole_rows(tile, tile.operation("k").tensor_view, 128)

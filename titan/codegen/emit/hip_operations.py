@@ -15,7 +15,6 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
 from titan.codegen.tile.held import UNIT_BYTES
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
-from titan.codegen.tile.whole_rows import takes_whole_rows
 from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
 
 BINARY = {
@@ -147,20 +146,13 @@ class HipSpeller:
         """Direct-to-LDS copies of this wave's share."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.width)
-        ends = self._ends(buffer)
-        return f"titan::copy_tile<{shape}, {buffer.width}, {ends}>({stage}, {at}, wave, lane);"
+        return f"titan::copy_tile<{shape}, {buffer.width}>({stage}, {at}, wave, lane);"
 
     def fetch(self, buffer: LdsTile) -> str:
         """The call that loads a tile from global memory into the registers it passes through."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
         at = self._view_of(buffer, buffer.unit)
-        ends = self._ends(buffer)
-        return f"titan::fetch_tile<{shape}, {ends}>({buffer.passing}, {at}, wave, lane);"
-
-    def _ends(self, buffer: LdsTile) -> str:
-        """Whether the end of the buffer is the bound of a tile, as the header spells it."""
-        view = buffer.load.tensor_view
-        return str(takes_whole_rows(self.places.tile, view, buffer.columns)).lower()
+        return f"titan::fetch_tile<{shape}>({buffer.passing}, {at}, wave, lane);"
 
     def put(self, buffer: LdsTile, stage: str) -> str:
         """The call that writes a tile from those registers to a stage in LDS."""

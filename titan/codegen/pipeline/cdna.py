@@ -133,14 +133,19 @@ def lane_bytes(tile: TileProgram, value: Value) -> int:
     return 0
 
 
+def copies_are_guarded(shape: Shape) -> bool:
+    """Whether copies straight to LDS are issued only where a tile is left. Two stages leave nothing
+    in flight at a wait, so that copies need no guard to be counted.
+    """
+    return shape.depth != DEPTH_MIN or shape.poison or shape.unified
+
+
 class _Cdna:
     def __init__(self, tile: TileProgram, shape: Shape, staged: bool) -> None:
         self.tile = tile
         self.shape = shape
         self.staged = staged
-        # Two stages leave nothing in flight at a wait, so that copies need no guard to be counted.
-        two = shape.depth == DEPTH_MIN and not (shape.poison or shape.unified)
-        self.guarded = not two
+        self.guarded = copies_are_guarded(shape)
         self._check()
         self.ahead = [item for item in tile.body if item.kind == "load"]
         shared = {item.name for item in loads_of(tile)}

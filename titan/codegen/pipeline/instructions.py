@@ -11,16 +11,16 @@ Terms, for a thread: `loop` 1; `turn` 1 where groups take turns; `product` instr
 matrix unit; `accumulation` products as the program has them; `tile` loads of the loop, each of
 which is waited for and released; `asked` those that the computing warps ask for themselves;
 `copied` accesses of up to 16 bytes by which threads copy, `guarded` copies to LDS that are issued
-where a tile is left alone (with more than two stages); `operand` reads of operands from LDS, of 16
-bytes; `fetched`, `read`, `stored` numbers from global memory, from shared
-memory, and to it; `arithmetic`, `exponential`, `quotient`, `reduction`, `conversion` results by
-kind of operation; `rounded` conversions on AMD that are left operands and no more; `row` results of
-any of them that are one for each row or column; `moved` numbers from and to tensor memory.
+only where a tile is left; `operand` reads of operands from LDS, of 16 bytes; `fetched`, `read`,
+`stored` numbers from global memory, from shared memory, and to it; `arithmetic`, `exponential`,
+`quotient`, `reduction`, `conversion` results by kind of operation; `rounded` conversions on AMD
+that are left operands and no more; `row` results of any of them that are one for each row or
+column; `moved` numbers from and to tensor memory.
 """
 
 from __future__ import annotations
 
-from titan.codegen.pipeline.cdna import copied_directly, lane_bytes
+from titan.codegen.pipeline.cdna import copied_directly, copies_are_guarded, lane_bytes
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.attention import NotAttention, attention_of
@@ -35,7 +35,6 @@ from titan.target.description import target_of
 from titan.target.load import machine
 
 ACCESS_BYTES = 16  # of a lane
-UNGUARDED_DEPTH = 2  # stages of which copies to LDS have no guard
 WARPGROUP_ROWS = 64  # of one product that a warpgroup issues
 BLOCK_ROWS = 32  # of one product that a wave issues, where its rows divide into such
 BY_CLASS = {
@@ -93,7 +92,7 @@ def _load(tile: TileProgram, shape: Shape, item: TileOperation, found: dict[str,
         width = lane_bytes(tile, value) if direct else ACCESS_BYTES
         copies = amount / (_threads(tile) * max(1, width))
         found["asked" if direct else "copied"] += copies
-        if direct and shape.depth > UNGUARDED_DEPTH:
+        if direct and copies_are_guarded(shape):
             found["guarded"] += copies
     elif not shape.specialised and shape.guarded:
         found["copied"] += amount / (_threads(tile) * ACCESS_BYTES)
