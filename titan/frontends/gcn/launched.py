@@ -65,8 +65,9 @@ def _judged(
     stale = stale_scalar_load(run)
     if stale is not None:
         return _undecided(trial, STALE, stale, places)
-    for instruction in stale_lds_reads(run)[:1] if policies.stale_reads == "refuse" else ():
-        return _undecided(trial, STALE_STAGE, instruction, places)
+    again = stale_lds_reads(run) if policies.stale_reads == "refuse" else ()
+    if again:
+        return _undecided(trial, STALE_STAGE, again[0], places)
     found = unwritten_lds_reads(run) if policies.unwritten_reads == "refuse" else []
     if found:
         from titan.isa.waves.undefined import undefined_uses  # needs NumPy

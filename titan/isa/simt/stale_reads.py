@@ -13,8 +13,8 @@ region of global memory, or one instruction that stores) belong together. A read
   new. Else it is a window that slides, an array that stays, or a tile that stays while others turn.
 
 Not found: rings of one stage, a source that is not read from at all after the first round, and what
-is stale in a third of all rounds. An atomic
-operation, and a write at an address that is not known, make new what they may touch.
+is stale in a third of all rounds. An atomic operation, and a write at an address that is not known,
+make new what they may touch.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import NamedTuple
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.unwritten_reads import touched
 from titan.isa.simt.written import WrittenMemories
 
 MINORITY = 3  # one of so many tiles may be stale
@@ -56,22 +57,19 @@ def _accesses(run: Run) -> Iterator[StageAccess]:
     unknown = run.unknown_addresses()
     for event in run.events:
         agent, number = (event.cta, event.warp), event.instruction
-        anywhere = number in unknown
-        if isinstance(event, ev.AccessEvent):
-            if event.footprint.space is not MemorySpace.SHARED:
-                continue
-            if event.mode is not ev.Mode.READ:
-                yield StageAccess(agent, number, event.footprint, number, anywhere)
-            elif not anywhere:
-                yield StageAccess(agent, number, event.footprint, None)
-        elif isinstance(event, ev.AsynchronousEvent):
-            source = source_of(number, (effect.footprint for effect in event.effects))
-            if event.tensor_map >= 0:
-                source = "map", event.tensor_map
-            for effect in sorted(event.effects, key=lambda effect: effect.mode is ev.Mode.WRITE):
-                if effect.footprint.space is MemorySpace.SHARED:
-                    given = None if effect.mode is ev.Mode.READ else source
-                    yield StageAccess(agent, number, effect.footprint, given, anywhere)
+        anywhere, source = number in unknown, _source(event)
+        for footprint, mode in touched(event):
+            reads = mode is ev.Mode.READ
+            if footprint.space is MemorySpace.SHARED and not (reads and anywhere):
+                yield StageAccess(agent, number, footprint, None if reads else source, anywhere)
+
+
+def _source(event: ev.Event) -> Hashable:
+    if not isinstance(event, ev.AsynchronousEvent):
+        return event.instruction
+    if event.tensor_map >= 0:
+        return "map", event.tensor_map
+    return source_of(event.instruction, (effect.footprint for effect in event.effects))
 
 
 def source_of(instruction: int, footprints: Iterable[Footprint]) -> Hashable:

@@ -64,7 +64,7 @@ def unwritten_reads(run: Run) -> dict[int, UnwrittenRead]:
     unknown = run.unknown_addresses()
     found: dict[int, UnwrittenRead] = {}
     for event in run.events:
-        for footprint, mode in _accesses(event):
+        for footprint, mode in touched(event):
             reads = mode is not ev.Mode.WRITE and event.instruction not in unknown
             if reads and not written.hold(footprint):
                 found.setdefault(event.instruction, UnwrittenRead(event, footprint))
@@ -73,7 +73,7 @@ def unwritten_reads(run: Run) -> dict[int, UnwrittenRead]:
     return found
 
 
-def _accesses(event: ev.Event) -> Iterator[tuple[Footprint, ev.Mode]]:
+def touched(event: ev.Event) -> Iterator[tuple[Footprint, ev.Mode]]:
     """What an event touches of shared and tensor memory, what it reads first."""
     if isinstance(event, ev.BarrierInit):
         place = event.barrier.offset, event.barrier.offset + BYTES

@@ -19,11 +19,12 @@ it; no two counters are in order (LLVM AMDGPU usage, memory model of gfx125x; CD
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from titan.isa.simt.events import Event
-from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.footprints import Footprint, MemorySpace
 
 
 class WaveQueue(StrEnum):
@@ -98,6 +99,15 @@ class OperationIssued(Event):
     queue: WaveQueue
     number: int
     uses: tuple[WaveUse, ...]
+
+
+def lds_uses(events: Iterable[Event]) -> Iterator[tuple[OperationIssued, WaveUse]]:
+    """What operations do in LDS, in the order of the events; what one of them reads comes first."""
+    for event in events:
+        if isinstance(event, OperationIssued):
+            for use in sorted(event.uses, key=lambda use: use.write):
+                if use.footprint.space is MemorySpace.SHARED:
+                    yield event, use
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.stale_reads import StageAccess, source_of, stale_of
-from titan.isa.waves.events import OperationIssued
+from titan.isa.waves.events import lds_uses
 
 
 def stale_lds_reads(run: Run) -> tuple[int, ...]:
@@ -21,16 +20,11 @@ def stale_lds_reads(run: Run) -> tuple[int, ...]:
 
 def _accesses(run: Run) -> Iterator[StageAccess]:
     unknown = run.unknown_addresses()
-    for event in run.events:
-        if not isinstance(event, OperationIssued):
-            continue
+    for event, use in lds_uses(run.events):
         agent, number = (event.cta, event.warp), event.instruction
         anywhere = number in unknown
-        source = source_of(number, (use.footprint for use in event.uses))
-        for use in sorted(event.uses, key=lambda use: use.write):
-            if use.footprint.space is not MemorySpace.SHARED:
-                continue
-            if use.write:
-                yield StageAccess(agent, number, use.footprint, source, anywhere)
-            elif not anywhere:
-                yield StageAccess(agent, number, use.footprint, None)
+        if use.write:
+            source = source_of(number, (other.footprint for other in event.uses))
+            yield StageAccess(agent, number, use.footprint, source, anywhere)
+        elif not anywhere:
+            yield StageAccess(agent, number, use.footprint, None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.unwritten_reads import WrittenBytes
-from titan.isa.waves.events import OperationIssued
+from titan.isa.waves.events import lds_uses
 
 
 def unwritten_lds_reads(run: Run) -> list[int]:
@@ -13,14 +12,10 @@ def unwritten_lds_reads(run: Run) -> list[int]:
     written = WrittenBytes()
     unknown = run.unknown_addresses()
     found: dict[int, None] = {}
-    for event in run.events:
-        if not isinstance(event, OperationIssued):
-            continue
-        uses = [use for use in event.uses if use.footprint.space is MemorySpace.SHARED]
-        for use in sorted(uses, key=lambda use: use.write):
-            reads = (not use.write or use.atomic) and event.instruction not in unknown
-            if reads and not written.hold(use.footprint):
-                found[event.instruction] = None
-            if use.write:
-                written.add(use.footprint)
+    for event, use in lds_uses(run.events):
+        reads = (not use.write or use.atomic) and event.instruction not in unknown
+        if reads and not written.hold(use.footprint):
+            found[event.instruction] = None
+        if use.write:
+            written.add(use.footprint)
     return list(found)
