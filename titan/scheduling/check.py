@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from titan.scheduling.loop.model import DATA, Dependence, Loop, Operation
 from titan.scheduling.model import Schedule
@@ -230,6 +231,9 @@ def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
             else:
                 profiles[use.unit].add(first, last, use.amount)
     for unit, change in changes.items():
+        alone = unit in loop.units and unit not in profiles
+        if alone and max(accumulate(change)) <= loop.units[unit].capacity:
+            continue
         for row, amount in enumerate(change):
             if amount:
                 profiles[unit].change[row] += amount

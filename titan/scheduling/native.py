@@ -225,6 +225,13 @@ class Placer:
             return list(order)
         return list(self.module.ffi.unpack(order, self.p.n)) if self.p.n else []
 
+    @property
+    def reservations(self) -> int:
+        """How many uses of a unit there are."""
+        if self.module is None:
+            return sum(map(len, self.problem.blocks))
+        return int(self.p.use_begin[self.p.n])
+
     def rows(self, ii: int) -> int:
         """Rows that placing every operation once writes."""
         if self.module is None:

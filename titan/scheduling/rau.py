@@ -352,9 +352,11 @@ def _remember(
 
 
 def _priorities(style: _Style, ii: int, order: Order) -> Iterator[tuple[str, Order]]:
-    """Orders for eviction: height; then widest reservation first; then least slack."""
-    yield "height", order
-    yield "width", style.placer.by_width(order)
+    """Orders for eviction: height; then widest reservation first; then least slack. Large loops
+    that reserve units for several cycles take the widest first: seldom does height leave gaps."""
+    first = [("height", order), ("width", style.placer.by_width(order))]
+    wide = style.n > LARGE and style.placer.rows(ii) > style.placer.reservations
+    yield from first[::-1] if wide else first
     heights = style.placer.numbers(order)
     scale = max(heights, default=0) + 1
     depth = depths(style.problem, ii)
