@@ -35,6 +35,10 @@ UNWRITTEN = "memory is read that nothing has written"
 STALE_STAGE = (
     "a stage of a ring is read again that nothing has filled since its last round, as others were"
 )
+EARLY_READ = "global memory is read before griddepcontrol.wait"
+EARLY_WRITE = (
+    "global memory is written before griddepcontrol.wait, where the grid before may still use it"
+)
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
 REMARKS = {
@@ -60,6 +64,7 @@ REMARKS = {
     "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
+    "early-reads": "the grid before does not write what is read before griddepcontrol.wait",
     "counters": COUNTERS,
     "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
     "counter-full": "an operation is issued only when its counter has room",

@@ -37,6 +37,8 @@ from titan.frontends.ptx.record import LaunchRecording, Member, record_together
 from titan.frontends.ptx.remarks import (
     ASSUMED,
     DECIDES_MORE,
+    EARLY_READ,
+    EARLY_WRITE,
     EQUAL_LANES,
     NOT_SHOWN,
     POLICY_OF,
@@ -55,6 +57,7 @@ from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.ptx.warpgroups import unlike_warps
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
+from titan.isa.simt.grid_wait import early_accesses
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.stale_reads import stale_reads
@@ -383,6 +386,12 @@ def _left_open(
     if policies.stale_reads == "refuse":
         for instruction in stale_reads(run)[:1]:
             yield STALE_STAGE, instruction
+    if policies.grid_wait != "all":
+        early = early_accesses(run.events)
+        for instruction in early.writes[:1]:
+            yield EARLY_WRITE, instruction
+        for instruction in early.reads[:1] if policies.grid_wait == "none" else ():
+            yield EARLY_READ, instruction
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction
@@ -529,6 +538,9 @@ def _conditions(
     loops = data_loops(run)
     if loops:
         judged.assumptions["data-loops"] = (len(loops), loops[0])
+    early = early_accesses(run.events).reads
+    if early and policies.grid_wait == "reads":
+        judged.assumptions["early-reads"] = (len(early), early[0])
     asserted = assertions(run)
     if asserted:
         judged.assumptions["assertions"] = (len(asserted), asserted[0])

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from titan.isa.ptx.module import Instruction
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.grid_wait import global_modes
 
 
 def grid_faults(
@@ -35,21 +35,8 @@ def grid_faults(
                 )
             elif not event.waits and event.lanes & ~waited.get(warp, 0):
                 found.setdefault(event.instruction, "later launches may begin before the wait")
-        elif dependent and _global(event) and event.lanes & ~waited.get(warp, 0):
+        elif dependent and global_modes(event) and event.lanes & ~waited.get(warp, 0):
             found.setdefault(
                 event.instruction, "global memory is touched before griddepcontrol.wait"
             )
     return [f"line {instructions[place].line}: {text}" for place, text in sorted(found.items())]
-
-
-def _global(event: ev.Event) -> bool:
-    """Whether an event reads or writes global memory, or memory that is not known."""
-    own = (MemorySpace.SHARED, MemorySpace.LOCAL, MemorySpace.CONSTANT, MemorySpace.PARAMETER,
-           MemorySpace.TENSOR)  # fmt: skip
-    if isinstance(event, ev.AccessEvent):
-        return event.footprint.space not in own
-    if isinstance(event, ev.AsynchronousEvent):
-        return event.tensor_map != -1 or any(
-            effect.footprint.space not in own for effect in event.effects
-        )
-    return False

@@ -1,0 +1,127 @@
+"""Which accesses to global memory may come before `griddepcontrol.wait`.
+
+A launch may begin while the grid before it still runs (PTX, griddepcontrol): what that grid writes
+is there, and what it reads is over, behind the wait alone. So a lane may touch global memory once
+it has executed the wait, or knows of one that has: by a barrier at which that one arrived, or by
+the completion of an asynchronous operation that it started. What is learnt through memory (flags,
+atomics) does not count. Kernels without the instruction run behind the whole grid before them, and
+have no early accesses.
+
+The order is that of the run: in another one a barrier has the same arrivals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import MemorySpace
+
+OWN = (MemorySpace.SHARED, MemorySpace.LOCAL, MemorySpace.CONSTANT, MemorySpace.PARAMETER,
+       MemorySpace.TENSOR)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyAccesses:
+    """The instructions that read and write global memory too early, in the order of the run."""
+
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Known:
+    """Who knows of a wait: lanes by warp, then barriers, phases and operations."""
+
+    lanes: dict[tuple[int, int], int] = field(default_factory=dict)
+    others: set[Hashable] = field(default_factory=set)
+
+    def hand_on(self, event: ev.Event, key: Hashable) -> None:
+        """Lanes of the event arrive at something; one that knows is enough."""
+        if event.lanes & self.lanes.get((event.cta, event.warp), 0):
+            self.others.add(key)
+
+    def learn(self, event: ev.Event, key: Hashable) -> None:
+        """Lanes of the event pass something."""
+        if key in self.others:
+            self.add(event)
+
+    def add(self, event: ev.Event) -> None:
+        """Lanes of the event know."""
+        warp = event.cta, event.warp
+        self.lanes[warp] = self.lanes.get(warp, 0) | event.lanes
+
+    def unknown(self, event: ev.Event) -> bool:
+        """Whether a lane of the event does not know."""
+        return bool(event.lanes & ~self.lanes.get((event.cta, event.warp), 0))
+
+
+def global_modes(event: ev.Event) -> set[ev.Mode]:
+    """How an event touches global memory, or memory that is not known."""
+    if isinstance(event, ev.AccessEvent):
+        return set() if event.footprint.space in OWN else {event.mode}
+    if not isinstance(event, ev.AsynchronousEvent):
+        return set()
+    found = {effect.mode for effect in event.effects if effect.footprint.space not in OWN}
+    if event.tensor_map != -1 and not found:  # where in the tensor is not known
+        loads = any(effect.mode is ev.Mode.WRITE for effect in event.effects)
+        found.add(ev.Mode.READ if loads else ev.Mode.WRITE)
+    return found
+
+
+def early_accesses(events: Iterable[ev.Event]) -> EarlyAccesses:
+    """The accesses of a run that may come before the wait."""
+    recorded = list(events)
+    if not any(isinstance(event, ev.GridControl) and event.waits for event in recorded):
+        return EarlyAccesses()
+    known = _Known()
+    completes: dict[int, tuple[ev.BarrierAddress, ...]] = {}
+    found: dict[bool, dict[int, None]] = {False: {}, True: {}}
+    for event in recorded:
+        modes = global_modes(event)
+        if modes and known.unknown(event):
+            found[modes != {ev.Mode.READ}][event.instruction] = None
+        _follow(known, event, completes)
+    return EarlyAccesses(tuple(found[False]), tuple(found[True]))
+
+
+def _follow(
+    known: _Known, event: ev.Event, completes: dict[int, tuple[ev.BarrierAddress, ...]]
+) -> None:
+    """Hand knowledge of the wait on, by what an event orders."""
+    if isinstance(event, ev.GridControl):
+        if event.waits:
+            known.add(event)
+    elif isinstance(event, ev.RendezvousEvent):
+        key = _meeting(event)
+        if event.side is not ev.Side.PASS or event.meeting is ev.Meeting.WARP:
+            known.hand_on(event, key)  # lanes of a warp meet in one event
+        if event.side is ev.Side.PASS:
+            known.learn(event, key)
+    elif isinstance(event, ev.ArriveEvent):
+        known.hand_on(event, (event.barrier, event.phase))
+    elif isinstance(event, ev.WaitEvent):
+        known.learn(event, (event.barrier, event.phase))
+    elif isinstance(event, ev.AsynchronousEvent):
+        completes[event.operation] = tuple(one.barrier for one in event.completes)
+        known.hand_on(event, event.operation)
+    elif isinstance(event, ev.TensorCommitEvent):
+        completes[event.operation] = event.barriers
+        known.hand_on(event, event.operation)
+    elif isinstance(event, ev.CopyArrive):
+        completes[event.operation] = (event.barrier,)
+        known.hand_on(event, event.operation)
+    elif isinstance(event, ev.Finish) and event.operation in known.others:
+        barriers = completes.get(event.operation, ())
+        known.others.update(zip(barriers, event.phases, strict=False))
+
+
+def _meeting(event: ev.RendezvousEvent) -> Hashable:
+    """One meeting at a hardware barrier."""
+    where: tuple[int, ...] = (event.cta,)
+    if event.meeting is ev.Meeting.CLUSTER:
+        where = ()
+    elif event.meeting in (ev.Meeting.WARP, ev.Meeting.WARPGROUP):
+        where = event.cta, event.warp
+    return event.meeting, where, event.number, event.generation
