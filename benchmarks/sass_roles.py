@@ -28,7 +28,9 @@ OURS = {
     "attention_forward_sm_100a": "attention 128",
     "attention_forward_pair_sm_100a": "attention 128",
     "attention_forward_causal_sm_100a": "causal attention 128",
+    "attention_forward_causal_pair_sm_100a": "causal attention 128",
     "attention_forward_64_sm_100a": "attention 64",
+    "attention_forward_pair_64_sm_100a": "attention 64",
 }
 EXPONENTIAL, LOADS, STORES = "MUFU.EX2", "LDTM", "STTM"
 TWO_AT_ONCE = ("FADD2", "FMUL2", "FFMA2")

@@ -196,8 +196,7 @@ def edited(**more) -> TileProgram:
 def test_what_has_no_form_is_refused() -> None:
     tile = parse_tile(TEXT)
     cases = (
-        (edited(cluster=2), "half of v is not a multiple of 64"),
-        (edited(cluster=4), "cluster"),
+        (edited(cluster=4), "clusters have no form"),
         (edited(tail="threads"), "threads copy"),
         (parse_tile(TEXT.replace("dtype: bf16}", "dtype: bf16, aligned: false}")),
          "may begin at any element"),

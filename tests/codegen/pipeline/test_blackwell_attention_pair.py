@@ -9,12 +9,13 @@ import pytest
 from tests.codegen.pipeline.test_hopper import any_number, verdict
 from tests.codegen.pipeline.written import blackwell as construct
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.tile.load import load_tile
+from titan.codegen.tile.load import load_tile, parse_tile
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.sync.expression import parse_expression
 
-TILE = load_tile(root("protocols") / "tiles" / "attention_forward_pair_sm_100a.yaml")
+FOLDER = root("protocols") / "tiles"
+TILE = load_tile(FOLDER / "attention_forward_pair_sm_100a.yaml")
 
 
 def written(depth=2, tile=TILE):
@@ -34,6 +35,25 @@ def test_each_cta_holds_half_of_the_keys_and_half_of_the_columns_of_the_values()
     assert "  k: {stages: depth, tile: [64, 128]" in text
     assert "  v: {stages: depth, tile: [128, 64]" in text
     assert "p16_full: {stages: 2, count: 4, cta: 0}" in text
+
+
+@pytest.mark.parametrize("name", ["pair_64", "causal_pair", "causal_pair_64"])
+def test_other_heads_and_trips_that_both_ctas_have_verify(name):
+    text = written(tile=load_tile(FOLDER / f"attention_forward_{name}_sm_100a.yaml"))
+    finding = verdict(text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+    assert ("v: {stages: depth, tile: [128, 32], dtype: bf16, swizzle: 64B" in text) is (
+        "64" in name
+    )
+
+
+def test_half_of_the_values_fills_a_swizzle():
+    """16 columns of 16 bits are the least; each half of a product is a multiple of 16 columns."""
+    text = (FOLDER / "attention_forward_pair_64_sm_100a.yaml").read_text(encoding="utf-8")
+    assert "swizzle: 32B" in written(tile=parse_tile(text.replace("head: 64}", "head: 32}")))
+    with pytest.raises(FormRefused, match="half of v is not a multiple of 16"):
+        written(tile=parse_tile(text.replace("head: 64}", "head: 48}")))
 
 
 def without(text, begin, lines, *, last=False):
@@ -76,9 +96,9 @@ def test_arrivals_of_one_cta_are_too_few():
 
 def test_what_differs_between_the_ctas_is_refused():
     last = TILE.work[-1].name
-    trips = replace(TILE, trip_count=parse_expression(f"{last} + 1"))
-    with pytest.raises(FormRefused, match="q alone differs with i"):
-        written(tile=trips)
+    for trips in (f"{last} + 1", f"{last} // 3", f"({last} + 1) // 2"):
+        with pytest.raises(FormRefused, match="q alone differs with i"):
+            written(tile=replace(TILE, trip_count=parse_expression(trips)))
     with pytest.raises(FormRefused, match="q alone differs with h"):
         written(tile=replace(TILE, work=tuple(reversed(TILE.work))))
     with pytest.raises(FormRefused, match="one work item a CTA"):

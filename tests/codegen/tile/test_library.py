@@ -340,9 +340,9 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{more}": attention(False)
-       for more in ("", "_64", "_256", "_pair", "_persistent")},
+       for more in ("", "_64", "_256", "_pair", "_pair_64", "_persistent")},
     **{f"attention_forward_causal{more}": attention(True)
-       for more in ("", "_64", "_256", "_persistent")},
+       for more in ("", "_64", "_256", "_pair", "_pair_64", "_persistent")},
     "attention_forward_grouped": grouped_attention(False),
     "attention_forward_causal_grouped": grouped_attention(True),
     "attention_forward_group_rows": group_of_rows,
@@ -447,7 +447,9 @@ def test_the_library_is_complete() -> None:
     # clusterlaunchcontrol and block scales begin with sm_100, as does attention over several items,
     # that with the heads of a group in one tile, and pairs that multiply together
     several = {"attention_forward_persistent", "attention_forward_causal_persistent"}
-    several |= {"attention_forward_group_rows", "attention_forward_pair", "gemm_large_nn"}
+    several |= {"attention_forward_group_rows", "gemm_large_nn"}
+    several |= {f"attention_forward{more}_pair{head}" for more in ("", "_causal")
+                for head in ("", "_64")}  # fmt: skip
     scaled = {"gemm_mxf8", "gemm_mxf4", "gemm_nvf4"}
     assert without == several | scaled | {"gemm_launch_control"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):

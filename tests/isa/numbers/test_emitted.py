@@ -133,6 +133,9 @@ CASES = [
     ("attention_forward_64_sm_100a", {"heads": 1, "queries": 200, "keys": 136}),
     ("attention_forward_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
     ("attention_forward_pair_sm_100a", {"heads": 1, "queries": 600, "keys": 200}),
+    ("attention_forward_pair_64_sm_100a", {"heads": 1, "queries": 300, "keys": 200}),
+    ("attention_forward_causal_pair_sm_100a", {"heads": 2, "queries": 600, "keys": 560}),
+    ("attention_forward_causal_pair_64_sm_100a", {"heads": 2, "queries": 600, "keys": 700}),
     ("attention_forward_persistent_sm_100a", {"heads": 6, "queries": 140, "keys": 200}),
     (
         "attention_forward_group_rows_sm_100a",
@@ -252,6 +255,35 @@ def test_the_other_half_of_keys_or_values_in_a_pair_gives_wrong_numbers(right, w
     text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
     (far,) = furthest(made, text, {"heads": 1, "queries": 300, "keys": 128}, 0).values()
     assert far > 0.1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "keys"),
+    [
+        ("0 + x_cta * 32", "0", 128),
+        ("8192, 512))", "8192, 256))", 128),
+        ("<= w_i * 256 + (x_group * 128))", "<= w_i * 256 + (x_group * 128) + 128)", 300),
+        ("(w_i / 2 + 1) * 2 * 256", "(w_i / 2) * 2 * 256", 600),
+    ],
+)
+def test_other_columns_masks_or_trips_of_a_causal_pair_give_wrong_numbers(right, wrong, keys):
+    """Half of 64 columns is swizzled by 64 bytes; keys up to those that the later queries see."""
+    made = emission("attention_forward_causal_pair_64_sm_100a", "sm_100a")
+    source = made.files[SOURCE]
+    assert right in source
+    text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
+    (far,) = furthest(made, text, {"heads": 1, "queries": 300, "keys": keys}, 0).values()
+    assert far > 0.1
+
+
+def test_trips_that_differ_within_a_pair_are_seen():
+    """The CTA that issues ends before its peer, which waits for good."""
+    made = emission("attention_forward_causal_pair_64_sm_100a", "sm_100a")
+    source = made.files[SOURCE]
+    right, wrong = "(w_i / 2 + 1) * 2 * 256", "(w_i + 1) * 256"
+    text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
+    with pytest.raises(LaunchError):
+        furthest(made, text, {"heads": 1, "queries": 512, "keys": 512}, 0)
 
 
 def test_operands_that_are_not_waited_for_are_seen():

@@ -50,6 +50,7 @@ from titan.codegen.emit.trace import (
 )
 from titan.codegen.emit.validate import validate
 from titan.codegen.emit.work_items import coordinate_lines
+from titan.codegen.tile.clusters import alike
 from titan.codegen.tile.manifest import LAUNCH_HEADER
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import template
@@ -320,7 +321,7 @@ class _Emission:
         same = work is not None and trips and trips[0].per is None
         if same and self._varies({dimension.name for dimension in self.tile.work}):
             raise EmissionRefused("the trip count differs between work items")
-        if self.ctas > 1 and self._varies({self.tile.work[-1].name if self.tile.work else ""}):
+        if not alike(self.tile, self.tile.trip_count, self.ctas):
             raise EmissionRefused("the trip count differs between the CTAs of a cluster")
         spelling = (TensorSpelling if self.tensor else Spelling)(RoleContext(
             role.place, self.layout, self.tiles, self.queues, role.plan, role.iterations,

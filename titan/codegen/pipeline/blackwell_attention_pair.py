@@ -18,18 +18,19 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell_attention import BlackwellAttention
 from titan.codegen.pipeline.blackwell_pair import (
-    ATOM_BYTES,
     CTAS,
     LEADER,
     ORDER,
     ROWS_STEP,
     SCOPE,
+    SWIZZLE_BYTES,
     WARP,
 )
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import BITS, THREADS, tile_bytes
+from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.tile.clusters import alike
 from titan.codegen.tile.model import TileProgram, Value
 
 TAIL = "again"  # the loop over stages that nobody fills any more
@@ -53,7 +54,7 @@ class BlackwellAttentionPair(BlackwellAttention):
             for load in ring.loads
             if load.view is not None and last in tile.names_in(*load.view.offsets)
         }
-        if own != {left} or last in tile.names_in(tile.trip_count):
+        if own != {left} or not alike(tile, tile.trip_count, CTAS):
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
         self.halved = {
             product.operands[1]: product.transpose[1]
@@ -69,7 +70,7 @@ class BlackwellAttentionPair(BlackwellAttention):
         if by_rows is None:
             return value
         half = (value.rows if by_rows else value.columns) // CTAS
-        step = ROWS_STEP if by_rows else ATOM_BYTES * 8 // BITS[value.dtype]
+        step = ROWS_STEP if by_rows else SWIZZLE_BYTES * 8 // BITS[value.dtype]
         if (value.rows if by_rows else value.columns) % (CTAS * step):
             raise FormRefused(f"half of {value.name} is not a multiple of {step}")
         return replace(value, rows=half) if by_rows else replace(value, columns=half)
@@ -94,7 +95,7 @@ class BlackwellAttentionPair(BlackwellAttention):
     def _ring_buffers(self) -> list[doc.BufferDeclaration]:
         held = {value.name: self._held(value) for ring in self.rings for value in ring.values}
         return [
-            replace(one, rows=held[one.name].rows, columns=held[one.name].columns)
+            replace(staged_buffer(held[one.name]), stages=one.stages)
             for one in super()._ring_buffers()
         ]
 

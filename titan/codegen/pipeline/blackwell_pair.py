@@ -24,8 +24,9 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import BITS, THREADS, tile_bytes
+from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.clusters import alike
 from titan.codegen.tile.model import TileProgram, Value
 
 CTAS = 2
@@ -35,7 +36,7 @@ SCOPE = "cluster"
 ORDER = "relaxed"  # of the release of an accumulator: tensor memory is handed over by execution
 TENSOR_CORE = "tensor_core"  # the queue of multiplications
 ROWS_STEP = 8  # of a swizzled operand
-ATOM_BYTES = 128  # of a row, that are swizzled with those of seven others
+SWIZZLE_BYTES = 32  # of a row, the narrowest that units of 16 bytes change places within
 TAIL = "s"  # the loop over stages that nobody fills any more
 
 
@@ -57,13 +58,15 @@ class BlackwellPair(Blackwell):
             for load in self.ring.loads
             if load.view is not None and last in tile.names_in(*load.view.offsets)
         }
-        if own != {left} or last in tile.names_in(tile.trip_count):
+        if own != {left} or not alike(tile, tile.trip_count, CTAS):
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
         half = self._held(right)
         if self.mma.transpose[1] and half.rows % ROWS_STEP:
             raise FormRefused(f"half of {right} is not a multiple of {ROWS_STEP} rows")
-        if not self.mma.transpose[1] and half.columns * BITS[half.dtype] // 8 % ATOM_BYTES:
-            raise FormRefused(f"half of the columns of {right} are no rows of {ATOM_BYTES} bytes")
+        if not self.mma.transpose[1] and half.columns * BITS[half.dtype] // 8 % SWIZZLE_BYTES:
+            raise FormRefused(
+                f"half of the columns of {right} are no rows of {SWIZZLE_BYTES} bytes"
+            )
         if TAIL in {operation.name for operation in tile.operations}:
             raise FormRefused(f"a tile is called {TAIL}")
 
@@ -87,11 +90,7 @@ class BlackwellPair(Blackwell):
 
     def _buffers(self) -> list[doc.BufferDeclaration]:
         return [
-            replace(
-                buffer,
-                rows=self._held(buffer.name).rows,
-                columns=self._held(buffer.name).columns,
-            )
+            replace(staged_buffer(self._held(buffer.name)), stages=buffer.stages)
             if buffer.name in self._loads()
             else buffer
             for buffer in super()._buffers()

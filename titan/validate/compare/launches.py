@@ -93,7 +93,7 @@ def _ctas(
         for block, mine in _shares(items, grid_size, ctas, asks):
             if len(mine) > ITEMS_MAX or grid_size < 1:
                 continue
-            trips = tuple(max(minimum, trip_count(tile, sizes, item)) for item in mine)
+            trips = tuple(max(minimum, trip_count(tile, sizes, item, ctas)) for item in mine)
             if sum(trips) > TRIPS_MAX:
                 continue
             numbers: dict[str, int | tuple[int, ...]] = dict(sizes)
@@ -125,11 +125,13 @@ def _shared(program: ir.SyncProgram) -> bool:
     return all(item.per is None for item in program.parameters if item.name == TRIPS)
 
 
-def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int) -> int:
-    """Iterations of one work item; the last coordinate varies fastest."""
+def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int, ctas: int = 1) -> int:
+    """Iterations of one work item; the last coordinate varies fastest, and has as many values as
+    clusters of so many CTAs fill."""
     values = {**dict(tile.sizes), **sizes}
     for dimension in reversed(tile.work):
-        count = max(1, evaluate(dimension.count, values))
+        multiple = ctas if dimension is tile.work[-1] else 1
+        count = -(-max(1, evaluate(dimension.count, values)) // multiple) * multiple
         item, place = divmod(item, count)
         down = dimension.name in tile.descending
         values[dimension.name] = count - 1 - place if down else place

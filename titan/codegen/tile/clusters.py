@@ -1,0 +1,34 @@
+"""What is the same in all CTAs of a cluster, which have neighbours in the last work coordinate.
+
+That coordinate is a multiple of the number of CTAs in one of them, which begins the cluster, and
+counts on from there (`work_counts` of `titan/codegen/emit/manifest.py`). So its quotient by a
+multiple of that number is one number for the cluster, and nothing else of it is known to be.
+"""
+
+from __future__ import annotations
+
+from titan.codegen.tile.model import TileProgram
+from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, Not, substitute
+
+
+def alike(tile: TileProgram, expression: Expression, ctas: int) -> bool:
+    """Whether an expression over work coordinates has one value in `ctas` CTAs of a cluster."""
+    if ctas == 1 or not tile.work:
+        return True
+    last = tile.work[-1].name
+    numbers: dict[str, Expression] = {name: Constant(value) for name, value in tile.sizes}
+    left = _without_quotients(substitute(expression, numbers), last, ctas)
+    return last not in tile.names_in(left)
+
+
+def _without_quotients(expression: Expression, last: str, ctas: int) -> Expression:
+    """Quotients of the coordinate that a cluster shares as 0."""
+    match expression:
+        case Binary("//", Name(name), Constant(divisor)) if name == last:
+            return ZERO if divisor > 0 and divisor % ctas == 0 else expression
+        case Binary(operator, left, right):
+            both = (_without_quotients(side, last, ctas) for side in (left, right))
+            return Binary(operator, *both)
+        case Not(operand):
+            return Not(_without_quotients(operand, last, ctas))
+    return expression
