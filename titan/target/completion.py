@@ -30,10 +30,14 @@ ANY_VERB = "async"  # the verb that names no operation
 
 
 class OperationReach(StrEnum):
-    """Whose shared or tensor memory, or whose mbarrier, an operation can name."""
+    """Whose shared or tensor memory, or whose mbarrier, an operation can name.
+
+    `PEER`: of the other CTAs of the cluster, not its own.
+    """
 
     NOWHERE = "nowhere"
     OWN = "own"
+    PEER = "peer"
     CLUSTER = "cluster"
 
 
@@ -95,8 +99,7 @@ class CompletionRow:
             seen.verb in (ANY_VERB, self.verb)
             and seen.reads <= set(self.reads)
             and seen.writes <= set(self.writes)
-            and (self.proxy == "any" or seen.proxies <= {self.proxy, "generic"})
-            and not (self.proxy == "generic" and seen.proxies - {"generic"})
+            and (self.proxy == "any" or seen.proxies <= {self.proxy})
         )
 
 

@@ -35,9 +35,10 @@ NUMBERS = frozenset((
 LISTS = frozenset((
     "setmaxnreg", "map_rank", "im2col_rank", "corner_bits", "tensor_alloc", "lds_dma_widths",
 ))  # fmt: skip
-TABLES = frozenset(
-    ("swizzle_span", "swizzle_repeat", "counter_max", "operations", "proxies", "proxy_fences")
-)
+TABLES = frozenset((
+    "swizzle_span", "swizzle_repeat", "counter_max", "operations", "proxies", "proxy_fences",
+    "barrier_forms", "memory_reach", "commit_arrivals",
+))  # fmt: skip
 Value = int | tuple[int, ...] | dict[str, int]
 
 

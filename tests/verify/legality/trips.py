@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.verify.legality.form_trips import FORM_TRIPS
 from tests.verify.legality.kernels import text
 
 A = "{A: {stages: 2, tile: [64, 64], dtype: bf16, swizzle: 128B}}"
@@ -447,4 +448,4 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         registers("{w: {warps: 8, registers: 257}}", "gfx942"),
         registers("{w: {warps: 8, registers: 256}}", "gfx942"),
     ),
-}  # fmt: skip
+} | FORM_TRIPS  # fmt: skip

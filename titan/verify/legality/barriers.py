@@ -74,6 +74,19 @@ def barrier_counts(case: Case) -> Iterator[Diagnostic]:
             yield case.fault("TTN404", headline, span, source="barrier_count_max")
 
 
+@rule("TTN404", "barrier_count_max")
+def arrivals_count(case: Case) -> Iterator[Diagnostic]:
+    """One operation arrives 1 to 2^20 - 1 times."""
+    most = case.limits.number("barrier_count_max")
+    for _, operation in case.operations if most else ():
+        if not isinstance(operation, Arrive | QueueArrive):
+            continue
+        count = operation.count
+        if isinstance(count, Constant) and not 1 <= count.value <= (most or 0):
+            headline = f"an operation arrives {count.value} times; 1 to {most} are allowed"
+            yield case.fault("TTN404", headline, operation.span, source="barrier_count_max")
+
+
 @rule("TTN404", "transaction_max")
 def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
     """No operation expects more than 2^20 - 1 bytes; of ring stages lowering reports the same."""
@@ -290,7 +303,10 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
 
 @rule("TTN415", "named_barriers", "threads_per_warp")
 def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
-    """The one barrier of a work-group of CDNA has no count: it waits for every wave."""
+    """The one barrier of a work-group of CDNA has no count: it waits for every wave.
+
+    For every wave that has not ended: a role that never comes to it and waits for nobody ends.
+    """
     if case.nvidia or case.limits.number("named_barriers") != 1:
         return
     scopes = {item.name: item.scope for item in case.program.named_barriers}
@@ -303,7 +319,10 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
             continue
         if case.in_a_warp(name):
             continue
-        if threads.value != most and name not in reported:
+        home = [other for other in case.program.roles if other.cta == role.cta]
+        stay = [other for other in home if case.comes_to(other, name) or case.may_block(other)]
+        these = sum(other.agents * other.threads for other in stay)
+        if threads.value not in (most, these) and name not in reported:
             reported.add(name)
             headline = (
                 f"{threads.value} threads are declared for {quoted(plain(name))}; the barrier "

@@ -17,6 +17,7 @@ from titan.verify.legality import (
     completion,
     elected,
     executors,
+    forms,
     matrix,
     operations,
     placement,
@@ -24,6 +25,7 @@ from titan.verify.legality import (
     roles,
     sizes,
     tensor_maps,
+    tensor_pools,
     wave_counters,
 )
 from titan.verify.legality.case import Case
@@ -31,7 +33,7 @@ from titan.verify.legality.rule import RULES, Rule
 
 MODULES = (
     tensor_maps, placement, sizes, barriers, roles, matrix, operations, completion, proxies, amd,
-    wave_counters, elected, executors,
+    wave_counters, elected, executors, forms, tensor_pools,
 )  # fmt: skip
 
 

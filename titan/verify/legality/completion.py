@@ -253,27 +253,31 @@ def queue_is_no_stronger_than_its_kind(case: Case) -> Iterator[Diagnostic]:
 @rule("TTN425", "operations")
 def memory_within_reach(case: Case) -> Iterator[Diagnostic]:
     """An asynchronous operation touches the shared and tensor memory that it can name."""
-    if case.kernel.ctas == 1:
-        return
     view = CompletionView(case)
     for role, item in case.asynchronous:
         rows = view.rows(item) or ()
         kind = view.kind(item.queue)
         rows = tuple(row for row in rows if not kind or kind in row.by)
-        far = [effect for effect in item.effects if _elsewhere(view, role, effect)]
-        for effect in far[:1] if rows else ():
-            if any(_reaches(row, effect) for row in rows):
-                continue
-            does = "writes" if effect.write else "reads"
-            headline = f"{item.label or 'the operation'} {does} {quoted(plain(effect.buffer))} of "
-            headline += f"CTA {view.buffers[effect.buffer].cta}; it reaches its own CTA only"
-            yield case.fault("TTN425", headline, item.span, source=rows[0].source)
+        placed = [e for e in item.effects if view.buffers[e.buffer].space in _PLACED]
+        missed = (e for e in placed if not any(_reaches(view, role, row, e) for row in rows))
+        effect = next(missed, None) if rows else None
+        if effect is None:
+            continue
+        home = view.buffers[effect.buffer].cta
+        does = "writes" if effect.write else "reads"
+        headline = f"{item.label or 'the operation'} {does} {quoted(plain(effect.buffer))} of "
+        headline += "its own CTA" if home == role.cta else f"CTA {home}"
+        only = "other CTAs" if home == role.cta else "its own CTA"
+        headline += f"; it reaches {only} only"
+        yield case.fault("TTN425", headline, item.span, source=rows[0].source)
 
 
-def _reaches(row: CompletionRow, effect: Effect) -> bool:
-    return (row.writes_in if effect.write else row.reads_in) is OperationReach.CLUSTER
-
-
-def _elsewhere(view: CompletionView, role: Role, effect: Effect) -> bool:
-    buffer = view.buffers[effect.buffer]
-    return buffer.space in _PLACED and buffer.cta != role.cta
+def _reaches(view: CompletionView, role: Role, row: CompletionRow, effect: Effect) -> bool:
+    """Whether an operation of the row, by the role, can name the memory of the effect."""
+    reach = row.writes_in if effect.write else row.reads_in
+    far = view.buffers[effect.buffer].cta != role.cta
+    return (
+        reach in (OperationReach.CLUSTER, OperationReach.PEER)
+        if far
+        else (reach is not OperationReach.PEER)
+    )

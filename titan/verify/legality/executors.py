@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.sync.expression import ZERO
 from titan.sync.program import (
+    Access,
     Arrive,
     Asynchronous,
     BarrierArrive,
@@ -29,6 +30,7 @@ from titan.sync.program import (
     QueueArrive,
     QueueWait,
     Role,
+    Space,
 )
 from titan.verify.legality.case import Case
 from titan.verify.legality.rule import rule
@@ -36,6 +38,7 @@ from titan.verify.legality.rule import rule
 ONE = ("thread",)
 EACH = ("all",)
 ANY = ("thread", "warp", "all")
+WARPS = ("warp", "all")
 _KINDS = {"bulk": ONE, "tcgen05": ONE}  # of other queues: by all
 _COPIES = ("bulk_load", "bulk_store")
 _SOURCE = "PTX, cp.async.bulk, tcgen05.mma: of the executing thread; wgmma: of all of the warpgroup"
@@ -55,6 +58,8 @@ def executors(case: Case, role: Role, operation: Operation) -> tuple[str, ...]:
             return ANY if transaction == ZERO else ONE
         case BarrierSync() | BarrierArrive() | BarrierWait():
             return EACH
+        case Access(effects=effects) if any(case.space_of(e) is Space.TENSOR for e in effects):
+            return WARPS
         case Asynchronous(queue=None, label=label):
             return ONE if label in _COPIES else ANY
         case Asynchronous() | Commit() | QueueWait() | QueueArrive():

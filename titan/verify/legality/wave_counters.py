@@ -1,8 +1,8 @@
-"""AMD: what a wave must wait for before others may rely on it, for accesses without a counter.
+"""AMD: what a wave must wait for before others may rely on it, and waits that wait for nothing.
 
-A warning, since compilers insert waits where they see the access (LLVM does not where an LDS array
-is filled by direct loads and by stores). Sources: CDNA3 instruction set architecture, S_BARRIER and
-section 4.4; LLVM, AMDGPU usage, memory model.
+Of stores without a counter a warning, since compilers insert waits where they see the access (LLVM
+does not where an LDS array is filled by direct loads and by stores). Sources: CDNA3 instruction set
+architecture, S_BARRIER and section 4.4; LLVM, AMDGPU usage, memory model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.sync.expression import ZERO
-from titan.sync.program import Access, Asynchronous, QueueWait, Space
+from titan.sync.program import (
+    Access,
+    Asynchronous,
+    Block,
+    Branch,
+    Loop,
+    QueueWait,
+    Space,
+)
 from titan.verify.legality.case import Case, plain
 from titan.verify.legality.rule import rule
 
@@ -57,19 +65,44 @@ def _users(case: Case) -> dict[str, set[str]]:
     return users
 
 
-@rule("TTN431", "counter_max")
+@rule("TTN428", "counter_max")
 def partial_wait_is_in_order(case: Case) -> Iterator[Diagnostic]:
-    """Scalar loads finish in any order, so that a wait which leaves some leaves any of them."""
-    scalar = {item.queue for _, item in case.asynchronous if _is_scalar_load(case, item)}
+    """Scalar loads finish in any order: while one is under way, a wait that leaves some is none.
+
+    Judged along the text of each role, a loop as two rounds of it.
+    """
     ordered = {queue.name for queue in case.program.queues if queue.ordered}
-    for _, wait in case.operations:
-        if not isinstance(wait, QueueWait) or wait.queue not in scalar & ordered:
-            continue
-        if wait.pending != ZERO:
+    for role in case.program.roles:
+        found: dict[int, QueueWait] = {}
+        _follow(case, role.body, frozenset(), found)
+        for wait in found.values():
+            if wait.queue not in ordered:
+                continue
             headline = f"the wait leaves operations of {quoted(plain(wait.queue))} in flight, and "
             headline += "scalar loads finish in any order"
             helps = ("declare the queue with `ordered: false`, or wait for all of it",)
-            yield case.fault("TTN431", headline, wait.span, source="counter_max", helps=helps)
+            yield case.fault("TTN428", headline, wait.span, source="counter_max", helps=helps)
+
+
+def _follow(
+    case: Case, block: Block, loading: frozenset[str], found: dict[int, QueueWait]
+) -> frozenset[str]:
+    """The queues with scalar loads under way after the block; partial waits of them are `found`."""
+    for item in block:
+        if isinstance(item, Asynchronous) and item.queue and _is_scalar_load(case, item):
+            loading |= {item.queue}
+        elif isinstance(item, QueueWait) and item.pending == ZERO:
+            kind = case.queue_kind(item.queue)
+            loading = frozenset(name for name in loading if case.queue_kind(name) != kind)
+        elif isinstance(item, QueueWait) and item.queue in loading:
+            found.setdefault(id(item), item)
+        elif isinstance(item, Loop):
+            once = _follow(case, item.body, loading, found)
+            loading |= _follow(case, item.body, loading | once, found)
+        elif isinstance(item, Branch):
+            arms = (_follow(case, arm, loading, found) for arm in (item.then, item.otherwise))
+            loading = frozenset().union(*arms)
+    return loading
 
 
 def _is_scalar_load(case: Case, item: Asynchronous) -> bool:
