@@ -967,3 +967,169 @@ v_mov_b32_e32 v3, s11
 flat_atomic_add v[2:3], v0
 ds_write_b32 v9, v9
 s_waitcnt lgkmcnt(0) vmcnt(0)
+; broken | product writes lanes that are not active | gfx90a gfx942 gfx950
+v_mov_b32_e32 v20, 1
+v_mov_b32_e32 v40, 0
+v_mov_b32_e32 v41, 0
+s_mov_b64 exec, 1
+s_nop 7
+v_mfma_f32_16x16x16_f16 v[20:23], v[40:41], v[40:41], 0
+s_nop 15
+s_nop 7
+v_readlane_b32 s20, v20, 63
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lwhole
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lwhole:
+s_waitcnt lgkmcnt(0)
+; right | product writes lanes that are not active | gfx90a gfx942 gfx950
+v_mov_b32_e32 v24, 1
+v_mov_b32_e32 v40, 0
+v_mov_b32_e32 v41, 0
+s_mov_b64 exec, 1
+s_nop 7
+v_mfma_f32_16x16x16_f16 v[20:23], v[40:41], v[40:41], 0
+s_nop 15
+s_nop 7
+v_readlane_b32 s20, v24, 63
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lwhole
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lwhole:
+s_waitcnt lgkmcnt(0)
+; broken | exchanged lanes that are not active
+v_mov_b32_e32 v20, 1
+v_mov_b32_e32 v21, 2
+s_mov_b64 exec, 1
+s_nop 4
+v_permlane32_swap_b32_e32 v20, v21
+s_nop 4
+v_readlane_b32 s20, v20, 63
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lkept
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lkept:
+s_waitcnt lgkmcnt(0)
+; broken | copy of 16 bytes over known words
+v_lshlrev_b32_e32 v20, 4, v0
+v_mov_b32_e32 v24, 1
+v_mov_b32_e32 v25, 1
+v_mov_b32_e32 v26, 1
+v_mov_b32_e32 v27, 1
+ds_write_b128 v20, v[24:27]
+s_waitcnt lgkmcnt(0)
+s_mov_b32 m0, 0
+s_nop 0
+global_load_lds_dwordx4 v20, s[4:5]
+s_waitcnt vmcnt(0)
+ds_read_b32 v30, v20 offset:4
+s_waitcnt lgkmcnt(0)
+v_readfirstlane_b32 s20, v30
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lkept
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lkept:
+s_waitcnt lgkmcnt(0)
+; right | copy of 16 bytes over known words
+v_lshlrev_b32_e32 v20, 4, v0
+v_mov_b32_e32 v24, 1
+v_mov_b32_e32 v25, 1
+v_mov_b32_e32 v26, 1
+v_mov_b32_e32 v27, 1
+ds_write_b128 v20, v[24:27]
+s_waitcnt lgkmcnt(0)
+s_movk_i32 m0, 0x400
+s_nop 0
+global_load_lds_dwordx4 v20, s[4:5]
+s_waitcnt vmcnt(0)
+ds_read_b32 v30, v20 offset:4
+s_waitcnt lgkmcnt(0)
+v_readfirstlane_b32 s20, v30
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lkept
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lkept:
+s_waitcnt lgkmcnt(0)
+; broken | byte in the last word of LDS
+s_movk_i32 s20, 0xffc
+v_mov_b32_e32 v20, s20
+v_mov_b32_e32 v24, 1
+s_mov_b64 exec, 1
+s_nop 4
+global_load_dword v25, v9, s[4:5]
+ds_write_b32 v20, v24
+s_waitcnt vmcnt(0) lgkmcnt(0)
+ds_write_b8 v20, v25 offset:3
+ds_read_b32 v30, v20
+s_waitcnt lgkmcnt(0)
+v_readfirstlane_b32 s20, v30
+s_cmp_eq_u32 s20, 1
+s_cbranch_scc1 .Lkept
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lkept:
+s_waitcnt lgkmcnt(0)
+; broken | private words that overlap
+v_mov_b32_e32 v20, 5
+scratch_store_dword off, v20, off offset:0
+global_load_dword v21, v9, s[4:5]
+s_waitcnt vmcnt(0)
+scratch_store_dword off, v21, off offset:2
+scratch_load_dword v22, off, off offset:0
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s20, v22
+s_cmp_eq_u32 s20, 5
+s_cbranch_scc1 .Lkept
+ds_read_b32 v20, v1
+v_mov_b32_e32 v21, v20
+.Lkept:
+s_waitcnt lgkmcnt(0)
+; broken | the wave halts
+s_sethalt 1
+; broken | the wave halts behind a message
+s_sendmsghalt sendmsg(MSG_INTERRUPT)
+; broken | the wave is killed
+s_setkill 1
+; broken | skipped by the mode
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1
+; broken | registers by an index of the mode
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 1
+; right | a mode of rounding
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15
+; broken | skipped vector code | 2 waves
+s_setvskip -1, 0
+ds_write_b32 v1, v0
+s_setvskip 0, 0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v2, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v2, s[4:5]
+; right | skipped vector code | 2 waves
+s_setvskip -1, 0
+ds_read_b32 v2, v3
+s_setvskip 4, 2
+v_mov_b32_e32 v4, v2
+s_setvskip 5, 1
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v2, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v2, s[4:5]
+; broken | skipped loads are not counted
+global_load_dword v10, v1, s[4:5]
+s_setvskip -1, 0
+global_load_dword v11, v1, s[4:5] offset:4
+s_setvskip 0, 0
+s_waitcnt vmcnt(1)
+v_mov_b32_e32 v12, v10
+; broken | skipped by what is not known
+s_load_dword s20, s[4:5], 0x0
+s_waitcnt lgkmcnt(0)
+s_setvskip s20, 0

@@ -80,7 +80,7 @@ _PATTERNS: dict[tuple[OpcodeKind, int], str] = {
         s_setprio s_sleep s_sethalt s_trap s_icache_inv s_incperflevel s_decperflevel s_ttracedata
         s_endpgm_saved s_wakeup s_set_gpr_idx_off s_set_gpr_idx_mode s_sendmsg s_sendmsghalt
         s_setkill s_cbranch_{cdbgsys,cdbguser,cdbgsys_or_user,cdbgsys_and_user} s_setpc_b64
-        s_set_gpr_idx_on s_setreg_b32 s_setreg_imm32_b32 s_rfe_b64 s_cbranch_join""",
+        s_set_gpr_idx_on s_setvskip s_setreg_b32 s_setreg_imm32_b32 s_rfe_b64 s_cbranch_join""",
     (OpcodeKind.CONTROL, 1): "s_getpc_b64 s_swappc_b64 s_call_b64 s_getreg_b32",
     (OpcodeKind.SCALAR, 0): """
         s_cmp_{eq,lg,gt,ge,lt,le}_{i32,u32} s_cmp_{eq,lg}_u64

@@ -200,10 +200,11 @@ class WaveGroup:
         """Words of some lanes; bytes around a part of a word are forgotten."""
         if not self.any_known and not known.any():
             return
-        inside = (addresses >= 0) & (addresses + 4 <= self.lds_bytes)
         for shift in (0, 3):
-            touched = (addresses[inside] + shift) // 4
-            self.words_known[touched] = False
+            touched = addresses + shift
+            touched = touched[(touched >= 0) & (touched < self.lds_bytes)]
+            self.words_known[touched // 4] = False
+        inside = (addresses >= 0) & (addresses + 4 <= self.lds_bytes)
         if values is not None:
             good = inside & known & (addresses % 4 == 0)
             self.words[addresses[good] // 4] = np.broadcast_to(values, addresses.shape)[good]

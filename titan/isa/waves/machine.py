@@ -11,7 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-from titan.isa.gcn.module import AssemblyFile, AssemblyKernel, Literal, SymbolOperand
+from titan.isa.gcn.module import (
+    AssemblyFile,
+    AssemblyInstruction,
+    AssemblyKernel,
+    Literal,
+    SymbolOperand,
+)
 from titan.isa.gcn.names_gfx1250 import LANES as LANES_GFX1250
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -37,6 +43,7 @@ from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
+from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
 from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
@@ -153,6 +160,9 @@ class WaveMachine:
                 self.at = (wave.number, end - 1)
                 raise Refused("execution leaves the kernel")
             code = known.get(number) or self._decoded(number)
+            if wave.skips and code.opcode.kind in SKIPPED:
+                wave.place = number + 1
+                continue
             if wave.pending and not wave.pending.keys().isdisjoint(code.touches):
                 self._check_pending(wave, code)
             if self.watched:
@@ -225,7 +235,9 @@ class WaveMachine:
         elif name.startswith("s_cbranch_"):
             if taken(wave, name):
                 wave.place = code.item.target
-        elif name in _UNFOLLOWED:
+        elif name == "s_setvskip":
+            wave.skips = _skipping(wave, code)
+        elif name in _UNFOLLOWED or changes_execution(code.item):
             raise Refused(f"{name} is not followed")
         elif code.opcode.results or self.numbering is not None:
             if self.numbering is not None:
@@ -286,9 +298,36 @@ class WaveMachine:
 _UNFOLLOWED = frozenset(
     (
         "s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_rfe_b64", "s_cbranch_join", "s_trap",
-        "s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_endpgm_saved",
+        "s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_endpgm_saved", "s_setkill", "s_sendmsghalt",
     )
 )  # fmt: skip
+# Not issued, nor counted, while VSKIP is set (CDNA3, S_SETVSKIP).
+SKIPPED = frozenset(OpcodeKind) - {OpcodeKind.CONTROL, OpcodeKind.SCALAR, OpcodeKind.SCALAR_MEMORY}
+_MODE = re.compile(r"hwreg\(\s*(HW_REG_MODE|1)\b(?:\s*,\s*(\w+)\s*,\s*(\w+))?")
+_INDEXING, _SKIPPING = 27, 28  # bits of the mode: registers by an index, vector code is skipped
+
+
+def changes_execution(item: AssemblyInstruction) -> bool:
+    """Whether an instruction of control halts a wave, or sets a mode in which others differ."""
+    if item.base == "s_sethalt":
+        return not (isinstance(item.operands[0], Literal) and item.operands[0].value == 0)
+    if not item.base.startswith("s_setreg"):
+        return False
+    names = [one.name for one in item.operands if isinstance(one, SymbolOperand)]
+    found = _MODE.match(names[0]) if names else None
+    if found is None:
+        return not names  # a register by its number alone
+    first, count = int(found[2] or "0", 0), int(found[3] or "32", 0)
+    return first <= _SKIPPING and first + count > _INDEXING
+
+
+def _skipping(wave: Wave, code: DecodedInstruction) -> bool:
+    """The bit of the first operand that the second one names."""
+    value_of, bit_of = (scalar_source(one, 1, code.number) for one in code.item.operands[:2])
+    value, bit = value_of(wave), bit_of(wave)
+    if isinstance(value, OpaqueWord) or isinstance(bit, OpaqueWord):
+        raise Refused("whether vector instructions are skipped", value)
+    return bool(value >> (bit & 31) & 1)
 
 
 def _is_vector_load(code: DecodedInstruction) -> bool:

@@ -485,7 +485,8 @@ def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int
         raise Refused(f"{code.item.opcode} copies {size} bytes a lane to LDS")
     start = (base & 0x3FFFF) + code.item.integer("offset")
     places = start + each * _LANES[wave.active]
-    group.store(places, None, np.zeros(1, np.bool_))
+    for word in range(0, size, 4):
+        group.store(places + word, None, np.zeros(1, np.bool_))
     return inside_lds(group, wave, code.number, places, max(4, size))
 
 
@@ -557,6 +558,9 @@ def private_address(item: AssemblyInstruction, number: int) -> Callable[[Wave], 
 
 def _keep(wave: Wave, address: int, register: int) -> None:
     values, known = wave.vectors[register].copy(), wave.known[register] & wave.exec
+    for near in range(address - 3, address + 4):
+        if near != address:
+            wave.private.pop(near, None)  # a part of it is overwritten
     old = wave.private.get(address)
     if old is not None:
         values = np.where(wave.active, values, old[0])

@@ -88,6 +88,7 @@ class Wave:
         self.set_exec(lanes)
         self.place = 0
         self.ended = False
+        self.skips = False  # vector instructions (VSKIP)
         self.at_barrier = False
         self.barriers = 0
         self.signals = 0  # of a barrier in two halves
@@ -169,9 +170,9 @@ class Wave:
         if known & lanes != lanes:
             self.origins[number] = origin
 
-    def forget(self, number: int, count: int, origin: OpaqueWord) -> None:
-        """The active lanes of registers become opaque."""
-        keep = ~self.exec
+    def forget(self, number: int, count: int, origin: OpaqueWord, whole: bool = False) -> None:
+        """The active lanes of registers become opaque, or all (`whole`)."""
+        keep = 0 if whole else ~self.exec
         for at in range(number, number + count):
             self.known[at] &= keep
             self.origins[at] = origin

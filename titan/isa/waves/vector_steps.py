@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
+from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
 from titan.isa.waves.arithmetic import (
     BINARY,
@@ -118,9 +119,14 @@ _NONE = OpaqueWord("nothing", -1)
 
 
 def opaque_step(code: DecodedInstruction) -> Step:
-    """The results are not followed: they become unknown, for the reason of an unknown source."""
+    """The results are not followed: they become unknown, for the reason of an unknown source.
+
+    Products write all lanes, whatever the execution mask (CDNA3, 7.1), and exchanges of lanes are
+    taken to.
+    """
     targets = code.item.operands[: code.opcode.results]
     sources = sorted(code.reads)
+    whole = code.opcode.kind is OpcodeKind.MATRIX or code.item.base.startswith("v_permlane")
     own = OpaqueWord(f"the result of {code.item.opcode}", code.number)
 
     def step(wave: Wave) -> None:
@@ -135,7 +141,7 @@ def opaque_step(code: DecodedInstruction) -> Step:
             if operand.bank == "s":
                 wave.set_scalar(operand.first, origin, operand.count)
             else:
-                wave.forget(register_numbers(operand)[0], operand.count, origin)
+                wave.forget(register_numbers(operand)[0], operand.count, origin, whole)
 
     return step
 
