@@ -1133,3 +1133,68 @@ v_mov_b32_e32 v12, v10
 s_load_dword s20, s[4:5], 0x0
 s_waitcnt lgkmcnt(0)
 s_setvskip s20, 0
+; broken | swap by two waves | 2 waves
+v_mov_b32_e32 v20, s7
+global_atomic_swap v9, v20, s[4:5]
+; right | swap by one wave, read by the other | 2 waves
+s_mov_b64 exec, 1
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lread
+v_mov_b32_e32 v20, s7
+global_atomic_swap v9, v20, s[4:5]
+s_waitcnt vmcnt(0)
+.Lread:
+s_barrier
+global_load_dword v22, v9, s[4:5]
+s_waitcnt vmcnt(0)
+; broken | maximum and sum in any order | 2 waves
+ds_write_b32 v9, v9
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v20, 3
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lmost
+ds_add_u32 v9, v20
+.Lmost:
+ds_max_u32 v9, v20
+s_waitcnt lgkmcnt(0)
+; right | maximum, then sum | 2 waves
+ds_write_b32 v9, v9
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v20, 3
+ds_add_u32 v9, v20
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_max_u32 v9, v20
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v22, v9
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v22, s[4:5]
+; broken | swap by two groups | 2 groups
+v_mov_b32_e32 v20, s2
+global_atomic_swap v9, v20, s[4:5]
+; right | sum by two groups | 2 groups
+v_mov_b32_e32 v20, s2
+global_atomic_add v9, v20, s[4:5]
+; broken | old values in an order of lanes
+v_mov_b32_e32 v20, 1
+global_atomic_add v21, v9, v20, s[4:5] sc0
+s_waitcnt vmcnt(0)
+global_store_dword v1, v21, s[4:5] offset:1024
+; broken | old values of two waves | 2 waves
+v_mov_b32_e32 v20, 1
+s_mov_b64 exec, 1
+s_nop 4
+global_atomic_add v21, v9, v20, s[4:5] sc0
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v24, s8
+global_store_dword v24, v21, s[4:5] offset:1024
+; right | old value of one lane
+v_mov_b32_e32 v20, 1
+s_mov_b64 exec, 1
+s_nop 4
+global_atomic_add v21, v9, v20, s[4:5] sc0
+s_waitcnt vmcnt(0)
+global_store_dword v1, v21, s[4:5] offset:1024

@@ -40,8 +40,10 @@ def verdict(*lines):
 @pytest.mark.parametrize("known", KNOWN)
 def test_a_race_at_an_unknown_address_is_undecided(known, unknown, between):
     first, second = KNOWN[known], UNKNOWN[unknown]
-    assert verdict(first, between, second) is BETWEEN[between]
-    assert verdict(second, between, first) is BETWEEN[between]
+    # Old values depend on the order of lanes and waves that may meet.
+    expected = Verdict.UNDECIDED if "returns" in unknown else BETWEEN[between]
+    assert verdict(first, between, second) is expected
+    assert verdict(second, between, first) is expected
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN)

@@ -18,7 +18,7 @@ from titan.frontends.ptx.grid_races import GlobalAccess, GridAccesses
 from titan.isa.simt.events import Event, Mode
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Run
-from titan.isa.waves.events import OperationIssued, WaveUse
+from titan.isa.waves.events import IN_TURN, OperationIssued, WaveUse
 
 
 def add_group(
@@ -42,6 +42,8 @@ def add_group(
 
 def stores_meet(accesses: GridAccesses) -> bool:
     """Whether two work-groups store to the same bytes, and nothing says that it is the same."""
+    if accesses.unsettled_refused and accesses.unsettled() is not None:
+        return True
     return any(race.first.mode is race.second.mode is Mode.WRITE for race in accesses.races()[0])
 
 
@@ -56,4 +58,10 @@ def _access(group: int, use: WaveUse, value: bytes | None) -> GlobalAccess:
     reads = mode is not Mode.WRITE
     strong = use.shared_by_device
     observes = strong and reads and use.returns
-    return GlobalAccess(group, mode, strong, observes, value if use.write else None, use.footprint)
+    value = value if use.write else None
+    return GlobalAccess(group, mode, strong, observes, value, use.footprint, settled_word(use))
+
+
+def settled_word(use: WaveUse) -> str:
+    """The operation of an atomic that leaves the same in any order with others of it."""
+    return "" if use.word == IN_TURN else use.word

@@ -15,13 +15,14 @@ from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
-from titan.frontends.ptx.remarks import STALE_STAGE, UNWRITTEN
+from titan.frontends.ptx.remarks import STALE_STAGE, UNSETTLED, UNWRITTEN
 from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial, judge_recording
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
+from titan.isa.waves.events import IN_TURN, OperationIssued
 from titan.isa.waves.stale_reads import stale_lds_reads
 from titan.isa.waves.unwritten_reads import unwritten_lds_reads
 
@@ -68,6 +69,9 @@ def _judged(
     again = stale_lds_reads(run) if policies.stale_reads == "refuse" else ()
     if again:
         return _undecided(trial, STALE_STAGE, again[0], places)
+    loose = _unsettled(run, code, places, policies) if policies.unsettled == "refuse" else None
+    if loose is not None:
+        return _undecided(trial, UNSETTLED, loose, places)
     found = unwritten_lds_reads(run) if policies.unwritten_reads == "refuse" else []
     if found:
         from titan.isa.waves.undefined import undefined_uses  # needs NumPy
@@ -76,6 +80,28 @@ def _judged(
         for instruction in (found if uses is None else sorted(uses))[:1]:
             return _undecided(trial, UNWRITTEN, instruction, places)
     return trial
+
+
+def _unsettled(
+    run: Run, code: AssemblyCode, places: CodePlaces, policies: CodePolicies
+) -> int | None:
+    """An atomic that may find, or leave, something else in another interleaving."""
+    found = [
+        (event.instruction, use)
+        for event in run.events
+        if isinstance(event, OperationIssued)
+        for use in event.uses
+        if use.atomic
+    ]
+    words = {use.word for _, use in found}
+    if IN_TURN in words:
+        return next(instruction for instruction, use in found if use.word == IN_TURN)
+    if not found or (len(words) == 1 and "" not in words):
+        return None
+    name, target = code.kernel.name, code.assembly.target
+    (recording,) = record_waves_together([run], name, target, places.span, policies, True)
+    judged = judge_recording(run, recording, ("", ""), places, policies, [])
+    return None if judged.verdict is Verdict.VERIFIED else found[0][0]
 
 
 def _undecided(trial: Trial, why: str, instruction: int, places: CodePlaces) -> Trial:

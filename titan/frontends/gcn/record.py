@@ -46,6 +46,7 @@ from titan.isa.waves.events import (
     WaveQueue,
     WaveSignal,
     WaveSignalWait,
+    WaveUse,
 )
 from titan.sync import program as ir
 from titan.sync.expression import Constant
@@ -63,18 +64,19 @@ def record_waves(
 
 
 def record_waves_together(
-    runs: Sequence[Run], name: str, target: str, locate: Locate, policies: CodePolicies
-) -> list[LaunchRecording]:
+    runs: Sequence[Run], name: str, target: str, locate: Locate, policies: CodePolicies,
+    settled: bool = False,
+) -> list[LaunchRecording]:  # fmt: skip
     """The sync programs of runs of one work-group under several launches.
 
     Bytes are cut into regions by the footprints of all runs, so that a region has the same name in
-    each of the programs.
+    each of the programs. `settled`: atomics race unless they leave the same in any order.
     """
     memory = RecordedMemory({event.cta: 0 for run in runs for event in run.events[:1]})
     noted: list[tuple[dict[int, list[MemoryUse]], dict[str, tuple[int, int]]]] = []
     for run in runs:
         remarks: dict[str, tuple[int, int]] = {}
-        uses = _uses(run, policies, remarks)
+        uses = _uses(run, policies, remarks, settled)
         for found in uses.values():
             for use in found:
                 memory.note(use)
@@ -146,7 +148,7 @@ def _roles(
 
 
 def _uses(
-    run: Run, policies: CodePolicies, remarks: dict[str, tuple[int, int]]
+    run: Run, policies: CodePolicies, remarks: dict[str, tuple[int, int]], settled: bool
 ) -> dict[int, list[MemoryUse]]:
     """The uses of each event by its sequence; writes that are equal, or assumed so, are marked."""
     found: dict[int, list[MemoryUse]] = {}
@@ -160,7 +162,9 @@ def _uses(
                     event.warp,
                     use.write,
                     asynchronous=not (issued and order.holds(event.queue, use.footprint)),
-                    strong=STRONG if use.atomic else equal.get((use.footprint, use.value), ""),
+                    strong=_mark_of_atomic(use, settled)
+                    if use.atomic
+                    else equal.get((use.footprint, use.value), ""),
                 )
                 for use in event.uses
             ]
@@ -169,6 +173,10 @@ def _uses(
             times, first = remarks.get("equal-writes", (0, run.events[sequence].instruction))
             remarks["equal-writes"] = (times + 1, first)
     return found
+
+
+def _mark_of_atomic(use: WaveUse, settled: bool) -> str | bytes:
+    return use.word.encode() if settled else STRONG
 
 
 def _equal_writes(run: Run) -> dict[tuple[Footprint, bytes], bytes]:

@@ -209,7 +209,7 @@ def _trials(
 
     `given`: the user's launch, and none that a sweep has made.
     """
-    accesses = GridAccesses(launch, options.policies.equal_writes, exact=False)
+    accesses = _no_accesses(launch, options)
     trials: list[Trial] = []
     for group in ctas_of(launch, options):
         run, trial = _trial(runner, (launch, group, label), places, options, seen)
@@ -233,11 +233,16 @@ def _trials(
 
 def _with_values(runner: WaveRunner, accesses: GridAccesses, options: CodeOptions) -> GridAccesses:
     """The same accesses, with numbers for what is stored."""
-    numbered = GridAccesses(accesses.launch, options.policies.equal_writes, exact=False)
+    numbered = _no_accesses(accesses.launch, options)
     for group in accesses.runs:
         run, stored = runner.numbered(accesses.launch, group)
         add_group(numbered, run, group, stored)
     return numbered
+
+
+def _no_accesses(launch: Launch, options: CodeOptions) -> GridAccesses:
+    policies = options.policies
+    return GridAccesses(launch, policies.equal_writes, policies.unsettled == "refuse", exact=False)
 
 
 @dataclass(slots=True)

@@ -152,10 +152,12 @@ class GridAccesses:
         writes = WrittenRanges(
             (access.footprint, access)
             for access in self._first
-            if access.strong and access.mode is not ev.Mode.READ
+            if (access.strong or not self.exact) and access.mode is not ev.Mode.READ
         )
         for access, event in self._first.items():
             for write in writes.meeting(access.footprint) if access.strong else ():
+                if not (write.strong or access.observes):
+                    continue  # a race
                 alike = access.settled and access.settled == write.settled
                 if write.cluster != access.cluster and not alike and not self._equal(access, write):
                     return event
@@ -250,7 +252,7 @@ def judge_grid(
         found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
         first = [_coordinates(launch, item.cta) for item in races[0].events]
         return Trial(label, " and ".join(first), Verdict.REFUTED, diagnostics=found), []
-    unsettled = accesses.unsettled() if accesses.exact and accesses.unsettled_refused else None
+    unsettled = accesses.unsettled() if accesses.unsettled_refused else None
     if unsettled is not None:
         reason = f"{UNSETTLED} (line {places.span(unsettled.instruction).start_line})"
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=reason), []

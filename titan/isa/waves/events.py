@@ -81,7 +81,9 @@ class WaveUse:
 
     `shared_by_device`: it is coherent for all work-groups of the device (sc1; glc on gfx90a).
     `returns`: what it reads goes to registers. `value`: a mark of what is written, where it is
-    known: of two writes with one mark every byte that both write gets the same.
+    known: of two writes with one mark every byte that both write gets the same. `word`: of an
+    atomic, the operation if it leaves the same in any order with others of it and returns nothing;
+    `IN_TURN` where it returns something to several lanes of one place.
     """
 
     footprint: Footprint
@@ -90,6 +92,10 @@ class WaveUse:
     shared_by_device: bool = False
     returns: bool = False
     value: bytes = b""
+    word: str = ""
+
+
+IN_TURN = "in turn"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,13 @@ from titan.isa.waves.decode import (
 from titan.isa.waves.events import UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_writes import note_lanes, written_value
-from titan.isa.waves.memory_steps import coherent_for_device, inside_lds, opaque_source, size_of
+from titan.isa.waves.memory_steps import (
+    atomic_word,
+    coherent_for_device,
+    inside_lds,
+    opaque_source,
+    size_of,
+)
 from titan.isa.waves.sources import LDS_APERTURE, PRIVATE_APERTURE, wide_source
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
 
@@ -116,7 +122,9 @@ def _parts(
                 group.store(active + more, None, np.zeros(1, np.bool_))
         whole = bool(data) and bool((chosen == wave.active).all())
         value = written_value(wave, item, [(places, data)], size) if whole else b""
-        uses[space] = WaveUse(footprint, write, atomic, coherent, bool(code.writes), value)
+        returns = bool(code.writes)
+        word = atomic_word(group, item, returns, active, size) if atomic else ""
+        uses[space] = WaveUse(footprint, write, atomic, coherent, returns, value, word)
         if data:
             note_lanes(group, wave, code.number, item, [(places, data)], size, space)
     return uses

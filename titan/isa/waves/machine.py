@@ -13,7 +13,6 @@ from typing import Protocol
 
 from titan.isa.gcn.module import (
     AssemblyFile,
-    AssemblyInstruction,
     AssemblyKernel,
     Literal,
     SymbolOperand,
@@ -237,7 +236,7 @@ class WaveMachine:
                 wave.place = code.item.target
         elif name == "s_setvskip":
             wave.skips = _skipping(wave, code)
-        elif name in _UNFOLLOWED or changes_execution(code.item):
+        elif name in _UNFOLLOWED or changes_execution(wave, code):
             raise Refused(f"{name} is not followed")
         elif code.opcode.results or self.numbering is not None:
             if self.numbering is not None:
@@ -307,26 +306,34 @@ _MODE = re.compile(r"hwreg\(\s*(HW_REG_MODE|1)\b(?:\s*,\s*(\w+)\s*,\s*(\w+))?")
 _INDEXING, _SKIPPING = 27, 28  # bits of the mode: registers by an index, vector code is skipped
 
 
-def changes_execution(item: AssemblyInstruction) -> bool:
+def changes_execution(wave: Wave, code: DecodedInstruction) -> bool:
     """Whether an instruction of control halts a wave, or sets a mode in which others differ."""
+    item = code.item
     if item.base == "s_sethalt":
-        return not (isinstance(item.operands[0], Literal) and item.operands[0].value == 0)
+        return scalar_source(item.operands[0], 1, code.number)(wave) != 0
     if not item.base.startswith("s_setreg"):
         return False
     names = [one.name for one in item.operands if isinstance(one, SymbolOperand)]
-    found = _MODE.match(names[0]) if names else None
+    if not names:
+        return True  # a hardware register by its number alone
+    found = _MODE.match(names[0])
     if found is None:
-        return not names  # a register by its number alone
+        return False
     first, count = int(found[2] or "0", 0), int(found[3] or "32", 0)
-    return first <= _SKIPPING and first + count > _INDEXING
+    value = scalar_source(item.operands[-1], 1, code.number)(wave)
+    field = (1 << count) - 1
+    changed = field if isinstance(value, OpaqueWord) else value & field
+    return bool(changed << first & (1 << _INDEXING | 1 << _SKIPPING))
 
 
 def _skipping(wave: Wave, code: DecodedInstruction) -> bool:
     """The bit of the first operand that the second one names."""
     value_of, bit_of = (scalar_source(one, 1, code.number) for one in code.item.operands[:2])
     value, bit = value_of(wave), bit_of(wave)
-    if isinstance(value, OpaqueWord) or isinstance(bit, OpaqueWord):
-        raise Refused("whether vector instructions are skipped", value)
+    for one in (value, bit):
+        if isinstance(one, OpaqueWord):
+            raise Refused("whether vector instructions are skipped", one)
+    assert isinstance(value, int) and isinstance(bit, int)
     return bool(value >> (bit & 31) & 1)
 
 

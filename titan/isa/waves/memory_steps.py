@@ -8,6 +8,7 @@ hands to another may steer it; the verdict shows that no race decides them. In a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -26,7 +27,7 @@ from titan.isa.waves.decode import (
     results_of,
     written_in_order,
 )
-from titan.isa.waves.events import OutsideLds, UnknownAddress, WaveUse
+from titan.isa.waves.events import IN_TURN, OutsideLds, UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_writes import note_lanes, written_value
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
@@ -71,6 +72,19 @@ def size_of(item: AssemblyInstruction) -> int:
 def coherent_for_device(item: AssemblyInstruction) -> bool:
     """Whether all work-groups of the device see an access as one of a coherent memory."""
     return "_atomic_" in item.base or "sc1" in item.options or "glc" in item.options
+
+
+_COMMUTING = re.compile(r"(pk_)?(add|sub|[us]?min|[us]?max|and|or|xor)(_|$)")
+
+
+def atomic_word(
+    group: WaveGroup, item: AssemblyInstruction, returns: bool, places: Addresses | None, size: int
+) -> str:
+    """The operation of an atomic as the uses have it (`WaveUse.word`); `places`: if known."""
+    name = item.base.partition("_atomic_")[2] or item.base.removeprefix("ds_")
+    if not returns and _COMMUTING.match(name) is not None:
+        return name
+    return IN_TURN if returns and (places is None or group.lanes_meet(places, size)) else ""
 
 
 def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
@@ -124,7 +138,9 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         elif addresses is None:
             header = group.header(wave, number)
             group.events.append(Assumption(*header, Policy.OPAQUE_ADDRESS))
-            uses = (WaveUse(group.all_lds, not reads, atomic),)
+            returns = bool(registers)
+            word = atomic_word(group, item, returns, None, size) if atomic else ""
+            uses = (WaveUse(group.all_lds, not reads, atomic, returns=returns, word=word),)
             if not reads:
                 group.forget_all()
             _loaded(wave, registers, origin)
@@ -134,7 +150,9 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             stored = list(zip(rows, data, strict=False))
             value = written_value(wave, item, stored, size) if data else b""
             footprint = inside_lds(group, wave, number, places, size)
-            uses = (WaveUse(footprint, not reads, atomic, value=value),)
+            returns = bool(registers)
+            word = atomic_word(group, item, returns, places, size) if atomic else ""
+            uses = (WaveUse(footprint, not reads, atomic, returns=returns, value=value, word=word),)
             if reads:
                 _read_words(group, wave, rows, registers, origin, moved or size < 4)
             else:
@@ -433,7 +451,8 @@ def _vector_access(
                     stored = [(addresses, data)]
                     value = written_value(wave, item, stored, size) if data else b""
                     returns = bool(registers)
-                    uses.append(WaveUse(footprint, write, atomic, coherent, returns, value))
+                    word = atomic_word(group, item, returns, active, size) if atomic else ""
+                    uses.append(WaveUse(footprint, write, atomic, coherent, returns, value, word))
                     if data:
                         note_lanes(group, wave, number, item, stored, size, GLOBAL)
             if to_lds:
