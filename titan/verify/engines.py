@@ -77,10 +77,11 @@ class BoundedRun:
         engine: str,
         program: SyncProgram,
         ask: Callable[[Values, VerifyBudget], EngineAttempt],
+        sets: list[Values] | None = None,
     ) -> None:
         self._engine = engine
         self._names = free_parameters(program)
-        self._pending = list(size_sets(program))
+        self._pending = list(size_sets(program)) if sets is None else sets
         self._ask = ask
         self._done: list[Values] = []
         self._states = self._steps = 0
@@ -135,8 +136,8 @@ def run_reference(program: SyncProgram, budget: VerifyBudget) -> EngineReport:
     return BoundedRun(REFERENCE, program, ask).advance(replace(budget, states=states))
 
 
-def order_run(program: SyncProgram) -> BoundedRun:
-    """The happens-before engine, to be run for all sizes up to the bound."""
+def order_run(program: SyncProgram, sets: list[Values] | None = None) -> BoundedRun:
+    """The happens-before engine, to be run for all sizes up to the bound, or for those given."""
     from titan.engines.happens_before.engine import analyse
 
     longest = EngineBudget().operations_max
@@ -153,7 +154,7 @@ def order_run(program: SyncProgram) -> BoundedRun:
             attempt = replace(attempt, trace=Trace(tuple(values.items()), (), result.fault))
         return attempt
 
-    return BoundedRun(ORDER, program, ask)
+    return BoundedRun(ORDER, program, ask, sets)
 
 
 def run_order(program: SyncProgram, budget: VerifyBudget) -> EngineReport:

@@ -21,6 +21,7 @@ from titan.sync.relays import relays
 from titan.sync.weak import asks_for_tensor_fences, may_be_weak
 from titan.verify import engines
 from titan.verify.engines import VerifyBudget
+from titan.verify.far_sizes import far_size_sets
 from titan.verify.model import Decision, EngineReport, VerifyOptions
 from titan.verify.narrowing import narrowing_of
 from titan.verify.pools import MEMORY_FAULTS, pool_diagnostic, pools_order, without_pools
@@ -29,6 +30,7 @@ from titan.verify.sizes import free_parameters
 
 SECOND_OPINION_STEPS = 40_000  # of happens-before, where the verdict does not rest on it
 ANY_SHARE = 4
+FAR_STEPS, FAR_STEPS_OF_ONE = 400_000, 200_000  # of all runs beyond the bound, of one
 
 
 def judge(kernel: Kernel, program: SyncProgram, options: VerifyOptions) -> Decision:
@@ -113,7 +115,29 @@ def _all(program: SyncProgram, budget: VerifyBudget, require: str) -> list[Engin
     explored = _explorer(program, budget, require)
     if ordered.reason is Reason.STEPS and not any(_settles(item, program) for item in explored):
         ordered = order.advance(budget)
-    return [*explored, ordered]
+    reports = [*explored, ordered]
+    return [*reports, *_far(program, budget, reports)]
+
+
+def _far(
+    program: SyncProgram, budget: VerifyBudget, reports: list[EngineReport]
+) -> list[EngineReport]:
+    """A refutation at numbers beyond the bound that the text names, where no verdict covers all."""
+    verdicts = {item.verdict for item in reports}
+    if Verdict.REFUTED in verdicts or Verdict.DISAGREEMENT in verdicts:
+        return []
+    if any(item.verdict is Verdict.VERIFIED and _any(item) for item in reports):
+        return []
+    left = min(budget.steps, FAR_STEPS)
+    for sizes in far_size_sets(program):
+        run = engines.order_run(program, [sizes])
+        found = run.advance(replace(budget, steps=min(left, FAR_STEPS_OF_ONE)))
+        if found.verdict is Verdict.REFUTED:
+            return [found]
+        left -= found.steps or min(left, FAR_STEPS_OF_ONE)
+        if left <= 0:
+            break
+    return []
 
 
 def _settles(report: EngineReport, program: SyncProgram) -> bool:
