@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from tests.package.built import GEMM, built, forged, write
+from titan.codegen.pipeline.model import Shape
 from titan.foundation.verdict import Verdict
 from titan.package import contents
+from titan.package.certificate import sealed
 from titan.package.check import check_package
 from titan.package.verdicts import answer, fault_of
 from titan.package.write import NotPackable, is_ours, package_files, write_package
@@ -223,3 +225,25 @@ def test_the_check_loads_no_solver(tmp_path, files):
 
 def test_the_text_of_the_tile_program_is_the_one_given(files):
     assert files[contents.TILE].decode() == GEMM
+
+
+def test_candidates_are_of_the_fixed_list_each_once_in_any_order(tmp_path, files):
+    """Their order is that of a model; what of the schedule was not taken stands before them."""
+    data = json.loads(files[contents.CERTIFICATE])
+    (*_, taken) = data["pipeline"]["candidates"]
+
+    def of(*more: dict[str, Any]) -> str:
+        changed = copy.deepcopy(data)
+        changed["pipeline"]["candidates"] = [
+            *({"shape": {**taken["shape"], **one}, "taken": False, "reason": "so"} for one in more),
+            taken,
+        ]
+        text = contents.to_json(sealed(changed))
+        return refusal(tmp_path, {**files, contents.CERTIFICATE: text})
+
+    plain = {name: getattr(Shape("", 1), name) for name in taken["shape"]}
+    groups = {**plain, "name": "groups of the schedule", "depth": 2}
+    one = {**plain, "name": "no pipeline", "depth": 1, "specialised": False, "overlapped": False}
+    assert of(groups) == of(one) == of(groups, one) == ""
+    for wrong in ((one, one), (groups, groups), ({**groups, "name": "of nothing"},), ({},)):
+        assert "is not of the fixed list of shapes, or there twice" in of(*wrong)

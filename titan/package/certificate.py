@@ -30,7 +30,7 @@ FORMAT = "1"
 SOLVERS = ("z3-solver", "python-sat")
 ANY = "any"
 # What shapes did not have when the first certificates were written.
-LATER = ("unified", "poison", "sliced", "staged")
+LATER = ("unified", "poison", "sliced", "staged", "pair")
 
 
 def certificate(built: Built, files: Mapping[str, bytes]) -> dict[str, object]:

@@ -13,7 +13,6 @@ Imports no solver. Evidence other than a bound is a statement of a solver and is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,7 +204,11 @@ class _Package:
             raise Altered("timeline.json is not the timeline of the schedule")
 
     def _shape(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Shape:
-        """The chosen shape: the last of the candidates, which are in the order of the list."""
+        """The chosen shape: the last of the candidates, which are of the fixed list, each once, in
+        the order of a model that is not derived again; before them what of the schedule was not
+        taken."""
+        from titan.codegen.pipeline.model import UNTAKEN, Shape
+
         section = self.data["pipeline"]
         keys = ("kernel", "sync_program", "shape", "candidates")
         if not isinstance(section, dict) or tuple(section) != keys:
@@ -214,15 +217,18 @@ class _Package:
         if not isinstance(tried, list) or not tried:
             raise Broken("the certificate lists no candidates")
         following = self._candidates(tile, loop, schedule)
+        of_schedule = [Shape(name, self.stages) for name in UNTAKEN]
         shape: Shape | None = None
         for position, entry in enumerate(tried):
             where = f"pipeline.candidates[{position}]"
             if not isinstance(entry, dict) or tuple(entry) != ("shape", "taken", "reason"):
                 raise Broken(f"{where} lacks a field or has an unknown one")
             shape = _read_shape(entry["shape"], where)
-            if not any(candidate == shape for candidate in following):
-                raise Altered(f"{where} is not next in the fixed list of shapes")
             last = position == len(tried) - 1
+            listed = following if last or shape not in of_schedule else of_schedule
+            if shape not in listed:
+                raise Altered(f"{where} is not of the fixed list of shapes, or there twice")
+            listed.remove(shape)
             _same(last, entry["taken"], f"{where}.taken")
             if not isinstance(entry["reason"], str) or bool(entry["reason"]) == last:
                 raise Broken(f"{where}: a refused candidate has a reason, the chosen one has none")
@@ -230,13 +236,15 @@ class _Package:
         assert shape is not None
         return shape
 
-    def _candidates(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> Iterator[Shape]:
+    def _candidates(self, tile: TileProgram, loop: Loop, schedule: Schedule) -> list[Shape]:
         """The fixed list of shapes for this loop and schedule."""
+        from titan.codegen.pipeline.build import over_time
         from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
         from titan.scheduling.explain import rings
 
         needed = max((ring.needed for ring in rings(loop, schedule)), default=DEPTH_DEFAULT)
-        return iter(list(shapes(tile, needed, self.stages)))
+        listed = list(shapes(tile, needed, self.stages))
+        return [*listed, *over_time(listed)]
 
     def _constructed(self, tile: TileProgram, loop: Loop, schedule: Schedule, shape: Shape) -> None:
         """The pipeline is the one of this tile program, schedule and shape."""

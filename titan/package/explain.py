@@ -54,7 +54,7 @@ def explain(produced: Produced, trips: int) -> Explanation:
     """The explanation of a package, for work items of `trips` iterations if the program does not
     fix them."""
     built = produced.built
-    tile = built.tile
+    tile = built.shape.of(built.tile)
     fixed = tile.trip_count
     trips = fixed.value if isinstance(fixed, Constant) else trips
     by_warps = rates(tile.target).matrix.result == "registers"
@@ -100,6 +100,7 @@ def _why(built: Built, refused: int) -> str:
         (not shape.overlapped and not shape.behind, "one iteration at a time"),
         (shape.ping_pong, "groups take turns at the tensor cores"),
         (shape.alternating, "a tile a warpgroup, whose end the products of the other overlap"),
+        (shape.pair, "pairs of CTAs multiply together"),
         (shape.persistent, "CTAs stay for several work items"),
         (shape.sliced, "stores in slices of their columns, through a ring of staging buffers"),
         (shape.staged, "tiles pass through registers, whose loads are two tiles ahead"),

@@ -8,10 +8,17 @@ import pytest
 
 from tests.codegen.pipeline.test_hopper import any_number, verdict
 from tests.codegen.pipeline.written import blackwell as construct
+from tests.package.built import write
+from titan.codegen.emit.model import EmissionRefused
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build, decoded
+from titan.codegen.pipeline.candidates import shapes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
+from titan.package.check import check_package
+from titan.package.write import package_files
 from titan.sync.expression import parse_expression
 
 FOLDER = root("protocols") / "tiles"
@@ -105,3 +112,66 @@ def test_what_differs_between_the_ctas_is_refused():
         written(tile=replace(TILE, persistent=True))
     with pytest.raises(FormRefused, match="clusters have no form"):
         written(tile=replace(TILE, cluster=4))
+
+
+# ------------------------------------------------- pairs for a tile program of single CTAs
+
+SINGLE = load_tile(FOLDER / "attention_forward_sm_100a.yaml")
+
+
+def test_pairs_are_a_shape_of_single_ctas():
+    """The same text as where the tile program asks for them, and behind all single CTAs."""
+    asked = replace(TILE, name=SINGLE.name)
+    shape = Shape("", 2, pair=True)
+    assert construct(SINGLE, shape, {}, 1) == construct(asked, Shape("", 2), {}, 1)
+    listed = list(shapes(SINGLE, 2, 2))
+    pairs = [one for one in listed if one.pair]
+    assert {one.depth for one in pairs} == {2, 3}  # 2 x 64 KiB, or 3 x 32
+    first = listed.index(pairs[0])
+    assert all(one.pair or not one.specialised for one in listed[first:])
+    assert all(one.specialised and not one.pair for one in listed[:first])
+
+
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [
+        ("64", True), ("256", True), ("grouped", True), ("causal", False), ("persistent", False),
+        ("causal_pair", False), ("causal_packed", False),
+    ],
+)  # fmt: skip
+def test_where_pairs_are_a_shape(name, many):
+    """CTAs differ in the queries alone, with one trip count, and have one work item."""
+    tile = load_tile(FOLDER / f"attention_forward_{name}_sm_100a.yaml")
+    found = [one for one in shapes(tile, 2, 2) if one.pair]
+    assert bool(found) is many
+    if found:
+        assert verdict(construct(tile, found[0], {}, 1)).verdict is Verdict.VERIFIED
+
+
+def test_a_package_of_pairs_is_checked(tmp_path):
+    """The tile program has single CTAs; the shape that was taken has pairs."""
+    text = (FOLDER / "attention_forward_64_sm_100a.yaml").read_text(encoding="utf-8")
+    tile = parse_tile(text)
+    hooks = BuildHooks(accept=lambda made: None if made.shape.pair else "single CTAs")
+    made = build(tile, text, BuildLimits(schedule_seconds=0.5), hooks)
+    assert made.shape.pair and made.tile.cluster == 1 and made.kernel.ctas == 2
+    emitted = emit(made.tile, made.kernel, made.program)
+    assert emitted.manifest["launch"]["cluster"] == 2
+    checked = check_package(write(tmp_path / "package", package_files(made, emitted)))
+    assert not checked.fault and checked.question is not None
+    wrong = replace(made, shape=replace(made.shape, pair=False))
+    assert check_package(write(tmp_path / "wrong", package_files(wrong, emitted))).fault
+
+
+def test_pairs_of_packed_sequences_are_not_written():
+    """A tile beyond the longest sequence would store what no tile of single CTAs does."""
+    tile = load_tile(FOLDER / "attention_forward_packed_sm_100a.yaml")
+    kernel, program = decoded(construct(tile, Shape("", 2, pair=True), {}, 1))
+    with pytest.raises(EmissionRefused, match="beyond the last i would lie in its tensor"):
+        emit(tile, kernel, program)
+
+
+def test_only_a_program_of_single_ctas_leaves_pairs_to_the_shape():
+    kernel, program = decoded(written())
+    with pytest.raises(EmissionRefused, match="differ in CTAs of a cluster"):
+        emit(replace(TILE, cluster=4), kernel, program)

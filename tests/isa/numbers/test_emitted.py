@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from tests.validate.compare.kernels import SOURCE, Emission, emission
+from titan.codegen.emit.write import emit
+from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
 from titan.codegen.tile.dtypes import rounded
+from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.outputs import sample_numbers
 from titan.codegen.tile.semantics import run
 from titan.device.emulated import arguments_of, shape_of
 from titan.device.plan import plan
+from titan.foundation.resources import root
 from titan.isa.numbers.device import EmulatedDevice, LaunchError
 from titan.isa.numbers.formats import FORMATS, decode, encode
 from titan.validate.compare.compile import nvcc, ptx_of
@@ -274,6 +278,19 @@ def test_other_columns_masks_or_trips_of_a_causal_pair_give_wrong_numbers(right,
     text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
     (far,) = furthest(made, text, {"heads": 1, "queries": 300, "keys": keys}, 0).values()
     assert far > 0.1
+
+
+def test_a_program_of_single_ctas_is_right_in_pairs():
+    """Pairs are one of the shapes that attention may have."""
+    text = (root("protocols") / "tiles" / "attention_forward_64_sm_100a.yaml").read_text("utf-8")
+    tile, limits = parse_tile(text), BuildLimits(schedule_seconds=0.5)
+    built = build(tile, text, limits, BuildHooks(only=lambda shape: shape.pair))
+    emitted = emit(tile, built.kernel, built.program)
+    assert emitted.manifest["launch"]["cluster"] == 2
+    made = Emission(emitted.files, dict(emitted.manifest), built.program, tile, [], "sm_100a")
+    sizes = {"heads": 2, "queries": 300, "keys": 200}
+    (far,) = furthest(made, ptx_of(made.files, "sm_100a"), sizes, 3, "starve", "random").values()
+    assert far <= TOLERANCE["bf16"]
 
 
 def test_trips_that_differ_within_a_pair_are_seen():

@@ -95,6 +95,8 @@ class _Emission:
                 raise EmissionRefused(
                     f"this backend writes {' and '.join(known)}, not {target!a:.40}"
                 )
+        if tile.cluster == 1:  # pairs are a shape that the pipeline may have
+            tile = replace(tile, cluster=kernel.ctas)
         if kernel.ctas != tile.cluster:
             raise EmissionRefused("the tile program and the pipeline differ in CTAs of a cluster")
         check(kernel, program)

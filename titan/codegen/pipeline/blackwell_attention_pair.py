@@ -30,7 +30,7 @@ from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
-from titan.codegen.tile.clusters import alike
+from titan.codegen.tile.clusters import alike, differing
 from titan.codegen.tile.model import TileProgram, Value
 
 TAIL = "again"  # the loop over stages that nobody fills any more
@@ -46,15 +46,8 @@ class BlackwellAttentionPair(BlackwellAttention):
             raise FormRefused("attention in pairs has one work item a CTA, and bulk copies alone")
         super().__init__(tile, shape, starts)
         self.tail = self._fresh(TAIL)
-        last = tile.work[-1].name
-        left = self.parts.first.operands[0]
-        own = {
-            load.name
-            for ring in self.rings
-            for load in ring.loads
-            if load.view is not None and last in tile.names_in(*load.view.offsets)
-        }
-        if own != {left} or not alike(tile, tile.trip_count, CTAS):
+        last, left = tile.work[-1].name, self.parts.first.operands[0]
+        if differing(tile) != {left} or not alike(tile, tile.trip_count, CTAS):
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
         self.halved = {
             product.operands[1]: product.transpose[1]

@@ -26,7 +26,7 @@ from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
-from titan.codegen.tile.clusters import alike
+from titan.codegen.tile.clusters import alike, differing
 from titan.codegen.tile.model import TileProgram, Value
 
 CTAS = 2
@@ -53,12 +53,7 @@ class BlackwellPair(Blackwell):
             raise FormRefused("pairs of CTAs have a form for the operands of one product alone")
         left, right = self.mma.operands[:2]
         last = tile.work[-1].name
-        own = {
-            load.name
-            for load in self.ring.loads
-            if load.view is not None and last in tile.names_in(*load.view.offsets)
-        }
-        if own != {left} or not alike(tile, tile.trip_count, CTAS):
+        if differing(tile) != {left} or not alike(tile, tile.trip_count, CTAS):
             raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
         half = self._held(right)
         if self.mma.transpose[1] and half.rows % ROWS_STEP:

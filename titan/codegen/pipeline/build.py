@@ -16,7 +16,7 @@ from titan.codegen.pipeline.assignment import as_the_form
 from titan.codegen.pipeline.candidates import DEPTH_DEFAULT, shapes
 from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.forms import form_of
-from titan.codegen.pipeline.model import Built, FormRefused, Shape, TriedCandidate
+from titan.codegen.pipeline.model import UNTAKEN, Built, FormRefused, Shape, TriedCandidate
 from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.pipeline.ranking import ranked
 from titan.codegen.tile.model import TileProgram
@@ -203,11 +203,11 @@ def considered(
     plain = result.schedule is None
     if plain:
         why = f"no schedule was found: {result.evidence.detail}"
-        steps.append(TriedCandidate(Shape("order of a schedule", stages), False, why))
+        steps.append(TriedCandidate(Shape(UNTAKEN[0], stages), False, why))
         result = unscheduled(loop, result, why)
     settled, why = as_the_form(tile, loop, result, limits.schedule_seconds)
     if why:
-        steps.append(TriedCandidate(Shape("groups of the schedule", stages), False, why))
+        steps.append(TriedCandidate(Shape(UNTAKEN[1], stages), False, why))
     result = settled or result
     assert result.schedule is not None
     needed = max((ring.needed for ring in rings(loop, result.schedule)), default=DEPTH_DEFAULT)

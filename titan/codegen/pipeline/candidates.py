@@ -11,7 +11,9 @@ time. Then depth 2, the baseline of the seed, with a last iteration that threads
 depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
 tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
 orders by threads. Where poison is asked for, all shapes have it. Where stores may be staged in
-slices, each depth begins with that, which leaves the ring of the loop more room.
+slices, each depth begins with that, which leaves the ring of the loop more room. Attention in
+tensor memory whose CTAs differ in the queries alone ends, of the shapes with a loading warp, with
+pairs of CTAs, whose rings have more stages: they need a peer, and an even number of tiles.
 Source: seed formulation, architecture overview.
 """
 
@@ -25,9 +27,14 @@ from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.alignment import unaligned, unaligned_loads
 from titan.codegen.tile.alternation import may_alternate
 from titan.codegen.tile.attention import NotAttention, attention_of
+from titan.codegen.tile.clusters import PAIR, may_pair
+from titan.codegen.tile.cost import shared_left, shares_of
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.rates import rates
+from titan.codegen.tile.roofline import value_bytes
 from titan.codegen.tile.staging import may_slice
 from titan.target.description import target_of
+from titan.target.load import machine
 
 DEPTH_MIN = 2
 DEPTH_DEFAULT = 4
@@ -73,6 +80,11 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield from _variants(tile, named, multiplications)
     if poison:
         return
+    if attention and may_pair(tile):
+        for stages in range(_stages_of_pairs(tile, wanted), DEPTH_MIN - 1, -1):
+            name = f"depth {stages}, pairs of CTAs"
+            pairs = replace(plain, name=name, depth=stages, pair=True)
+            yield from _variants(tile, pairs, multiplications)
     if tile.cluster == 1 and not elsewhere:
         yield _named(_by_threads(tile, plain, DEPTH_MIN), "one iteration at a time", False, False)
     for stages in range(max(depth, DEPTH_MIN), 0, -1):
@@ -100,6 +112,15 @@ def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator
             yield _named(plain, f"{late}, taking turns", False, True, behind=True)
         yield _named(plain, late, False, False, behind=True)
     yield _named(plain, "one iteration at a time", False, False)
+
+
+def _stages_of_pairs(tile: TileProgram, wanted: int) -> int:
+    """Stages of rings of which each CTA of a pair holds half, as many as are wanted and fit."""
+    known, pairs = rates(tile.target), replace(tile, cluster=PAIR)
+    loads = [item for item in tile.body if item.kind == "load"]
+    held = sum(value_bytes(tile, item.name) // shares_of(pairs, item, known) for item in loads)
+    fit = shared_left(pairs, machine(tile.target), known) // max(1, held)
+    return min(tile.depth or max(wanted, DEPTH_MIN), fit)
 
 
 def _is_attention(tile: TileProgram) -> bool:

@@ -66,6 +66,7 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
 
     Raises FormRefused.
     """
+    tile = shape.of(tile)
     products = sum(operation.kind == "mma" for operation in tile.operations)
     if tile.launch_control and (not products or tile.cluster != 1 or not shape.specialised):
         raise FormRefused("work items come from the hardware for products of single CTAs alone")

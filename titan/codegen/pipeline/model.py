@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from titan.codegen.tile.clusters import PAIR
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.errors import Refusal
 from titan.language.kernel.model import Kernel
@@ -11,6 +12,9 @@ from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import ScheduleRun
 from titan.sync.program import SyncProgram
 from titan.verify.model import Finding
+
+# What of a schedule a build may not take, as it stands before the shapes that were tried.
+UNTAKEN = ("order of a schedule", "groups of the schedule")
 
 
 class FormRefused(Refusal):
@@ -30,7 +34,8 @@ class Shape:
     `poison` whether the last iteration is handed over as poison and computed on a safe path,
     `alternating` whether each of two warpgroups computes whole tiles, in turn, `sliced` whether
     stores behind the loop are staged in slices of their columns, through a ring, `staged` whether
-    tiles pass through registers on their way to shared memory.
+    tiles pass through registers on their way to shared memory, `pair` whether two CTAs multiply
+    together for a tile program of single ones.
     """
 
     name: str
@@ -47,6 +52,11 @@ class Shape:
     alternating: bool = False
     sliced: bool = False
     staged: bool = False
+    pair: bool = False
+
+    def of(self, tile: TileProgram) -> TileProgram:
+        """The tile program as CTAs of this shape run it."""
+        return replace(tile, cluster=PAIR) if self.pair else tile
 
 
 @dataclass(frozen=True, slots=True)

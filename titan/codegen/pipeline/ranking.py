@@ -67,6 +67,7 @@ def least_cycles(
 ) -> dict[str, float]:
     """What an iteration takes at least in a shape, by cause; `instructions` where they are counted,
     else as they are predicted."""
+    tile = shape.of(tile)
     issued = predicted(tile, shape) if instructions is None else instructions
     resources = iteration_cycles(tile, issued)
     busiest = max(resources.values())

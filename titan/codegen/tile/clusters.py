@@ -7,8 +7,34 @@ multiple of that number is one number for the cluster, and nothing else of it is
 
 from __future__ import annotations
 
+from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileProgram
 from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, Not, substitute
+
+PAIR = 2
+
+
+def differing(tile: TileProgram) -> frozenset[str]:
+    """The loads that differ between the CTAs of a cluster."""
+    last = {dimension.name for dimension in tile.work[-1:]}
+    return frozenset(
+        item.name
+        for item in tile.operations
+        if item.kind == "load" and item.view is not None
+        if last & tile.names_in(*item.view.offsets)
+    )
+
+
+def may_pair(tile: TileProgram) -> bool:
+    """Whether pairs of CTAs may multiply together where a program of single CTAs is attention of
+    one work item each: they differ in the left operand of the first product alone."""
+    if tile.cluster != 1 or tile.persistent or tile.launch_control or not tile.work:
+        return False
+    try:
+        left = attention_of(tile).first.operands[0]
+    except NotAttention:
+        return False
+    return differing(tile) == {left} and alike(tile, tile.trip_count, PAIR)
 
 
 def alike(tile: TileProgram, expression: Expression, ctas: int) -> bool:
