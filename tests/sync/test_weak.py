@@ -8,6 +8,7 @@ from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.kernel.model import Kernel
 from titan.sync.weak import may_be_weak
+from titan.verify import judge
 from titan.verify.model import VerifyOptions
 from titan.verify.pipeline import verify_kernel
 
@@ -112,8 +113,14 @@ def kernel_of(text: str) -> Kernel:
     return family.kernels[0]
 
 
-def test_a_relaxed_arrival_beyond_the_bound_is_not_said_to_be_covered() -> None:
+def test_a_relaxed_arrival_beyond_the_bound_is_not_said_to_be_covered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = VerifyOptions(save_traces=None, seconds_max=10.0)
+    finding = verify_kernel(kernel_of(LATE), options)
+    assert finding.verdict is Verdict.REFUTED and finding.trace is not None
+    assert finding.trace.fault.kind.value == "TTN305"
+    monkeypatch.setattr(judge, "FAR_STEPS", 0)  # the number that the text names is not tried
     finding = verify_kernel(kernel_of(LATE), options)
     assert finding.verdict is Verdict.VERIFIED
     ((name, values),) = finding.coverage.parameters
@@ -135,8 +142,12 @@ def test_it_is_refuted_where_the_bound_reaches_it() -> None:
     assert finding.trace is not None and finding.trace.fault.kind == "TTN305"
 
 
-def test_a_store_behind_the_arrival_is_not_said_to_be_published_by_the_copy() -> None:
+def test_a_store_behind_the_arrival_is_not_said_to_be_published_by_the_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = VerifyOptions(save_traces=None, seconds_max=10.0)
+    assert verify_kernel(kernel_of(COPIES), options).verdict is Verdict.REFUTED
+    monkeypatch.setattr(judge, "FAR_STEPS", 0)  # the number that the text names is not tried
     finding = verify_kernel(kernel_of(COPIES), options)
     assert finding.verdict is Verdict.VERIFIED
     ((name, values),) = finding.coverage.parameters

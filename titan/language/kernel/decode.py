@@ -39,6 +39,7 @@ from titan.language.protocol import model
 from titan.language.protocol.counters import with_hardware_counters
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Name
+from titan.sync.own_registers import own_registers
 
 _REQUIRED = ("titan", "kernel", "target", "roles", "program")
 _OPTIONAL = (
@@ -192,7 +193,7 @@ class _Decoder:
         if declared.rings:
             return replace(kernel, protocol=protocol)
         program = with_hardware_counters(_sync_program(protocol), protocol.queue_kinds)
-        return replace(kernel, program=program)
+        return replace(kernel, program=own_registers(program))
 
     def _text(self, key: str) -> str:
         node = self.top.get(key)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from titan.language.lower.model import Lowered, LoweringRefused, Note, refusal
 from titan.language.protocol.counters import with_hardware_counters
 from titan.language.protocol.model import Protocol
+from titan.sync.own_registers import own_registers
 from titan.sync.program import SyncProgram
 from titan.target.description import GENERATED, target_of
 
@@ -47,5 +48,6 @@ def lower_with_notes(
 
 
 def _counted(protocol: Protocol, lowered: Lowered) -> Lowered:
-    """Declared queues and those of lowering are mapped to the counters of the hardware."""
-    return replace(lowered, program=with_hardware_counters(lowered.program, protocol.queue_kinds))
+    """Queues are mapped to the counters of the hardware, registers to the agents that have them."""
+    program = with_hardware_counters(lowered.program, protocol.queue_kinds)
+    return replace(lowered, program=own_registers(program))
