@@ -57,6 +57,7 @@ LOCATIONS = (
 )
 PLAIN = st.sampled_from(["x", "x", "y", "y", "z", "a"])
 TILES = st.sampled_from(["x", "a", "a", "c"])
+LEFT = st.sampled_from([0, 1, 2, 3])  # groups that a wait leaves, also more than there are
 
 
 @st.composite
@@ -124,6 +125,8 @@ def async_instructions(draw, register: str) -> list[ast.LitmusInstruction]:
             st.sampled_from(
                 [
                     [ast.CommitGroup(GroupKind.COPY), ast.WaitGroup(GroupKind.COPY, 0)],
+                    [ast.WaitGroup(GroupKind.COPY, 0, commits=True)],
+                    [ast.CommitGroup(GroupKind.COPY), ast.WaitGroup(GroupKind.COPY, draw(LEFT))],
                     [ast.AsyncCopyArrive("b", True)],
                     [ast.AsyncCopyArrive("b", False)],
                 ]

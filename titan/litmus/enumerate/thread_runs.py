@@ -563,9 +563,12 @@ class ThreadRuns:
 
     def _group_wait(self, machine: ThreadState, code: ast.WaitGroup) -> None:
         act = self._act(machine, StepKind.GROUP_WAIT)
-        closed = machine.groups.get(code.kind.value, [[]])[:-1]
+        groups = machine.groups.setdefault(code.kind.value, [[]])
+        if code.commits:
+            groups.append([])
+        closed = groups[:-1]
         kinds = {a.key: a.kind for a in machine.acts}
-        for group in closed[: len(closed) - code.pending] if code.pending else closed:
+        for group in closed[: max(0, len(closed) - code.pending)]:
             for key in group:
                 if kinds[key] is StepKind.READ or not code.read:
                     machine.exits.setdefault(key, []).append(act.key)

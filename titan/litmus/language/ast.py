@@ -398,11 +398,15 @@ class CommitGroup(LitmusInstruction):
 
 @dataclass(frozen=True, slots=True)
 class WaitGroup(LitmusInstruction):
-    """Wait until at most `pending` groups are left; `read` waits for source reads only."""
+    """Wait until at most `pending` groups are left; `read` waits for source reads only.
+
+    `commits`: what is not committed yet is a group, too (`cp.async.wait_all`).
+    """
 
     kind: GroupKind
     pending: int = 0
     read: bool = False
+    commits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,7 +376,7 @@ def _copy_async(line: InstructionLine) -> LitmusInstruction:
         return CommitGroup(GroupKind.COPY)
     if line.has("wait_all"):
         line.take(0)
-        return WaitGroup(GroupKind.COPY, 0)
+        return WaitGroup(GroupKind.COPY, 0, commits=True)
     if line.has("wait_group"):
         return WaitGroup(GroupKind.COPY, _number(line.take(1)[0]))
     destination, source = line.take(2)

@@ -199,6 +199,8 @@ def _asynchronous(instruction: ast.LitmusInstruction) -> str:
             return f"tcgen05.commit {location}"
         case ast.CommitGroup(kind):
             return f"{kind}.commit_group"
+        case ast.WaitGroup(kind, commits=True):
+            return f"{kind}.wait_all"
         case ast.WaitGroup(kind, pending, read):
             return f"{kind}.wait_group{'.read' if read else ''} {pending}"
         case ast.NoEffect(spelling):

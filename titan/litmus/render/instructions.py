@@ -334,6 +334,8 @@ class Writer:
         outputs = self._accumulators() if step.kind is GroupKind.WGMMA else ()
         if isinstance(step, ast.CommitGroup):
             return Assembly(f"{step.kind}.commit_group{aligned};", outputs)
+        if step.commits:
+            return Assembly(f"{step.kind}.wait_all;", outputs)
         read = ".read" if step.read else ""
         return Assembly(f"{step.kind}.wait_group{read}{aligned} {step.pending:d};", outputs)
 

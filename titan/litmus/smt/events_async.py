@@ -306,8 +306,10 @@ class AsynchronousSteps:
     def _group_wait(self, state: SymbolicState, wait: ast.WaitGroup) -> None:
         self._counted(wait, wait.kind)
         event = self._events.event(state, EventKind.GROUP_WAIT, position=self._events.position())
+        if wait.commits:
+            self._groups[wait.kind].append([])
         committed = self._groups[wait.kind][:-1]
-        done = committed[: len(committed) - wait.pending] if wait.pending else committed
+        done = committed[: max(0, len(committed) - wait.pending)]
         for part in (part for group in done for part in group):
             if part.kind is EventKind.READ or not wait.read:
                 part.exits.append(event.index)
