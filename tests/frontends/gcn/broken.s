@@ -1198,3 +1198,174 @@ s_nop 4
 global_atomic_add v21, v9, v20, s[4:5] sc0
 s_waitcnt vmcnt(0)
 global_store_dword v1, v21, s[4:5] offset:1024
+; right | two waves store what both have loaded | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+global_load_dword v22, v20, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+v_add_f32_e32 v21, v21, v22
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v22, v20
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v22, s[4:5] offset:1024
+; broken | two waves store what each has loaded | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v1, s[4:5]
+global_load_dword v22, v20, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+v_add_f32_e32 v21, v21, v22
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v22, v20
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v22, s[4:5] offset:1024
+; broken | two waves store what both have loaded, and a wave reads early | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+s_waitcnt vmcnt(0)
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+v_xor_b32_e32 v23, 4, v20
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+ds_read_b32 v22, v23
+s_waitcnt lgkmcnt(0)
+.Lother:
+s_barrier
+; broken | two waves round differently | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+global_load_dword v22, v20, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 15
+.Lother:
+v_add_f32_e32 v21, v21, v22
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+; broken | two waves subtract in another order | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+global_load_dword v22, v20, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+v_sub_f32_e32 v23, v21, v22
+s_branch .Lboth
+.Lother:
+v_sub_f32_e32 v23, v22, v21
+.Lboth:
+ds_write_b32 v20, v23
+s_waitcnt lgkmcnt(0)
+; right | two waves add in another order | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+global_load_dword v22, v20, s[4:5] offset:256
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+v_add_f32_e32 v23, v21, v22
+s_branch .Lboth
+.Lother:
+v_add_f32_e32 v23, v22, v21
+.Lboth:
+ds_write_b32 v20, v23
+s_waitcnt lgkmcnt(0)
+; broken | two waves store what a clock gives | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+s_memtime s[20:21]
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v21, s20
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+; broken | two waves store what was loaded before and behind a store | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+s_waitcnt vmcnt(0)
+s_barrier
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+global_store_dword v20, v0, s[4:5]
+global_load_dword v21, v20, s[4:5]
+s_waitcnt vmcnt(0)
+.Lother:
+ds_write_b32 v20, v21
+s_waitcnt lgkmcnt(0)
+; broken | two waves store what was in a part of LDS | 2 waves
+v_and_b32_e32 v20, 0xfc, v1
+global_load_dword v21, v20, s[4:5]
+s_waitcnt vmcnt(0)
+ds_write_b32 v1, v21 offset:1024
+ds_write_b8 v1, v0 offset:1025
+ds_read_b32 v22, v1 offset:1024
+s_waitcnt lgkmcnt(0)
+ds_write_b32 v20, v22
+s_waitcnt lgkmcnt(0)
+; right | lanes of a row have summed all of it
+global_load_dword v20, v1, s[4:5]
+v_lshrrev_b32_e32 v24, 4, v0
+v_lshlrev_b32_e32 v24, 2, v24
+s_waitcnt vmcnt(0)
+s_nop 1
+v_add_f32_dpp v20, v20, v20 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+s_nop 1
+v_add_f32_dpp v20, v20, v20 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf
+s_nop 1
+v_add_f32_dpp v20, v20, v20 row_half_mirror row_mask:0xf bank_mask:0xf
+s_nop 1
+v_add_f32_dpp v20, v20, v20 row_mirror row_mask:0xf bank_mask:0xf
+s_nop 1
+ds_write_b32 v24, v20
+s_waitcnt lgkmcnt(0)
+; broken | lanes of a row have summed half of it
+global_load_dword v20, v1, s[4:5]
+v_lshrrev_b32_e32 v24, 4, v0
+v_lshlrev_b32_e32 v24, 2, v24
+s_waitcnt vmcnt(0)
+s_nop 1
+v_add_f32_dpp v20, v20, v20 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+s_nop 1
+v_add_f32_dpp v20, v20, v20 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf
+s_nop 1
+v_add_f32_dpp v20, v20, v20 row_half_mirror row_mask:0xf bank_mask:0xf
+s_nop 1
+ds_write_b32 v24, v20
+s_waitcnt lgkmcnt(0)
+; broken | lanes of a row, of which a bank is left out
+global_load_dword v20, v1, s[4:5]
+v_lshrrev_b32_e32 v24, 1, v0
+v_lshlrev_b32_e32 v24, 2, v24
+s_waitcnt vmcnt(0)
+s_nop 1
+v_add_f32_dpp v20, v20, v20 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0x7
+s_nop 1
+ds_write_b32 v24, v20
+s_waitcnt lgkmcnt(0)
+; right | halves exchanged and summed
+global_load_dword v20, v1, s[4:5]
+v_and_b32_e32 v24, 31, v0
+v_lshlrev_b32_e32 v24, 2, v24
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v21, v20
+s_nop 1
+v_permlane32_swap_b32_e32 v20, v21
+s_nop 1
+v_add_f32_e32 v20, v20, v21
+ds_write_b32 v24, v20
+s_waitcnt lgkmcnt(0)
+; broken | halves exchanged with another register, and summed
+global_load_dword v20, v1, s[4:5]
+global_load_dword v21, v1, s[4:5] offset:256
+v_and_b32_e32 v24, 31, v0
+v_lshlrev_b32_e32 v24, 2, v24
+s_waitcnt vmcnt(0)
+s_nop 1
+v_permlane32_swap_b32_e32 v20, v21
+s_nop 1
+v_sub_f32_e32 v20, v20, v21
+ds_write_b32 v24, v20
+s_waitcnt lgkmcnt(0)

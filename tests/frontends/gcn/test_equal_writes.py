@@ -12,6 +12,10 @@ TWO = "{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
 LANE = "v_and_b32_e32 v1, 63, v0\nv_lshlrev_b32_e32 v2, 2, v1\nv_readfirstlane_b32 s6, v0\n"
 WAIT = "s_waitcnt lgkmcnt(0)\n"
 READ = f"s_barrier\nds_read_b32 v5, v2\n{WAIT}"
+LOAD = (
+    f"s_load_dwordx2 s[4:5], s[0:1], 0x0\n{WAIT}"
+    "global_load_dword v3, {}, s[4:5]\ns_waitcnt vmcnt(0)\n"
+)
 ZERO = f"v_mov_b32_e32 v3, 0\nds_write_b32 v2, v3\n{WAIT}"
 OWN = f"ds_write_b32 v2, v1\n{WAIT}"  # the number of the lane in its wave
 
@@ -26,9 +30,9 @@ OWN = f"ds_write_b32 v2, v1\n{WAIT}"  # the number of the lane in its wave
         (f"v_mov_b32_e32 v3, s6\nds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
         (f"s_lshr_b32 s7, s6, 4\nv_add_u32_e32 v4, s7, v2\nds_write_b32 v4, v1\n{WAIT}{READ}",
          Verdict.REFUTED),
-        # What memory holds is not known.
-        (f"s_load_dwordx2 s[4:5], s[0:1], 0x0\n{WAIT}global_load_dword v3, v2, s[4:5]\n"
-         f"s_waitcnt vmcnt(0)\nds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
+        # What memory holds is not known, but that it is the same in one place.
+        (f"{LOAD.format('v2')}ds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.VERIFIED),
+        (f"{LOAD.format('v0')}ds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
         # Equal or not, they are over before they are read, and read before they are replaced.
         (ZERO + READ.replace("s_barrier\n", ""), Verdict.REFUTED),
         (ZERO.replace(WAIT, "") + READ, Verdict.REFUTED),

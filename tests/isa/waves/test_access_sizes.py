@@ -15,7 +15,7 @@ import pytest
 from titan.foundation.source.span import Source
 from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.opcodes import OPCODES, OpcodeKind
-from titan.isa.waves.memory_steps import size_of
+from titan.isa.waves.private_steps import size_of
 
 ASSEMBLER = "llvm-mc-22"
 KERNEL = "k:\n\t{}\n\ts_endpgm\n\t.amdhsa_kernel k\n\t.end_amdhsa_kernel\n"

@@ -125,6 +125,18 @@ class WaveRunner:
         return lds_depth(longer)
 
     @uncollected
+    def traced(self, launch: Launch, cta: int) -> Run:
+        """The run of a work-group with marks of what lanes store, where they equal others."""
+        from titan.isa.waves.lane_values import LaneValues
+        from titan.isa.waves.machine import WaveMachine
+
+        assembly, kernel = self.code.assembly, self.code.kernel
+        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
+        machine.group.stalls = self.stalls
+        machine.numbering = machine.group.values = LaneValues(machine.group)
+        return machine.run()
+
+    @uncollected
     def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:
         """The run of a work-group, and by event a number for what each global store writes."""
         from titan.isa.waves.machine import WaveMachine

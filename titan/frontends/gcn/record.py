@@ -31,6 +31,7 @@ from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.stored import MADE
 from titan.isa.waves.events import (
     APART,
     GFX1250_QUEUES,
@@ -39,6 +40,7 @@ from titan.isa.waves.events import (
     CounterFull,
     CounterWait,
     LanesAlike,
+    LanesShown,
     OperationIssued,
     UnknownAddress,
     WaveBarrier,
@@ -53,7 +55,11 @@ from titan.sync.expression import Constant
 
 LANES, LANES_OF_GFX1250 = 64, 32
 BARRIER = "s_barrier"
-REMARKED = {UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes"}
+REMARKED = {
+    UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes",
+    LanesShown: "shown-lanes",
+}  # fmt: skip
+INSTRUCTIONS_TRACED_MAX = 200_000
 
 
 def record_waves(
@@ -168,11 +174,33 @@ def _uses(
                 )
                 for use in event.uses
             ]
+    shown = [sequence for sequence, uses in found.items() if any(_is_shown(use) for use in uses)]
+    if shown:
+        remarks["shown-writes"] = (len(shown), run.events[shown[0]].instruction)
     if policies.equal_writes == "assumed":
         for sequence in mark_assumed(found):
             times, first = remarks.get("equal-writes", (0, run.events[sequence].instruction))
             remarks["equal-writes"] = (times + 1, first)
     return found
+
+
+def worth_tracing(run: Run) -> bool:
+    """Whether waves or lanes store to the same bytes what may be equal."""
+    if run.instructions > INSTRUCTIONS_TRACED_MAX:
+        return False
+    writers: dict[Footprint, int] = {}
+    for event in run.events:
+        if isinstance(event, LanesAlike):
+            return True
+        for use in event.uses if isinstance(event, OperationIssued) else ():
+            plain = use.write and not use.atomic
+            if plain and writers.setdefault(use.footprint, event.warp) != event.warp:
+                return True
+    return False
+
+
+def _is_shown(use: MemoryUse) -> bool:
+    return isinstance(use.strong, bytes) and use.strong.startswith(MADE)
 
 
 def _mark_of_atomic(use: WaveUse, settled: bool) -> str | bytes:

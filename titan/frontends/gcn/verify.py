@@ -27,7 +27,7 @@ from titan.frontends.gcn.code import (
 from titan.frontends.gcn.faults import missing_argument
 from titan.frontends.gcn.grid import add_group, stores_meet
 from titan.frontends.gcn.launched import LaunchedWaves, judge_waves
-from titan.frontends.gcn.record import lanes_of_wave
+from titan.frontends.gcn.record import lanes_of_wave, worth_tracing
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.lift.any_number import AnyNumber, any_number
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
@@ -294,4 +294,8 @@ def _trial(
         if isinstance(event, WaitStatesMissing):
             seen.close.add((event.first, event.instruction))
     ((_, trial),) = judge_waves([run], [where], code, places, options.policies)
+    wrong = trial.verdict in (Verdict.REFUTED, Verdict.UNDECIDED)
+    if wrong and options.policies.equal_writes == "shown" and worth_tracing(run):
+        again = runner.traced(launch, cta)
+        ((_, trial),) = judge_waves([again], [where], code, places, options.policies)
     return run, trial

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 KNOWN, COMPUTED = b"K", b"N"
 DIGEST_BYTES = 16
+MADE = b"made"  # of marks by `titan/isa/waves/lane_values.py`
 
 
 def surely_different(one: bytes | None, other: bytes | None) -> bool:

@@ -202,6 +202,11 @@ class LanesAlike(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LanesShown(Event):
+    """The same, where all of them are shown to be equal (`lane_values.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarCacheInvalidated(Event):
     """`s_dcache_inv`: what the wave loads by the scalar unit from here on comes from memory."""
 

@@ -28,8 +28,8 @@ from titan.isa.waves.memory_steps import (
     coherent_for_device,
     inside_lds,
     opaque_source,
-    size_of,
 )
+from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.sources import LDS_APERTURE, PRIVATE_APERTURE, wide_source
 from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
 
@@ -121,7 +121,7 @@ def _parts(
             for more in range(4, size, 4):
                 group.store(active + more, None, np.zeros(1, np.bool_))
         whole = bool(data) and bool((chosen == wave.active).all())
-        value = written_value(wave, item, [(places, data)], size) if whole else b""
+        value = written_value(group, wave, item, [(places, data)], size) if whole else b""
         returns = bool(code.writes)
         word = atomic_word(group, item, returns, active, size) if atomic else ""
         uses[space] = WaveUse(footprint, write, atomic, coherent, returns, value, word)

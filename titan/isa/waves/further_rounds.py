@@ -47,7 +47,8 @@ from titan.isa.waves.grown_memory import (
     through_private,
 )
 from titan.isa.waves.machine import WaveMachine
-from titan.isa.waves.memory_steps import lds_offsets, size_of
+from titan.isa.waves.memory_steps import lds_offsets
+from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.rounds import ONE, FollowedKernel, Snapshot, is_uniform, lanes_at
 from titan.isa.waves.state import FULL, LANES, OpaqueWord, Wave
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue, WaveUse
 from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
+
+if TYPE_CHECKING:
+    from titan.isa.waves.lane_values import LaneValues
 
 Addresses = NDArray[np.int64]
 
@@ -84,6 +88,7 @@ class WaveGroup:
         self.any_known = False
         self.stalls = True  # an operation is issued only when its counter has room
         self.contents = contents
+        self.values: LaneValues | None = None  # numbers of what lanes compute
         if contents is not None:
             contents.begin_group(lds_bytes)
 

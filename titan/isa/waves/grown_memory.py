@@ -28,9 +28,8 @@ from titan.isa.waves.memory_steps import (
     LDS_ADDRESS,
     lds_addresses,
     lds_offsets,
-    private_address,
-    size_of,
 )
+from titan.isa.waves.private_steps import private_address, size_of
 from titan.isa.waves.scalar_memory_steps import scalar_address
 from titan.isa.waves.sources import vector_source
 from titan.isa.waves.start import KERNARG

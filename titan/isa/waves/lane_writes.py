@@ -13,7 +13,7 @@ import numpy as np
 
 from titan.isa.gcn.module import AssemblyInstruction
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.waves.events import LanesAlike, LanesDiffer
+from titan.isa.waves.events import LanesAlike, LanesDiffer, LanesShown
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.state import Wave, lanes_of
 
@@ -52,7 +52,9 @@ def note_lanes(
     elif not (gaps > 0).any() and _alike(wave, [registers for _, registers in stored]):
         pass  # one value at one place
     elif ((same & ~both) | ((gaps > 0) & (gaps < size))).any():
-        group.events.append(LanesAlike(*header))
+        values = group.values
+        shown = values is not None and values.lanes_alike(wave, item, stored, size)
+        group.events.append(LanesShown(*header) if shown else LanesAlike(*header))
 
 
 def _alike(wave: Wave, stored: Sequence[Sequence[int]]) -> bool:
@@ -63,6 +65,7 @@ def _alike(wave: Wave, stored: Sequence[Sequence[int]]) -> bool:
 
 
 def written_value(
+    group: WaveGroup,
     wave: Wave,
     item: AssemblyInstruction,
     stored: Sequence[tuple[Addresses, Sequence[int]]],
@@ -75,7 +78,8 @@ def written_value(
     words, known = _values(wave, [registers for _, registers in stored], size, item)
     used = np.tile(wave.active, len(stored))
     if not used.any() or not known[used].all():
-        return b""
+        traced = group.values is not None and bool(used.any())
+        return group.values.mark(wave, item, stored, size) if traced and group.values else b""
     places, words = np.concatenate([addresses for addresses, _ in stored])[used], words[:, used]
     if size >= 4 and not (places % 4).any() and (words == words[0, 0]).all():
         return b"word" + words[0, 0].tobytes()

@@ -37,6 +37,7 @@ from titan.isa.waves.events import (
 )
 from titan.isa.waves.flat_steps import flat_step
 from titan.isa.waves.group import OF_GFX1250, OLDER, WaveGroup
+from titan.isa.waves.lane_values import LaneValues
 from titan.isa.waves.later_target import LaterTarget
 from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
@@ -110,7 +111,7 @@ class WaveMachine:
         for pair in close:
             self.watched.setdefault(pair.second, []).append(pair)
         self.missed: set[ClosePair] = set()
-        self.numbering: Numbering | None = None
+        self.numbering: Numbering | LaneValues | None = None
         self.follower: Follower | None = None
 
     def run(self) -> Run:

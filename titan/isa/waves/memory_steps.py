@@ -30,18 +30,13 @@ from titan.isa.waves.decode import (
 from titan.isa.waves.events import IN_TURN, OutsideLds, UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_writes import note_lanes, written_value
+from titan.isa.waves.private_steps import forget_all, private_step, size_of
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
 from titan.isa.waves.sources import VectorSource, scalar_source, vector_source, wide_source
 from titan.isa.waves.state import FULL, LANES, OpaqueWord, Refused, Scalar, Wave, lanes_of
 from titan.isa.waves.transposed_reads import COMPUTED, transposed
 
 GLOBAL, LDS = MemorySpace.GLOBAL, MemorySpace.SHARED
-_SIZES = {
-    "b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2, "b32": 4, "b64": 8, "b96": 12,
-    "b128": 16, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8,
-    "ubyte": 1, "sbyte": 1, "byte": 1, "ushort": 2, "sshort": 2, "short": 2, "dword": 4,
-    "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "dwordx8": 32, "dwordx16": 64,
-}  # fmt: skip
 _DMA_LANE_BYTES = {1: 4, 2: 4, 4: 4, 12: 16, 16: 16}  # CDNA4, 9.1.9
 # Bits of the words of a resource that change what an offset means (CDNA3, 9.1.8).
 _SWIZZLED, _LANE_ADDED = 1 << 31, 1 << 23
@@ -55,18 +50,6 @@ LDS_ADDRESS = (
 def memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     """The step of an instruction of a memory unit, but for accesses at flat addresses."""
     return _STEPS[code.opcode.kind](code, group)
-
-
-def size_of(item: AssemblyInstruction) -> int:
-    """The bytes that a lane accesses at one place."""
-    # What follows `tr` is the width of what lanes exchange: `ds_read_b64_tr_b16` reads 8 bytes.
-    words = item.base.partition("_tr_")[0].split("_")
-    if "atomic" in words:
-        wide = "x2" in words or words[-1] == "f64"
-        return 8 if wide else 4
-    if "format" in words:
-        return 4 * len(words[-1]) if "d16" not in words else 2 * len(words[-1])
-    return next((_SIZES[word] for word in reversed(words) if word in _SIZES), 4)
 
 
 def coherent_for_device(item: AssemblyInstruction) -> bool:
@@ -85,12 +68,6 @@ def atomic_word(
     if not returns and _COMMUTING.match(name) is not None:
         return name
     return IN_TURN if returns and (places is None or group.lanes_meet(places, size)) else ""
-
-
-def _loaded(wave: Wave, registers: tuple[int, ...], origin: OpaqueWord) -> None:
-    for register in registers:
-        if register < 512:
-            wave.forget(register, 1, origin)
 
 
 # ------------------------------------------------------------------------------------- LDS
@@ -143,20 +120,26 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             uses = (WaveUse(group.all_lds, not reads, atomic, returns=returns, word=word),)
             if not reads:
                 group.forget_all()
-            _loaded(wave, registers, origin)
+                if group.values is not None:
+                    group.values.forget_lds()
+            forget_all(wave, registers, origin)
         else:
             rows = [addresses + offset & LDS_ADDRESS for offset in offsets]
             places = np.concatenate([row[wave.active] for row in rows])
             stored = list(zip(rows, data, strict=False))
-            value = written_value(wave, item, stored, size) if data else b""
+            value = written_value(group, wave, item, stored, size) if data else b""
             footprint = inside_lds(group, wave, number, places, size)
             returns = bool(registers)
             word = atomic_word(group, item, returns, places, size) if atomic else ""
             uses = (WaveUse(footprint, not reads, atomic, returns=returns, value=value, word=word),)
+            if group.values is not None and reads:
+                group.values.note_lds_load(wave, code, rows, size)
+            elif group.values is not None:
+                group.values.note_lds_store(wave, item, rows, data, size)
             if reads:
                 _read_words(group, wave, rows, registers, origin, moved or size < 4)
             else:
-                _loaded(wave, registers, origin)
+                forget_all(wave, registers, origin)
                 if data:
                     note_lanes(group, wave, number, item, stored, size, LDS)
                 _write_words(group, wave, rows, data, size)
@@ -225,7 +208,7 @@ def _read_words(
     opaque: bool,
 ) -> None:
     if opaque or not group.any_known:
-        _loaded(wave, registers, origin)
+        forget_all(wave, registers, origin)
         return
     each = len(registers) // len(rows)
     for at, register in enumerate(registers):
@@ -276,7 +259,7 @@ def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
             rows = np.broadcast_to(data, (LANES,))[lanes]
             wave.set_vector(registers[0], rows, mask & known & wave.exec, why)
         else:
-            _loaded(wave, registers, origin)
+            forget_all(wave, registers, origin)
         group.issue(wave, number, group.queues.lds, registers, ())
 
     return step
@@ -439,6 +422,8 @@ def _vector_access(
             return
         if wave.exec:
             addresses = address_of(wave)
+            if group.values is not None and not write:
+                group.values.note_global_load(wave, code, addresses, size)
             if addresses is None:
                 if write:
                     raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
@@ -449,15 +434,17 @@ def _vector_access(
                 if len(active):
                     footprint = group.footprint(active, size, GLOBAL)
                     stored = [(addresses, data)]
-                    value = written_value(wave, item, stored, size) if data else b""
+                    value = written_value(group, wave, item, stored, size) if data else b""
                     returns = bool(registers)
                     word = atomic_word(group, item, returns, active, size) if atomic else ""
                     uses.append(WaveUse(footprint, write, atomic, coherent, returns, value, word))
                     if data:
                         note_lanes(group, wave, number, item, stored, size, GLOBAL)
+                    if group.values is not None and write:
+                        group.values.note_global_store(active, size)
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
-        _loaded(wave, registers, origin)
+        forget_all(wave, registers, origin)
         group.issue(wave, number, queue, registers, tuple(uses))
 
     return step
@@ -506,6 +493,8 @@ def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int
     places = start + each * _LANES[wave.active]
     for word in range(0, size, 4):
         group.store(places + word, None, np.zeros(1, np.bool_))
+    if group.values is not None:
+        group.values.note_copy(wave, places, size)
     return inside_lds(group, wave, code.number, places, max(4, size))
 
 
@@ -521,72 +510,6 @@ def opaque_source(wave: Wave, code: DecodedInstruction) -> OpaqueWord:
     return OpaqueWord("a value that is not known", code.number)
 
 
-# --------------------------------------------------------------------------------- scratch
-
-
-def _scratch(code: DecodedInstruction, group: WaveGroup) -> Step:
-    """Memory of each lane alone: values are kept where the address is the same for all lanes."""
-    item, number = code.item, code.number
-    registers = written_in_order(code)
-    if "_load_lds_" in item.base:
-        raise Refused(f"{item.opcode} is not followed")
-    load = "_load_" in item.base
-    data = () if load else tuple(register_numbers(item.operands[1]))
-    address_of = private_address(item, number)
-    stores = group.queues.private
-    origin = OpaqueWord("private memory", number)
-
-    def step(wave: Wave) -> None:
-        start = address_of(wave)
-        if start is None:
-            if not load:
-                wave.private.clear()
-            _loaded(wave, registers, origin)
-        elif load:
-            for at, register in enumerate(registers):
-                row = wave.private.get(start + 4 * at)
-                if row is None:
-                    wave.forget(register, 1, origin)
-                else:
-                    wave.set_vector(register, row[0], row[1] & wave.exec, row[2])
-        else:
-            for at, register in enumerate(data):
-                _keep(wave, start + 4 * at, register)
-        group.issue(wave, number, group.queues.loads if load else stores, registers, ())
-
-    return step
-
-
-def private_address(item: AssemblyInstruction, number: int) -> Callable[[Wave], int | None]:
-    """Where an access of private memory begins, the same for all lanes; None if that is not known,
-    or if parts of words are accessed."""
-    operands = item.operands[1:] if "_load_" in item.base else item.operands
-    address = operands[0]
-    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
-    base_of = None if base is None else scalar_source(base, 1, number)
-    uniform = not (isinstance(address, Registers) and address.bank != "s")
-    offset = item.integer("offset")
-    followed = uniform and size_of(item) >= 4
-
-    def found(wave: Wave) -> int | None:
-        start = 0 if base_of is None else base_of(wave)
-        return start + offset if followed and not isinstance(start, OpaqueWord) else None
-
-    return found
-
-
-def _keep(wave: Wave, address: int, register: int) -> None:
-    values, known = wave.vectors[register].copy(), wave.known[register] & wave.exec
-    for near in range(address - 3, address + 4):
-        if near != address:
-            wave.private.pop(near, None)  # a part of it is overwritten
-    old = wave.private.get(address)
-    if old is not None:
-        values = np.where(wave.active, values, old[0])
-        known |= old[1] & ~wave.exec
-    wave.private[address] = (values, known, wave.origins[register])
-
-
 _STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
     OpcodeKind.SCALAR_MEMORY: scalar_memory_step,
     OpcodeKind.CACHE: counted_step,
@@ -594,5 +517,5 @@ _STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
     OpcodeKind.CROSS_LANE: _cross_lane,
     OpcodeKind.GLOBAL: _global,
     OpcodeKind.BUFFER: _buffer,
-    OpcodeKind.SCRATCH: _scratch,
+    OpcodeKind.SCRATCH: private_step,
 }

@@ -33,7 +33,7 @@ from titan.isa.waves.decode import (
 )
 from titan.isa.waves.events import OperationIssued, UnknownAddress
 from titan.isa.waves.group import WaveGroup
-from titan.isa.waves.memory_steps import size_of
+from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.state import FULL, OpaqueWord, Wave, lanes_of
 
 _OF_THE_MOMENT = ("s_memtime", "s_memrealtime", "s_scratch_load_", "s_movrel")
@@ -80,7 +80,7 @@ class Numbering:
         inputs = self._inputs(wave, code)
         registers = written_in_order(code)
         lanes = wave.lanes_all if of_all_lanes(code) else wave.exec
-        whole = _writes_all(code.item)
+        whole = writes_all(code.item)
         old = [self._kept(wave, register, lanes, whole) for register in registers]
         begun = len(self.group.events)
         code.step(wave)
@@ -267,7 +267,7 @@ def _text(item: AssemblyInstruction) -> bytes:
     return repr((item.opcode, operands, sorted(item.options.items()))).encode()
 
 
-def _writes_all(item: AssemblyInstruction) -> bool:
+def writes_all(item: AssemblyInstruction) -> bool:
     """Whether an instruction surely writes all bits of its results in the active lanes."""
     if item.opcode.endswith(("_dpp", "_sdwa")) or "op_sel" in item.options:
         return False

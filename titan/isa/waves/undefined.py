@@ -30,8 +30,9 @@ from titan.isa.waves.decode import (
 from titan.isa.waves.events import OperationIssued
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.machine import WaveMachine
-from titan.isa.waves.memory_steps import LDS_ADDRESS, lds_addresses, lds_offsets, size_of
+from titan.isa.waves.memory_steps import LDS_ADDRESS, lds_addresses, lds_offsets
 from titan.isa.waves.numbering import of_all_lanes
+from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.sources import vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave
 

@@ -1,0 +1,66 @@
+"""Numbers of 16 bytes for values, by what they are made of (`lane_values.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titan.isa.waves.state import LANES
+
+Numbers = NDArray[np.uint64]  # the last axis has the two halves of a number
+_ODD = np.array([0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F], np.uint64)
+_ODD_TOO = np.array([0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB], np.uint64)
+_29, _32 = np.uint64(29), np.uint64(32)
+
+
+def mixed(*parts: Numbers) -> Numbers:
+    """One number of several, in their order."""
+    number = _ODD
+    for part in parts:
+        number = (number ^ part) * _ODD
+        number = (number ^ number >> _29) * _ODD_TOO
+        number = number ^ number >> _32
+    return number
+
+
+def of_text(text: object) -> Numbers:
+    return np.frombuffer(blake2b(repr(text).encode(), digest_size=16).digest(), np.uint64)
+
+
+KNOWN, BIT, _BYTES = (of_text(word) for word in ("known", "bit", "bytes"))
+PLACE, _SELECTED, _LANE_OF = (of_text(word) for word in ("place", "selected", "lane"))
+
+
+def known_numbers(words: NDArray[np.uint32] | NDArray[np.int64]) -> Numbers:
+    return mixed(KNOWN, words.astype(np.uint64)[..., None])
+
+
+LANES_MIXED = mixed(_LANE_OF, np.arange(LANES, dtype=np.uint64)[:, None])
+BYTE_OF = [mixed(_BYTES, np.full(2, at, np.uint64)) for at in range(4)]
+
+
+def place(at: int) -> Numbers:
+    return np.full(2, at, np.uint64)
+
+
+def in_order(one: Numbers, other: Numbers) -> list[Numbers]:
+    """Both, the smaller number of each lane first."""
+    equal = one[:, 0] == other[:, 0]
+    swap = (one[:, 0] > other[:, 0]) | (equal & (one[:, 1] > other[:, 1]))
+    return [np.where(swap[:, None], other, one), np.where(swap[:, None], one, other)]
+
+
+def chosen(zero: Numbers, one: Numbers, bits: Numbers) -> Numbers:
+    """The second where the bit is set, as far as that is known."""
+    no, yes = (known_numbers(np.full(LANES, bit, np.int64)) for bit in (0, 1))
+    pairs = ((bits, no), (bits, yes), (zero, one))
+    unset, is_set, same = ((left == right).all(axis=1)[:, None] for left, right in pairs)
+    made = mixed(_SELECTED, bits, zero, one)
+    return np.where(unset | same, zero, np.where(is_set, one, made))
+
+
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    return mixed(_BYTES, *parts)

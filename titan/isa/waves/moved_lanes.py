@@ -1,0 +1,82 @@
+"""From which lane each lane gets a value: data parallel primitives, exchanges and swizzles.
+
+Sources: CDNA3, "Data parallel processing" and DS_SWIZZLE_B32; LLVM, AMDGPU operand syntax. What is
+not listed here is not known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titan.isa.gcn.module import AssemblyInstruction
+from titan.isa.waves.state import LANES
+
+LaneNumbers = NDArray[np.int64]
+_LANE = np.arange(LANES, dtype=np.int64)
+_ROW, _IN_ROW = _LANE // 16, _LANE % 16
+
+
+def dpp_lanes(item: AssemblyInstruction) -> LaneNumbers | None:
+    """The lane that each lane reads, -1 where there is none; None if the form is not known."""
+    options = item.options
+    if "quad_perm" in options:
+        chosen = np.array([int(one) for one in options["quad_perm"].strip("[]").split(",")])
+        return _LANE & ~3 | chosen[_LANE & 3]
+    if "row_mirror" in options:
+        return _LANE ^ 15
+    if "row_half_mirror" in options:
+        return _LANE ^ 7
+    for name, sign in (("row_shl", 1), ("row_shr", -1)):
+        if name in options:
+            place = _IN_ROW + sign * int(options[name])
+            return np.where((place >= 0) & (place < 16), 16 * _ROW + place, -1)
+    if "row_ror" in options:
+        return 16 * _ROW + (_IN_ROW - int(options["row_ror"])) % 16
+    if "row_newbcast" in options:
+        return 16 * _ROW + int(options["row_newbcast"])
+    if options.get("row_bcast") == "15":
+        return np.where(_ROW > 0, 16 * _ROW - 1, -1)
+    if options.get("row_bcast") == "31":
+        return np.where(_LANE >= 32, 31, -1)
+    return None
+
+
+def dpp_written(item: AssemblyInstruction) -> NDArray[np.bool_]:
+    """The lanes that the masks of rows and banks let write."""
+    rows, banks = (item.integer(name, 15) for name in ("row_mask", "bank_mask"))
+    return (rows >> _ROW & 1).astype(np.bool_) & (banks >> _IN_ROW // 4 & 1).astype(np.bool_)
+
+
+def swap_rows(base: str) -> NDArray[np.bool_] | None:
+    """Of an exchange of two registers: the lanes in odd rows; None for any other instruction."""
+    width = {"v_permlane32_swap_b32": 32, "v_permlane16_swap_b32": 16}.get(base)
+    return None if width is None else (_LANE // width % 2).astype(np.bool_)
+
+
+def swizzle_lanes(item: AssemblyInstruction) -> LaneNumbers | None:
+    """The lane that each lane reads by `ds_swizzle_b32`; None if the form is not known."""
+    inside = item.options.get("offset", "").removeprefix("swizzle(").rstrip(")")
+    kind, *numbers = (word.strip() for word in inside.split(","))
+    if kind == "SWAP":
+        return _LANE ^ int(numbers[0])
+    if kind == "REVERSE":
+        return _LANE ^ int(numbers[0]) - 1
+    if kind == "QUAD_PERM":
+        return _LANE & ~3 | np.array([int(one) for one in numbers])[_LANE & 3]
+    return None
+
+
+def places_matter(item: AssemblyInstruction) -> bool:
+    """Whether the places of operands matter beside their numbers."""
+    return item.opcode.endswith("_sdwa") or any(
+        word in item.options for word in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi", "byte_sel")
+    )
+
+
+def operand_bits(item: AssemblyInstruction, option: str, otherwise: int, count: int) -> list[int]:
+    """A list of bits behind the operands, one for each of them."""
+    text = item.options.get(option)
+    return (
+        [otherwise] * count if text is None else [int(one) for one in text.strip("[]").split(",")]
+    )
