@@ -133,7 +133,8 @@ class WaveRunner:
         assembly, kernel = self.code.assembly, self.code.kernel
         machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
         machine.group.stalls = self.stalls
-        machine.numbering = machine.group.values = LaneValues(machine.group)
+        values = LaneValues(machine.group)
+        machine.numbering = machine.group.values = values
         return machine.run()
 
     @uncollected

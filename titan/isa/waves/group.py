@@ -4,21 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from titan.isa.gcn.module import AssemblyInstruction
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.waves.contents import Contents
+from titan.isa.waves.decode import DecodedInstruction
 from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue, WaveUse
 from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
 
-if TYPE_CHECKING:
-    from titan.isa.waves.lane_values import LaneValues
-
 Addresses = NDArray[np.int64]
+
+
+_Stored = Sequence[tuple[Addresses, Sequence[int]]]
+
+
+class StoreValues(Protocol):
+    """Follows what lanes load, store and copy (`lane_values.py`); addresses by lane."""
+
+    def note_global_load(
+        self, wave: Wave, code: DecodedInstruction, addresses: Addresses | None, size: int
+    ) -> None:
+        """A load is about to be issued."""
+
+    def note_global_store(self, addresses: Addresses, size: int) -> None:
+        """Active lanes store there."""
+
+    def note_copy(self, wave: Wave, places: Addresses, size: int) -> None:
+        """Active lanes copy what was loaded last to LDS."""
+
+    def note_lds_load(
+        self, wave: Wave, code: DecodedInstruction, rows: Sequence[Addresses], size: int
+    ) -> None:
+        """A load from LDS is about to be issued."""
+
+    def note_lds_store(
+        self, wave: Wave, item: AssemblyInstruction, rows: Sequence[Addresses],
+        data: Sequence[Sequence[int]], size: int,
+    ) -> None:  # fmt: skip
+        """Registers are stored to LDS."""
+
+    def forget_lds(self) -> None:
+        """Some of LDS has changed."""
+
+    def mark(self, wave: Wave, item: AssemblyInstruction, stored: _Stored, size: int) -> bytes:
+        """A mark of what is stored, and where."""
+
+    def lanes_alike(
+        self, wave: Wave, item: AssemblyInstruction, stored: _Stored, size: int
+    ) -> bool:
+        """Whether lanes that store to one place store the same."""
 
 
 class ConstantBytes:
@@ -88,7 +127,7 @@ class WaveGroup:
         self.any_known = False
         self.stalls = True  # an operation is issued only when its counter has room
         self.contents = contents
-        self.values: LaneValues | None = None  # numbers of what lanes compute
+        self.values: StoreValues | None = None  # numbers of what lanes compute
         if contents is not None:
             contents.begin_group(lds_bytes)
 

@@ -27,6 +27,7 @@ def mixed(*parts: Numbers) -> Numbers:
 
 
 def of_text(text: object) -> Numbers:
+    """The number of a text, or of anything as `repr` has it."""
     return np.frombuffer(blake2b(repr(text).encode(), digest_size=16).digest(), np.uint64)
 
 
@@ -35,6 +36,7 @@ PLACE, _SELECTED, _LANE_OF = (of_text(word) for word in ("place", "selected", "l
 
 
 def known_numbers(words: NDArray[np.uint32] | NDArray[np.int64]) -> Numbers:
+    """Those of words that are known."""
     return mixed(KNOWN, words.astype(np.uint64)[..., None])
 
 
@@ -43,6 +45,7 @@ BYTE_OF = [mixed(_BYTES, np.full(2, at, np.uint64)) for at in range(4)]
 
 
 def place(at: int) -> Numbers:
+    """That of a place among results."""
     return np.full(2, at, np.uint64)
 
 
@@ -63,4 +66,5 @@ def chosen(zero: Numbers, one: Numbers, bits: Numbers) -> Numbers:
 
 
 def joined(parts: Sequence[Numbers]) -> Numbers:
+    """That of a word of bytes."""
     return mixed(_BYTES, *parts)
