@@ -10,16 +10,16 @@ namespace titan {
 struct ue8m0 { TITAN_CONSTANT int bytes = 1; };
 struct e2m1x2 { TITAN_CONSTANT int bytes = 1; };  // two numbers
 
-// `Atoms` of scales to tensor memory, from `columns` on. One thread executes it; products that the
-// thread issues behind it read what it copies.
-template <int Atoms>
+// `Atoms` of scales to tensor memory, from `columns` on, every `Apart` columns. One thread executes
+// it; products that the thread issues behind it read what it copies.
+template <int Atoms, int Apart = 4>
 TITAN_DEVICE void tensor_copy_scales(u32 columns, const void* tile) {
   // no swizzle: 8 rows of 16 bytes follow each other, and so do the next 8
   const u64 start = (u64)((shared_address(tile) & 0x3ffffu) >> 4) | (u64)(16 >> 4) << 16 |
                     (u64)(128 >> 4) << 32 | (u64)1 << 46;
   TITAN_UNROLL
   for (int atom = 0; atom < Atoms; ++atom) {
-    asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;\n" ::"r"(columns + 4 * atom),
+    asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;\n" ::"r"(columns + Apart * atom),
                  "l"(start + atom * (512 / 16))
                  : "memory");
   }

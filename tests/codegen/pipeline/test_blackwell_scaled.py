@@ -42,6 +42,23 @@ def test_scaled_products_verify_for_any_number(persistent, depth, listed):
     assert any_number(finding)
 
 
+@pytest.mark.parametrize("kind", ["mxf8_wide", "nvf4_wide", "mxf4_wide"])
+def test_products_of_256_columns_have_two_tiles_of_scales(kind):
+    text = written(kind=kind).replace("sizes:", f"{LISTED}sizes:", 1)
+    finding = verdict(text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+    low, high = "b_low_in_tensor_memory", "b_high_in_tensor_memory"
+    assert text.count(low) == text.count(high) == 3
+    *_, copy = copies(text)
+    assert high in copy and verdict(broken(copy, "", text)).verdict is Verdict.REFUTED
+
+
+def test_two_accumulators_of_256_columns_leave_no_columns_for_scales():
+    with pytest.raises(FormRefused, match="536 columns of tensor memory"):
+        written(persistent=True, kind="mxf8_wide", depth=2)
+
+
 @pytest.mark.parametrize("kind", ["nvf4", "mxf4"])
 def test_products_of_four_bits_verify_for_any_number(kind):
     text = written(kind=kind).replace("sizes:", f"{LISTED}sizes:", 1)
@@ -150,7 +167,10 @@ def deviations(text: str, kind: str) -> list[OutputDifference]:
     return check(tile, program, sample_inputs(tile, sizes, 1), sizes, interleavings(6))
 
 
-@pytest.mark.parametrize("kind", ["mxf8", pytest.param("nvf4", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    "kind",
+    ["mxf8", *(pytest.param(kind, marks=pytest.mark.heavy) for kind in ("nvf4", "nvf4_wide"))],
+)
 def test_scales_reach_their_products_in_every_interleaving(kind):
     assert deviations(written(kind=kind), kind) == []
 

@@ -130,6 +130,9 @@ CASES = [
     ("gemm_mxf8_sm_100a", {"M": 136, "N": 72, "K": 656}),
     ("gemm_nvf4_sm_100a", {"M": 136, "N": 72, "pairs": 656}),
     ("gemm_mxf4_sm_100a", {"M": 72, "N": 136, "pairs": 272}),
+    ("gemm_mxf8_wide_sm_100a", {"M": 136, "N": 400, "K": 272}),
+    ("gemm_nvf4_wide_sm_100a", {"M": 136, "N": 264, "pairs": 656}),
+    ("gemm_mxf4_wide_sm_100a", {"M": 72, "N": 520, "pairs": 272}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
     ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
     ("gemm_large_nn_sm_100a", {"M": 300, "N": 264, "K": 200}),
@@ -167,6 +170,7 @@ QUICK = {
     "attention_backward_dq_sm_100a",
     "gemm_mxf8_sm_100a",
     "gemm_nvf4_sm_100a",
+    "gemm_mxf4_wide_sm_100a",
 }
 
 

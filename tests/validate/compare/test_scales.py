@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 NAME = "gemm_mxf8_sm_100a"
 
 
-@pytest.mark.parametrize("name", [NAME, "gemm_nvf4_sm_100a", "gemm_mxf4_sm_100a"])
+@pytest.mark.parametrize(
+    "name", [NAME, "gemm_nvf4_sm_100a", "gemm_mxf4_sm_100a", "gemm_nvf4_wide_sm_100a"]
+)
 def test_what_is_emitted_does_what_its_program_says(name):
     made = emission(name, "sm_100a")
     compiled = compile_package(made.files, "sm_100a")
@@ -93,6 +95,31 @@ OF_PAIRS = {
 def test_a_planted_fault_in_products_of_pairs_is_told(name):
     file, pattern, replacement, told = OF_PAIRS[name]
     made = emission("gemm_nvf4_sm_100a", "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[file])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, file: text})
+    assert any(told in fault for fault in found), found
+
+
+OF_TWO_TILES = {
+    "both tiles in the same columns": (
+        SOURCE, r"titan_tensor \+ 308", "titan_tensor + 304", "columns of the scales"),
+    "tiles the other way round": (
+        SOURCE, r"(titan_tensor \+ 304[^;]* s_b_)low", r"\1high", "is not in b_low"),
+    "tiles one behind the other": (
+        SOURCE, r"tensor_copy_scales<4, 8>", "tensor_copy_scales<4>", "atoms of scales"),
+    "atoms as of one tile": (
+        SOURCE, r"of_right \+ atom \* 2", "of_right + atom", "columns of the scales"),
+    "the first tile twice": (SOURCE, r"s_b_high \+", "s_b_low +", "overlap in shared memory"),
+    "half of the columns": (
+        SOURCE, r"titan::e4m3, 256>", "titan::e4m3, 128>", "instruction descriptor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(OF_TWO_TILES, every=2))
+def test_a_planted_fault_in_two_tiles_of_scales_is_told(name):
+    file, pattern, replacement, told = OF_TWO_TILES[name]
+    made = emission("gemm_nvf4_wide_sm_100a", "sm_100a")
     text, count = re.subn(pattern, replacement, made.files[file])
     assert count >= 1, "the fault changes the text"
     found = made.faults({**made.files, file: text})

@@ -18,6 +18,7 @@ from titan.codegen.emit.statements import SpelledStatement, SpelledTensorProduct
 from titan.codegen.tile.block_scales import (
     ATOM_BLOCKS,
     ATOM_COLUMNS,
+    ATOM_OPERAND_ROWS,
     ATOM_ROWS,
     BlockScaling,
     scales_of,
@@ -30,12 +31,13 @@ STEP_BYTES = 32  # of K of one tcgen05.mma
 
 @dataclass(frozen=True, slots=True)
 class SpelledScaleCopy(SpelledStatement):
-    """Atoms of scales from a shared tile to columns of tensor memory."""
+    """Atoms of scales from a shared tile to columns of tensor memory, every `apart`."""
 
     tile: str
     place: str
     atoms: int
     note: str
+    apart: int = ATOM_BLOCKS
     kind: ClassVar[str] = "scale_copy"
 
 
@@ -43,7 +45,8 @@ class SpelledScaleCopy(SpelledStatement):
 class SpelledScaledProduct(SpelledTensorProduct):
     """A tcgen05.mma for each step along K, with scales in tensor memory.
 
-    `blocks`: how many each step has, of `atom_blocks` in an atom.
+    `blocks`: how many each step has, of `atom_blocks` in an atom. `right_tiles`: how many tiles of
+    scales the right operand has, whose atoms lie side by side.
     """
 
     of_left: str = ""
@@ -51,14 +54,17 @@ class SpelledScaledProduct(SpelledTensorProduct):
     scale_type: str = ""
     blocks: int = 1
     atom_blocks: int = ATOM_BLOCKS
+    right_tiles: int = 1
     kind: ClassVar[str] = "scaled_mma"
 
 
-def scale_copy(name: str, tile: Tile, start: str, columns: str) -> SpelledScaleCopy:
-    """The copies of a tile that begins at `start` to `columns`. Raises EmissionRefused."""
+def scale_copy(name: str, tile: Tile, start: str, columns: str, apart: int) -> SpelledScaleCopy:
+    """The copies of a tile that begins at `start` to `columns`, atoms so many columns `apart`.
+    Raises EmissionRefused."""
     if tile.columns * tile.element_bytes != ATOM_COLUMNS or tile.rows % ATOM_ROWS or tile.staged:
         raise EmissionRefused(f"{name} is no tile of scales")
-    return SpelledScaleCopy(start, columns, tile.rows // ATOM_ROWS, identifier(name, "a load"))
+    atoms = tile.rows // ATOM_ROWS
+    return SpelledScaleCopy(start, columns, atoms, identifier(name, "a load"), apart)
 
 
 def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> BlockScaling:
@@ -70,7 +76,8 @@ def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> Blo
         for row in rates(tile.target).matrix.scaled
         if value.dtype in row.elements and of == {row.scale} and row.kind == operation.function
     ]
-    if len(found) != 1 or len(scales_of(operation)) != 2:
+    tiles = 1 + max(1, operation.value.columns // ATOM_OPERAND_ROWS)
+    if len(found) != 1 or len(scales_of(operation)) != tiles:
         raise EmissionRefused(f"the scales of {operation.name} have no spelling")
     return found[0]
 
@@ -82,10 +89,10 @@ def with_scales(
     depth = row.depth(columns)
     if product.together or depth % row.atom_depth:
         raise EmissionRefused(f"{product.note} takes no scales by a pair, or parts of an atom")
-    of_left, of_right = places
+    of_left, of_right, *more = places
     return SpelledScaledProduct(
         product.a, product.b, product.steps, product.type, product.transpose_b, product.columns,
         product.place, product.accumulate, product.note,
         of_left=of_left, of_right=of_right, scale_type=row.scale,
-        blocks=depth // product.steps // row.block,
+        blocks=depth // product.steps // row.block, right_tiles=1 + len(more),
     )  # fmt: skip

@@ -279,7 +279,8 @@ class TensorSpelling(Spelling):
         (read,) = (effect for effect in copy.effects if not effect.write)
         (write,) = (effect for effect in copy.effects if effect.write)
         columns = self._column(write.buffer, beside(scope, write.stage))
-        made = scale_copy(site.name, tile, self.stage(tile, read, scope), columns)
+        apart = self.places[write.buffer].apart
+        made = scale_copy(site.name, tile, self.stage(tile, read, scope), columns, apart)
         if 4 * made.atoms != self.places[write.buffer].columns:
             raise EmissionRefused(f"{site.name} has another shape than its columns")
         return made

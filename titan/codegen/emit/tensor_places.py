@@ -16,11 +16,17 @@ from titan.sync import program as ir
 LANES = 128
 COLUMNS_MAX = 512
 COLUMNS_MIN = 32
+ATOM_LANES_COLUMNS = 4  # of an atom of scales
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """Columns of one buffer: `columns` for each of its stages, from `column` on, every `stride`."""
+    """Columns of one buffer: `columns` for each of its stages, from `column` on, every `stride`.
+
+    Scales of a right operand with several tiles of them have atoms of all tiles side by side: so
+    many columns are `apart` from one atom to the next, and `within` lie those of other tiles
+    before the first.
+    """
 
     name: str
     column: int
@@ -28,6 +34,8 @@ class TensorPlace:
     stages: int
     stride: int
     pairs: bool  # two numbers of 16 bits a column; else f32
+    apart: int = ATOM_LANES_COLUMNS
+    within: int = 0
 
 
 def tensor_places(kernel: Kernel, program: ir.SyncProgram) -> dict[str, TensorPlace]:
@@ -35,20 +43,44 @@ def tensor_places(kernel: Kernel, program: ir.SyncProgram) -> dict[str, TensorPl
     the other. Raises EmissionRefused.
     """
     storages: dict[str, list[TensorPlace]] = {}
+    beside = _side_by_side(program)
     for buffer in program.buffers:
         if buffer.space is ir.Space.TENSOR:
-            storages.setdefault(buffer.storage or buffer.name, []).append(_shape(kernel, buffer))
+            storage = beside.get(buffer.name, (buffer.storage or buffer.name,))[0]
+            storages.setdefault(storage, []).append(_shape(kernel, buffer))
     found: dict[str, TensorPlace] = {}
     column = 0
     for places in storages.values():
         stride = max(place.columns for place in places)
-        for place in places:
-            found[place.name] = replace(place, column=column, stride=stride)
+        together = beside.get(places[0].name, ())
+        if together:
+            if tuple(place.name for place in places) != together:
+                raise EmissionRefused(f"{places[0].name} does not lie beside the other scales")
+            stride = sum(place.columns for place in places)
+        for number, place in enumerate(places):
+            within = number * ATOM_LANES_COLUMNS if together else 0
+            found[place.name] = replace(
+                place, column=column + within, stride=stride, within=within,
+                apart=ATOM_LANES_COLUMNS * max(1, len(together)),
+            )  # fmt: skip
         if len({place.stages for place in places}) != 1:
             raise EmissionRefused(f"buffers that share columns with {places[0].name} have others")
         column += stride * places[0].stages
     if column > COLUMNS_MAX:
         raise EmissionRefused(f"{column} columns of tensor memory; there are {COLUMNS_MAX}")
+    return found
+
+
+def _side_by_side(program: ir.SyncProgram) -> dict[str, tuple[str, ...]]:
+    """By each buffer the scales of the right operand of its product, where they are several."""
+    found: dict[str, tuple[str, ...]] = {}
+    for role in program.roles:
+        for operation in ir.walk(role.body):
+            if isinstance(operation, ir.Asynchronous):
+                read = [one.buffer for one in operation.effects if not one.write]
+                of_right = tuple(name for name in read if name.endswith(SUFFIX))[1:]
+                if len(of_right) > 1:
+                    found |= dict.fromkeys(of_right, of_right)
     return found
 
 
@@ -84,5 +116,6 @@ def _scales(buffer: ir.Buffer, tile: tuple[int, ...]) -> TensorPlace:
 
 def allocated(places: dict[str, TensorPlace]) -> int:
     """The columns to allocate: a power of two; 0 where there are no accumulators."""
-    needed = max((p.column + p.stride * p.stages for p in places.values()), default=0)
+    ends = (p.column - p.within + p.stride * p.stages for p in places.values())
+    needed = max(ends, default=0)
     return max(COLUMNS_MIN, 1 << (needed - 1).bit_length()) if needed else 0

@@ -361,7 +361,7 @@ class Matcher:
             events.append(event)
             for span in event.spans:
                 self._touch(span, (read,), event.line)
-        first = copied(events, atoms)
+        first = copied(events, atoms, self.tensor.apart(into[0]))
         if first is None or not self.tensor.column(into, first[0]):
             raise OperationMismatch(f"{occurrence.text}: not whole atoms of scales in order")
         return True

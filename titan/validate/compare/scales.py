@@ -50,17 +50,24 @@ def instruction(event: ThreadEvent, elements: str, scales: str, columns: int, st
 
 
 def first_columns(
-    event: ThreadEvent, elements: str, scales: str, step: int
+    event: ThreadEvent, elements: str, scales: str, step: int, tiles: int
 ) -> tuple[int | None, ...]:
-    """Where the scales of step 0 begin, as those of this step say."""
+    """Where the scales of step 0 begin, as those of this step say: the tile of the left operand,
+    and so many of the right one, whose atoms lie side by side."""
     _, kind = _KINDS[elements, scales]
     atoms = step * kind.blocks // ATOM_BLOCKS
-    return tuple(None if at is None else at - ATOM_COLUMNS * atoms for at in event.values[6:])
+    left, right = event.values[6:]
+    first = None if left is None else left - ATOM_COLUMNS * atoms
+    others = (
+        None if right is None else right + ATOM_COLUMNS * (tile - tiles * atoms)
+        for tile in range(tiles)
+    )
+    return first, *others
 
 
-def copied(events: list[ThreadEvent], atoms: int) -> tuple[int, int] | None:
-    """The first column and the first byte of the copies of a tile; None where they are not in
-    order, or not of whole atoms."""
+def copied(events: list[ThreadEvent], atoms: int, apart: int) -> tuple[int, int] | None:
+    """The first column and the first byte of the copies of a tile, whose atoms are so many columns
+    `apart`; None where they are not in order, or not of whole atoms."""
     places: list[tuple[int, int]] = []
     for event in events:
         spans = sorted(span for spans in event.spans for span in spans)
@@ -71,5 +78,5 @@ def copied(events: list[ThreadEvent], atoms: int) -> tuple[int, int] | None:
             return None
         places.append((column, spans[0][0]))
     column, first = places[0] if places else (0, 0)
-    wanted = [(column + ATOM_COLUMNS * n, first + ATOM_BYTES * n) for n in range(atoms)]
+    wanted = [(column + apart * n, first + ATOM_BYTES * n) for n in range(atoms)]
     return places[0] if places and places == wanted else None

@@ -146,7 +146,8 @@ class TensorSide:
     number of the barrier's. `formats`: swizzle
     in bytes and element type of each buffer that is copied. `handed`: shared buffers that only
     threads touch, one number for each row. `scales`: by buffer in tensor memory the one in shared
-    memory from which an engine fills it.
+    memory from which an engine fills it; `beside`: by one of the right operand how many tiles of
+    them lie side by side, atom by atom.
     """
 
     queues: frozenset[str] = frozenset()
@@ -154,6 +155,7 @@ class TensorSide:
     publishing: dict[str, dict[str, bool]] = field(default_factory=dict)
     handed: frozenset[str] = frozenset()
     scales: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     formats: dict[str, tuple[int, str]] = field(default_factory=dict)
     places: dict[BufferRegion, int] = field(default_factory=dict)
@@ -163,6 +165,18 @@ class TensorSide:
     def width(self, region: BufferRegion) -> int:
         """Columns of one stage."""
         return self.buffers[region[0]].bytes_per_stage // (4 * ROWS)
+
+    def apart(self, buffer: str) -> int:
+        """Columns from one atom of scales to the next."""
+        return of_scales.ATOM_COLUMNS * self.beside.get(buffer, 1)
+
+    def columns_of(self, region: BufferRegion, first: int) -> set[int]:
+        """The columns of a stage that begins at that one."""
+        width, apart = self.width(region), self.apart(region[0])
+        if region[0] not in self.beside:
+            return set(range(first, first + width))
+        atoms = range(first, first + width // of_scales.ATOM_COLUMNS * apart, apart)
+        return {at + n for at in atoms for n in range(of_scales.ATOM_COLUMNS)}
 
     def column(self, region: BufferRegion, address: int | None) -> bool:
         """Whether the accumulator begins there; the first time it says so."""
@@ -188,12 +202,12 @@ class TensorSide:
         left, right, *scales = reads
         elements = {self.types[left[0]], self.types[right[0]]}
         types = {self.types[self.scales[name]] for name, *_ in scales}
-        if len(elements) != 1 or len(types) != 1 or len(scales) != 2 or len(event.values) != 8:
+        if len(elements) != 1 or len(types) != 1 or len(scales) < 2 or len(event.values) != 8:
             return "operands of a multiplication with scales"
         (element,), (kind,) = elements, types
         if fault := of_scales.instruction(event, element, kind, self.width(into), step):
             return fault
-        places = of_scales.first_columns(event, element, kind, step)
+        places = of_scales.first_columns(event, element, kind, step, len(scales) - 1)
         if not all(self.column(one, at) for one, at in zip(scales, places, strict=True)):
             return "columns of the scales"
         return self._descriptors({left[0]: event.values[1], right[0]: event.values[2]})
@@ -241,15 +255,17 @@ class TensorSide:
 
     def faults(self) -> list[str]:
         """Columns that overlap or reach beyond the allocation."""
-        spans = sorted((at, at + self.width(region), region) for region, at in self.places.items())
+        ordered = sorted((at, region) for region, at in self.places.items())
+        spans = [(self.columns_of(region, at), region) for at, region in ordered]
         found = [
-            f"{one[2][0]}[{one[2][1]}] and {other[2][0]}[{other[2][1]}] overlap in tensor memory"
-            for one, other in combinations(spans, 2)
-            if other[0] < one[1]
-            and self.buffers[one[2][0]].cta == self.buffers[other[2][0]].cta
-            and not self._shared(one[2], other[2])
+            f"{one[0]}[{one[1]}] and {other[0]}[{other[1]}] overlap in tensor memory"
+            for (mine, one), (others, other) in combinations(spans, 2)
+            if mine & others
+            and self.buffers[one[0]].cta == self.buffers[other[0]].cta
+            and not self._shared(one, other)
         ]
-        if spans and (spans[0][0] < 0 or max(end for _, end, _ in spans) > self.columns):
+        used = set[int]().union(*(columns for columns, _ in spans))
+        if used and (min(used) < 0 or max(used) >= self.columns):
             found.append(f"an accumulator is not within the {self.columns} allocated columns")
         return found
 
@@ -267,7 +283,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     queues = set[str]()
     put, touched = set[str](), set[str]()
     filled: dict[str, str] = {}
-    taken = set[str]()
+    taken, products = set[str](), list[list[str]]()
     for role in program.roles:
         operations = list(ir.walk(role.body))
         for operation in operations:
@@ -279,6 +295,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
             if isinstance(operation, ir.Asynchronous):
                 read = {item.buffer for item in effects if not item.write}
                 taken |= read
+                products.append([item.buffer for item in effects if not item.write])
                 if len(read) == len(written) == 1:
                     filled[next(iter(written))] = next(iter(read))
                 touched |= {item.buffer for item in effects}
@@ -292,10 +309,12 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     }
     columns = int(manifest["resources"]["tensor_columns"])
     shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}
+    scales = {name: of for name, of in filled.items() if name in taken & set(buffers)}
+    of_right = [[name for name in read if name in scales][1:] for read in products]
     return TensorSide(
         frozenset(queues), buffers, _handed_on(program, set(buffers)),
         handed=frozenset(shared & put - touched), formats=formats, columns=columns,
-        scales={name: of for name, of in filled.items() if name in taken & set(buffers)},
+        scales=scales, beside={name: len(names) for names in of_right for name in names},
         types={item["operation"]: item["dtype"] for item in mapped},
     )  # fmt: skip
 
