@@ -14,7 +14,15 @@ from itertools import product
 
 from titan.litmus.enumerate.run import Key, RunEvent, StepKind
 from titan.litmus.enumerate.schedule import RendezvousSchedule
-from titan.litmus.language.ast import Direction, Fence, LitmusTest, Proxy, ProxyFence, Space
+from titan.litmus.language.ast import (
+    Direction,
+    Fence,
+    LitmusTest,
+    MbarrierWait,
+    Proxy,
+    ProxyFence,
+    Space,
+)
 from titan.litmus.model.dialect import Dialect
 from titan.litmus.model.options import FenceRule, InitRule, ModelOptions, TensorRule, WarPolicy
 
@@ -443,7 +451,19 @@ class Causality:
             if a.kind in (StepKind.ARRIVE, StepKind.EXPECT, StepKind.WAIT) and c.memory[n] == memory
         ]
         with self._about(memory):
-            return any(not any(self._published(i, use) for i in inits) for use in uses)
+            return any(not any(self._initialised(i, use) for i in inits) for use in uses)
+
+    def _initialised(self, init: int, use: int) -> bool:
+        """Whether the use comes after the initialisation; a loop of waits from its first test on.
+
+        The test that passes is ordered by the arrivals that it sees, those before it by nothing.
+        """
+        c = self.c
+        code = c.acts[use].code
+        if not isinstance(code, MbarrierWait) or code.destination is not None:
+            return self._published(init, use)
+        before = (node for node in range(len(c.acts)) if c.in_po(node, use))
+        return c.in_po(init, use) or any(self._published(init, node) for node in before)
 
     def _published(self, init: int, use: int) -> bool:
         c = self.c

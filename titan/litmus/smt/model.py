@@ -18,7 +18,7 @@ from itertools import combinations, permutations
 from pysmt.fnode import FNode
 from pysmt.shortcuts import BOOL, Symbol
 
-from titan.litmus.language.ast import Fence, MatrixRead, Proxy, Scope, Semantics
+from titan.litmus.language.ast import Fence, MatrixRead, MbarrierWait, Proxy, Scope, Semantics
 from titan.litmus.model.dialect import Dialect, in_force
 from titan.litmus.model.mutants import MUTANTS
 from titan.litmus.model.options import InitRule, ModelOptions
@@ -501,10 +501,23 @@ class AxiomaticModel:
             e for e in self.graph.of_kind(EventKind.MBARRIER_INIT) if self.graph.memory(e) == name
         ]
         return any_of(
-            both(use.guard, negation(any_of(self.initialised(i, use) for i in inits)))
+            both(use.guard, negation(any_of(self._seen_from_the_start(i, use) for i in inits)))
             for use in self.graph.of_kind(*MBARRIER_USE)
             if self.graph.memory(use) == name
         )
+
+    def _seen_from_the_start(self, first: LitmusEvent, use: LitmusEvent) -> FNode:
+        """As `initialised`; of a loop of waits, its first test sees the initialisation.
+
+        The test that passes is ordered by the arrivals that it sees, those before it by nothing.
+        """
+        wait = use.instruction
+        if not isinstance(wait, MbarrierWait) or wait.destination is not None:
+            return self.initialised(first, use)
+        if self.graph.po(first, use):
+            return both(first.guard, use.guard)
+        before = (e for e in self.graph.of_kind(*EventKind) if self.graph.po(e, use))
+        return any_of(both(event.guard, self.initialised(first, event)) for event in before)
 
     @property
     def races_are_undefined(self) -> bool:
