@@ -82,6 +82,10 @@ FORM_TRIPS = {
         text(target="sm_90", pools="{p: 64}", program="{w: [{take: p, amount: 8}]}"),
         text(pools="{p: 64}", program="{w: [{take: p, amount: 8}]}"),
     ),
+    "pool_of_columns_fits": (
+        text(target="sm_100a", pools="{columns: {available: 1024, kind: tensor}}"),
+        text(target="sm_100a", pools="{columns: {available: 512, kind: tensor}}"),
+    ),
     "columns_are_given_back_as_taken": (
         columns("take: columns, amount: 64", "give: columns, amount: 32"),
         columns("take: columns, amount: 64", "give: columns, amount: 64"),

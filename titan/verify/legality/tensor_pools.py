@@ -56,6 +56,17 @@ def pools_are_of_the_target(case: Case) -> Iterator[Diagnostic]:
         reported.add(plain(item.pool))
 
 
+@rule("TTN418", "tensor_columns")
+def pool_of_columns_fits(case: Case) -> Iterator[Diagnostic]:
+    """A pool has no more columns than the tensor memory of a CTA."""
+    most = case.limits.number("tensor_columns")
+    for pool in case.program.pools if most else ():
+        if _kind(case, pool.name) == "tensor" and pool.available > (most or 0):
+            headline = f"{quoted(plain(pool.name))} has {pool.available} columns; a CTA has {most}"
+            yield case.fault("TTN418", headline, pool.span, source="tensor_columns")
+            return
+
+
 @rule("TTN418", "tensor_alloc")
 def columns_are_given_back_as_taken(case: Case) -> Iterator[Diagnostic]:
     """A deallocation names the columns of an allocation, all of them."""
