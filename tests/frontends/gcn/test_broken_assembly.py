@@ -116,3 +116,23 @@ def test_global_memory_of_a_work_group_is_in_the_order_of_issue_or_waited_for():
         "global store then load other wave, in the order of issue",
         "lds dma read of another's stored global",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("m0 right before dma", Verdict.VERIFIED),  # as kernels do that ship
+        ("sgpr by valu right before global", Verdict.REFUTED),
+        ("readlane select by valu", Verdict.REFUTED),
+        ("div_fmas vcc", Verdict.REFUTED),
+        ("dpp exec by valu", Verdict.REFUTED),
+        ("mfma read early", Verdict.REFUTED),
+    ],
+)
+def test_a_policy_leaves_out_two_rules_of_wait_states(name, verdict):
+    case = next(one for one in ALL if one.name == name and one.broken)
+    assert case.finding(policies=CodePolicies(scalar_states="allow")).verdict is verdict
+    plain = case.finding()
+    assert plain.verdict is Verdict.REFUTED
+    helps = [help for one in plain.diagnostics for help in one.helps]
+    assert any("scalar_states=allow" in help for help in helps) is (verdict is Verdict.VERIFIED)

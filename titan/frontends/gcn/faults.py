@@ -36,6 +36,18 @@ IN_USE = {
 }
 
 
+# Wait states that LLVM and the manuals ask for, and AMD's hand-written kernels leave out.
+SHIPPED = (
+    "a scalar register is used that the vector unit wrote",
+    "M0 is used that the scalar unit wrote",
+)
+SHIPPED_STATES_MAX = 2
+SHIPPED_HELP = (
+    "kernels that AMD ships in machine code leave this out everywhere: where yours is one of them, "
+    "`--policy scalar_states=allow` takes it as they do",
+)
+
+
 def policies_allow(counter: str, policies: CodePolicies) -> bool:
     """Whether it is taken for harmless that the register of such an instruction is overwritten."""
     return (counter == "xcnt" and policies.replay == "allow") or (
@@ -57,6 +69,7 @@ def wave_faults(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Di
 
 def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diagnostic | None:
     who = f"here, by wave {event.warp}"
+    helps: tuple[str, ...] = ()
     match event:
         case PendingRegister(register=register, write=write, issued_at=at, counter=counter):
             if policies.register_ready == "allow":
@@ -68,8 +81,12 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             others = (Annotation(places.span(at), f"{counts} counts it from here on"),)
             headline = IN_USE.get(counter, IN_FLIGHT).format(register=register, verb=verb)
         case WaitStatesMissing():
-            if policies.register_ready == "allow":
+            shipped = event.why in SHIPPED and event.needed <= SHIPPED_STATES_MAX
+            if policies.register_ready == "allow" or (
+                shipped and policies.scalar_states == "allow"
+            ):
                 return None
+            helps = SHIPPED_HELP if shipped else ()
             headline = (
                 f"{event.register} needs {counted(event.needed, 'wait state')} here, "
                 f"and has {event.passed}"
@@ -107,7 +124,8 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             return diagnostic("TTN218", headline, places.span(event.instruction), who)
         case _:
             return None
-    return diagnostic("TTN217", headline, places.span(event.instruction), who, others=others)
+    place = places.span(event.instruction)
+    return diagnostic("TTN217", headline, place, who, others=others, helps=helps)
 
 
 def missing_argument(run: Run, code: AssemblyCode, places: CodePlaces) -> Diagnostic | None:

@@ -32,6 +32,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "group_memory": ("issued", "waited"),
     "replay": get_args(Permission),
     "vector_reads": get_args(Permission),
+    "scalar_states": get_args(Permission),
     "cta_release": ("reads", "none", "all"),
     "engine_release": ("own", "issuer"),
     "tensor_lanes": ("own", "refuse"),
@@ -80,6 +81,9 @@ class CodePolicies:
     overwritten ("allow"), as no access begins again where all pages are there.
     `vector_reads`: on gfx1250, under expert scheduling, a load may overwrite what a vector
     instruction that is not known to have ended reads ("allow"), as it returns too late to do harm.
+    `scalar_states`: on AMD GPUs before gfx1250 the wait states between a vector instruction that
+    writes a scalar register and one that reads it, and between a write of M0 and a copy to LDS, may
+    be missing ("allow"), as in kernels that ship.
     `cta_release`: what a release of CTA scope at a
     barrier of another CTA orders for that CTA: "reads" before it (what was read may be
     overwritten), nothing ("none"), or "all" before it. `engine_release`: a copy or commit
@@ -116,6 +120,7 @@ class CodePolicies:
     group_memory: str = "issued"
     replay: str = "refuse"
     vector_reads: str = "refuse"
+    scalar_states: str = "refuse"
     cta_release: str = "reads"
     engine_release: str = "own"
     tensor_lanes: str = "own"
