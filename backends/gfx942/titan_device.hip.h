@@ -62,6 +62,12 @@ TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
     return value;
 }
 
+// A number that is known not to be negative, as the compiler is to know as well.
+TITAN_FUNCTION int never_negative(int value) {
+    __builtin_assume(value >= 0);
+    return value;
+}
+
 // Words that are in registers from here on.
 template <class T> TITAN_FUNCTION void loaded_words(T &words) { asm volatile("" : "+v"(words)); }
 
@@ -285,6 +291,18 @@ TITAN_FUNCTION Accumulator<B> multiply(u32x2 first, u32x2 second, Accumulator<B>
     }
 }
 
+typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+
+// Two numbers as f16 side by side. Sums of a product of mixed types are written to either half of a
+// register; of a conversion only to the lower one, and another instruction would join them.
+TITAN_FUNCTION u32 narrow_by_products(float low, float high) {
+    float one = 1.0f;
+    asm("" : "+s"(one));
+    f16x2 both = {static_cast<_Float16>(__builtin_fmaf(low, one, -0.0f)),
+                  static_cast<_Float16>(__builtin_fmaf(high, one, -0.0f))};
+    return __builtin_bit_cast(u32, both);
+}
+
 #if defined(__gfx950__)
 #define TITAN_WIDE_PRODUCTS 1
 typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
@@ -464,6 +482,10 @@ template <class D> TITAN_FUNCTION u32 rounded_halves(float low, float high) {
 #if defined(__gfx950__)
     if constexpr (same<D, bf16>)  // one instruction
         return __builtin_bit_cast(u32, __builtin_convertvector(f32x2{low, high}, bf16x2));
+    if constexpr (same<D, f16>)
+        return __builtin_bit_cast(u32, __builtin_convertvector(f32x2{low, high}, f16x2));
+#elif !defined(TITAN_PRIMITIVES)
+    if constexpr (same<D, f16>) return narrow_by_products(low, high);
 #endif
     return lower_halves(D::narrow(low), D::narrow(high));
 }
@@ -514,43 +536,50 @@ template <int ROW_BYTES> TITAN_FUNCTION u32 place_in(u32 tile, int row, int byte
     return tile + static_cast<u32>(row * ROW_BYTES + swizzled<ROW_BYTES>(row, byte));
 }
 
-// One matrix of a tensor and where a tile begins in it.
+// One matrix of a tensor and where a tile begins in it. `down`: a loop goes through its rows, so
+// that offsets count from the tile; else they count from the row in which it begins.
 struct View {
-    u64 base;  // of the matrix's row in which the tile begins
+    u64 base;
     int row, column;
     int rows, columns;
     u32 row_bytes;
+    bool down;
 };
 
 // The last two dimensions of a tensor from element `first` on; `inside` False: nothing is there.
 template <class D>
 TITAN_FUNCTION View view(const void *tensor, long long first, bool inside, int rows, int columns,
-                         int row, int column) {
+                         int row, int column, bool down = false) {
     u32 row_bytes = static_cast<u32>(columns) * D::bytes;
     u64 base = reinterpret_cast<u64>(tensor) + static_cast<u64>(first) * D::bytes +
                static_cast<u64>(static_cast<long long>(row) * static_cast<long long>(row_bytes));
-    return View{base, row, column, inside ? rows : 0, columns, row_bytes};
+    if (down) base += static_cast<u64>(static_cast<long long>(column) * D::bytes);
+    return View{base, row, column, inside ? rows : 0, columns, row_bytes, down};
 }
 
-// The offset of an element is the sum of a row's and a column's; each is beyond the end by itself
-// where the row or the column is not there, and the sum does not wrap around.
-TITAN_FUNCTION u32 row_offset(const View &at, int row, bool wanted, u32 further = 0) {
-    bool inside = wanted && within(at.row + row, at.rows);
-    return inside ? static_cast<u32>(row) * at.row_bytes + further : 2 * END;
+// Whether row (or column) `further` of a tile that begins at `first` is one of `count`. What moves
+// with the loop is a scalar; a tile that begins before -END has none that is there.
+TITAN_FUNCTION bool inside(int first, int further, int count) {
+    return (first >= 0 || first + further >= 0) &&
+           further < count - larger(first, -static_cast<int>(END));
 }
 
-template <class D> TITAN_FUNCTION u32 column_offset(const View &at, int column) {
-    int place = at.column + column;
-    return within(place, at.columns) ? static_cast<u32>(place) * D::bytes : END;
-}
-
+// The offset of an element from the base; beyond the end where its row or its column is not there.
+// Down the rows all tiles have the same one, but for the choice; otherwise the sum of a row's and a
+// column's does not wrap around.
 template <class D>
 TITAN_FUNCTION u32 offset_in(const View &at, int row, int column, bool wanted, u32 further = 0) {
-    return row_offset(at, row, wanted, further) + column_offset<D>(at, column);
+    u32 first = static_cast<u32>(row) * at.row_bytes + further;
+    bool there = wanted && inside(at.row, row, at.rows);
+    bool across = inside(at.column, column, at.columns);
+    u32 place = static_cast<u32>(column + (at.down ? 0 : at.column)) * D::bytes;
+    if (at.down) return (there ? first + place : 2 * END) | (across ? 0 : 2 * END);
+    return (there ? first : 2 * END) + (across ? place : END);
 }
 
 TITAN_FUNCTION View afresh(const View &at) {
-    return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes};
+    return View{at.base, at.row, at.column, opaque(at.rows), opaque(at.columns), at.row_bytes,
+                at.down};
 }
 
 // Where unit `unit` of BYTES of a lane lies in a tile, units being dealt out lane by lane. Where
@@ -639,6 +668,71 @@ TITAN_FUNCTION void put_tile(u32 tile, const Passing<COUNT, BYTES> &held, int wa
         if (ROWS * ROW_BYTES == COUNT * WAVES * LANES * BYTES || place.row < ROWS)
             shared_write<BYTES>(
                 tile + static_cast<u32>(place.row * ROW_BYTES + place.partner(lane)), held.unit[i]);
+    }
+}
+
+// Tiles of 16-bit numbers that are turned on the way: a lane loads BYTES of four rows, and writes
+// the four numbers of each column side by side, so that a column of the tile is a row in LDS. Row
+// `block * B + n` there, of a wave's BLOCKS * B, is column `n * BLOCKS + block`, and the runs of
+// four rows lie as products read them, 16 bytes for two steps along the contraction. 16 lanes one
+// after the other write to all banks.
+template <int ROWS, int ROW_BYTES, int BYTES, int BLOCKS, int B, bool PAIRED> struct Turned {
+    int run, chunk;  // of four rows, of BYTES of a row
+    static constexpr int RUNS = ROWS / 4, CHUNKS = ROW_BYTES / BYTES, EACH = BYTES / 2;
+    static constexpr int GROUPS = PAIRED ? 1 : LANES / B;
+    static_assert(CHUNKS % 4 == 0 && RUNS % (2 * GROUPS) == 0 && RUNS % 4 == 0, "whole runs");
+    TITAN_FUNCTION Turned at(int unit, int lane) {
+        const int index = unit * (LANES / 16) + lane / 16;
+        const int place = index / (CHUNKS / 4) * 4 + lane / 4 % 4;
+        return {place / 2 % (RUNS / (2 * GROUPS)) * 2 * GROUPS + place % 2 * GROUPS +
+                    place / (RUNS / GROUPS),
+                index % (CHUNKS / 4) * 4 + lane % 4};
+    }
+    // Where the run lies in a row of LDS, and which row has column `further` of the lane's.
+    TITAN_FUNCTION_MEMBER int byte() const {
+        return (run / (2 * GROUPS) * GROUPS + run % GROUPS) * 16 + run / GROUPS % 2 * 8;
+    }
+    TITAN_FUNCTION_MEMBER int row(int further) const {
+        const int column = chunk * EACH + further, own = column % (BLOCKS * B);
+        return column - own + own % BLOCKS * B + own / BLOCKS;
+    }
+};
+
+template <class D, int ROWS, int COLUMNS, int WAVES, int BLOCKS, int B, bool PAIRED, int COUNT,
+          int BYTES>
+TITAN_FUNCTION void fetch_turned(Passing<COUNT, BYTES> &held, const View &at, int wave, int lane) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        auto place = Turned<ROWS, COLUMNS * D::bytes, BYTES, BLOCKS, B, PAIRED>::at(
+            i / 4 * WAVES + wave, lane);
+        u32 offset = offset_in<D>(at, place.run * 4 + i % 4, place.chunk * (BYTES / 2), true);
+        held.unit[i] = global_read<BYTES>(resource(at.base), offset);
+    }
+}
+
+template <class D, int ROWS, int COLUMNS, int WAVES, int BLOCKS, int B, bool PAIRED, int COUNT,
+          int BYTES>
+TITAN_FUNCTION void put_turned(u32 tile, const Passing<COUNT, BYTES> &held, int wave, int lane) {
+    static_assert(D::bytes == 2 && COUNT % 4 == 0 && BYTES >= 8, "four rows of a lane");
+    constexpr int LDS_ROW = ROWS * D::bytes, EACH = BYTES / 2;
+    constexpr int APART = EACH < BLOCKS ? EACH : BLOCKS;  // columns in rows B apart
+    static_assert(B % swizzle_period(LDS_ROW) == 0, "rows B apart are permuted alike");
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+        auto to = Turned<ROWS, COLUMNS * D::bytes, BYTES, BLOCKS, B, PAIRED>::at(
+            i / 4 * WAVES + wave, lane);
+#pragma unroll
+        for (int from = 0; from < EACH; from += APART) {
+            u32 place = place_in<LDS_ROW>(tile, to.row(from), to.byte());
+#pragma unroll
+            for (int j = from; j < from + APART; ++j) {
+                u32 a = held.unit[i][j / 2], b = held.unit[i + 1][j / 2];
+                u32 c = held.unit[i + 2][j / 2], d = held.unit[i + 3][j / 2];
+                u32x2 four = j % 2 == 0 ? u32x2{lower_halves(a, b), lower_halves(c, d)}
+                                        : u32x2{upper_halves(a, b), upper_halves(c, d)};
+                shared_write<8>(place + static_cast<u32>((j - from) * B * LDS_ROW), four);
+            }
+        }
     }
 }
 

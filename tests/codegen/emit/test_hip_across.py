@@ -13,12 +13,15 @@ import pytest
 
 from tests.codegen.emit.hip_kernels import HEADER, make, needs_clang, shape
 from tests.sampling import sampled
+from titan.codegen.emit.hip import SOURCE
+from titan.codegen.emit.hip_operations import never_negative
 from titan.codegen.emit.hip_values import values_of
 from titan.codegen.tile.load import read_tile
 from titan.codegen.tile.outputs import difference, sample_inputs
 from titan.codegen.tile.semantics import run
 from titan.foundation.resources import root
 from titan.foundation.source.span import Source
+from titan.sync.expression import parse_expression
 from titan.validate.hip.gcn import assembled, emulate_gcn
 from titan.validate.hip.run import KernelFault, emulate_hip
 
@@ -84,8 +87,8 @@ FAULTS = [
     ),
     (
         "gfx942",
-        "inside ? static_cast<u32>(row) * at.row_bytes + further : 2 * END",
-        "inside ? static_cast<u32>(row) * at.row_bytes + 0 * further : 2 * END",
+        "u32 first = static_cast<u32>(row) * at.row_bytes + further;",
+        "u32 first = static_cast<u32>(row) * at.row_bytes + 0 * further;",
     ),
     ("gfx950", "lane % B / 16 * 16 + lane % 4 * 4", "lane % B / 16 * 16 + lane / 4 % 4 * 4"),
     ("gfx950", "/ D::bytes + lane % 16 / 4;", "/ D::bytes + lane % 16 % 4;"),
@@ -100,6 +103,60 @@ def test_a_fault_in_the_header_shows(target, old, new, engine):
     made = make(tile_of(ATTENTION, target), shape(2)).edited(old, new, HEADER)
     with suppress(KernelFault):
         assert not furthest(made, engine) <= 1
+
+
+ACROSS = [  # the right operand of the GEMM lies along N
+    ("B: {shape: [N, K]", "B: {shape: [K, N]"),
+    ("B[n * columns, k * k_tile]", "B[k * k_tile, n * columns]"),
+    ("tile: [columns, k_tile]", "tile: [k_tile, columns]"),
+    ("b.T]", "b]"),
+]
+
+
+@needs_clang
+@pytest.mark.parametrize("engine", ["assembly", "source"])
+@pytest.mark.parametrize("name", [ATTENTION, CAUSAL, "gemm_gfx942"])
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_tiles_that_pass_through_registers_are_turned_there(name, kind, engine):
+    """Once in a work-group: what is read of LDS enters the product as it is."""
+    text = (root("protocols") / "tiles" / f"{name}.yaml").read_text().replace("bf16", kind)
+    for old, new in ACROSS:
+        text = text.replace(old, new)
+    made = make(read_tile(Source("tile.yaml", text), "gfx942"), shape(2), staged=True)
+    source = made.emitted.files[SOURCE]
+    assert "titan::put_turned<" in source and "read_interleaved" not in source
+    assert furthest(made, engine) <= 1
+    assert not made.faults()
+
+
+TURNED_FAULTS = [
+    ("? u32x2{lower_halves(a, b)", "? u32x2{lower_halves(a, c)"),
+    (": u32x2{upper_halves(a, b)", ": u32x2{lower_halves(a, b)"),
+    ("own % BLOCKS * B + own / BLOCKS", "own % BLOCKS * B + own % B"),
+    ("run / GROUPS % 2 * 8", "(1 - run / GROUPS % 2) * 8"),
+    ("place.run * 4 + i % 4", "place.run * 4 + 3 - i % 4"),
+    ("(j - from) * B * LDS_ROW", "(j - from) * B / 2 * LDS_ROW"),
+    ("index % (CHUNKS / 4) * 4 + lane % 4", "index % (CHUNKS / 4) * 4 + lane % 2"),
+]
+
+
+@needs_clang
+@pytest.mark.parametrize("engine", ["assembly", "source"])
+@pytest.mark.parametrize(("old", "new"), sampled(TURNED_FAULTS, every=3))
+def test_a_fault_in_turning_shows(old, new, engine):
+    made = make(tile_of(ATTENTION, "gfx942"), shape(2), staged=True).edited(old, new, HEADER)
+    with suppress(KernelFault):
+        assert not furthest(made, engine) <= 1
+
+
+def test_what_another_product_takes_otherwise_is_not_turned():
+    source = make(tile_of(DKV, "gfx942"), shape(2), staged=True).emitted.files[SOURCE]
+    assert "titan::put_tile<" in source and "_turned<" not in source
+
+
+def test_offsets_that_may_be_below_zero_are_not_said_to_be_none():
+    for text, known in (("j * 64", True), ("j * 64 - 1", False), ("(i + 2) // 3 % 4", True)):
+        assert never_negative(parse_expression(text)) is known
 
 
 def test_what_depends_on_columns_keeps_them_in_order():

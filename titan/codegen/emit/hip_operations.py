@@ -15,7 +15,16 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
 from titan.codegen.tile.held import UNIT_BYTES
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
-from titan.sync.expression import Constant, Expression, linear_form, substitute, to_text
+from titan.sync.expression import (
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    linear_form,
+    names_of,
+    substitute,
+    to_text,
+)
 
 BINARY = {
     "add": "Add", "subtract": "Subtract", "multiply": "Multiply", "divide": "Divide",
@@ -24,6 +33,7 @@ BINARY = {
 UNARY = {"exp2": "Exp2", "log2": "Log2", "reciprocal": "Reciprocal", "rsqrt": "Rsqrt"}
 FUNCTIONS = {"relu": "Relu", "tanh": "Tanh", "gelu": "Gelu", "silu": "Silu"}
 LEAST_OF_REDUCTION = {"row_max": ("-titan::infinity()", "Maximum"), "row_sum": ("0.0f", "Add")}
+KEPT_MAX = 8  # offsets of one tile that stay in registers of a lane, each with its row
 BYTES_MAX = 2**30  # END of the device header: offsets within a tile's rows stay below
 
 
@@ -74,10 +84,11 @@ class Places:
         if constraint not in self.constraints:
             self.constraints.append(constraint)
 
-    def view(self, view: View, rows: int, flat: bool, unit: int = 0) -> str:
+    def view(self, view: View, rows: int, flat: bool, unit: int = 0, few: bool = False) -> str:
         """A call that makes the View of a tile; `flat`: along the last dimension only.
 
-        `unit`: bytes that are read or written at once; they must be there or not as one.
+        `unit`: bytes that are read or written at once; they must be there or not as one. `few`:
+        offsets that are the same for all iterations may stay in registers.
         """
         tensor = self.tensors.get(view.tensor)
         if tensor is None or len(view.offsets) != len(tensor.shape):
@@ -86,7 +97,7 @@ class Places:
         if len(tensor.shape) < kept:
             raise EmissionRefused(f"{tensor.name} has too few dimensions for a tile")
         extents = [self.text(extent, self.outside) for extent in tensor.shape]
-        offsets = [self.text(offset) for offset in view.offsets]
+        offsets = [self._offset(offset) for offset in view.offsets]
         outer = len(extents) - kept
         first, inside = "0ll", "true"
         for number in range(outer):
@@ -100,10 +111,17 @@ class Places:
         matrix.append((extents[-1], offsets[-1]))
         self._constrain(tensor, view, 1 if flat else rows, unit)
         pointer = mangled("g", tensor.name, "a tensor")
+        moves = [self.tile.loop_variable in names_of(offset) for offset in view.offsets[-2:]]
+        down = ", true" if few and not flat and moves == [True, False] else ""
         return (
             f"titan::view<titan::{tensor.dtype}>({pointer}, {first}, {inside}, "
-            f"{matrix[0][0]}, {matrix[1][0]}, {matrix[0][1]}, {matrix[1][1]})"
+            f"{matrix[0][0]}, {matrix[1][0]}, {matrix[0][1]}, {matrix[1][1]}{down})"
         )
+
+    def _offset(self, offset: Expression) -> str:
+        text = self.text(offset)
+        plain = isinstance(substitute(offset, self.sizes), Constant | Name)
+        return text if plain or not never_negative(offset) else f"titan::never_negative({text})"
 
     def _constrain(self, tensor: Tensor, view: View, rows: int, unit: int) -> None:
         size = DTYPE_BYTES[tensor.dtype]
@@ -132,6 +150,18 @@ class Places:
                 self.demand(f"({text}) % {several} == 0")
 
 
+def never_negative(expression: Expression) -> bool:
+    """Whether a number is not below zero by its form: sizes, coordinates, iterations are not."""
+    match expression:
+        case Constant(value):
+            return value >= 0
+        case Name():
+            return True
+        case Binary("+" | "*" | "//" | "%" | "min", left, right):
+            return never_negative(left) and never_negative(right)
+    return False
+
+
 class HipSpeller:
     """Writes the lines of tile operations."""
 
@@ -150,21 +180,30 @@ class HipSpeller:
 
     def fetch(self, buffer: LdsTile) -> str:
         """The call that loads a tile from global memory into the registers it passes through."""
-        shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
+        form, shape = self._passing_form(buffer)
         at = self._view_of(buffer, buffer.unit)
-        return f"titan::fetch_tile<{shape}>({buffer.passing}, {at}, wave, lane);"
+        return f"titan::fetch_{form}<{shape}>({buffer.passing}, {at}, wave, lane);"
 
     def put(self, buffer: LdsTile, stage: str) -> str:
         """The call that writes a tile from those registers to a stage in LDS."""
+        form, shape = self._passing_form(buffer)
+        return f"titan::put_{form}<{shape}>({stage}, {buffer.passing}, wave, lane);"
+
+    def _passing_form(self, buffer: LdsTile) -> tuple[str, str]:
+        """How a tile passes through registers, and the shape as the header wants it."""
         shape = f"titan::{buffer.dtype}, {buffer.rows}, {buffer.columns}, {self._waves}"
-        return f"titan::put_tile<{shape}>({stage}, {buffer.passing}, wave, lane);"
+        if (product := buffer.turned) is None:
+            return "tile", shape
+        paired = str(product.paired).lower()
+        return "turned", f"{shape}, {product.column_blocks}, {self.values.block}, {paired}"
 
     @property
     def _waves(self) -> int:
         return self.places.tile.groups
 
     def _view_of(self, buffer: LdsTile, unit: int) -> str:
-        return self.places.view(buffer.load.tensor_view, buffer.rows, False, unit)
+        few = unit > 0 and buffer.copies <= KEPT_MAX
+        return self.places.view(buffer.load.tensor_view, buffer.rows, False, unit, few)
 
     # ---------------------------------------------------------------------- reads of shared memory
 
@@ -241,7 +280,10 @@ class HipSpeller:
             function = "read_interleaved"
         first = self._first(name, side)
         paired = "true" if product.paired else "false"
-        shape = f"titan::{product.dtype}, {buffer.columns}, {self.values.block}, {paired}"
+        columns = buffer.columns
+        if buffer.turned is not None:  # its columns are rows in LDS, two steps always side by side
+            function, columns, paired = "read_operand", buffer.rows, "true"
+        shape = f"titan::{product.dtype}, {columns}, {self.values.block}, {paired}"
         stage = stage_of[buffer.load.name]
         return f"titan::{function}<{shape}>({operand(name, side)}, {stage}, {first}, lane);"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.codegen.emit.hip_values import LANES, HipValues
+from titan.codegen.emit.hip_values import LANES, HipValues, Product
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, integer, mangled
 from titan.codegen.tile.model import TileOperation
@@ -19,7 +19,8 @@ REGISTERS = "_registers"  # the buffer of the registers that tile `a` passes thr
 @dataclass(frozen=True, slots=True)
 class LdsTile:
     """A tile of `load` in LDS. `width`: bytes of a lane in one direct-to-LDS copy, 0 where tiles
-    pass through registers in units of `unit` bytes; `copies`: instructions of one wave."""
+    pass through registers in units of `unit` bytes; `copies`: instructions of one wave. `turned`:
+    for the blocks of which product, each column then being a row in LDS."""
 
     load: TileOperation
     rows: int
@@ -30,6 +31,7 @@ class LdsTile:
     width: int
     unit: int
     copies: int
+    turned: Product | None = None
 
     @property
     def stage_bytes(self) -> int:
@@ -96,6 +98,13 @@ def _buffer(
     if not width:
         if width is None:
             raise EmissionRefused(f"how wide the copies of {item.name} are is not declared")
+        product = _turned_for(load, values)
+        for wide in (16, 8):
+            chunks = row_bytes // wide
+            if product and chunks % 4 == 0 and size % (4 * wide * waves * LANES) == 0:
+                units = size // (wide * waves * LANES)
+                return LdsTile(load, value.rows, value.columns, value.dtype, stages, offset, 0,
+                               wide, units, product)  # fmt: skip
         units = -(-size // (unit * waves * LANES))
         return LdsTile(load, value.rows, value.columns, value.dtype, stages, offset, 0, unit, units)
     if (
@@ -108,3 +117,21 @@ def _buffer(
     return LdsTile(
         load, value.rows, value.columns, value.dtype, stages, offset, width, unit, copies
     )
+
+
+def _turned_for(load: TileOperation, values: HipValues) -> Product | None:
+    """The product that a tile is turned for: all that take it read it across, in blocks alike."""
+    users = [item for item in values.tile.operations if load.name in item.operands]
+    found = [values.products.get(item.name) for item in users]
+    first = found[0] if found else None
+    value = load.value
+    if first is None or not all(
+        one is not None
+        and one.interleaved
+        and one.left != load.name
+        and (one.column_blocks, one.paired) == (first.column_blocks, first.paired)
+        for one in found
+    ):
+        return None
+    steps = value.rows // 4
+    return first if steps % (2 * LANES // values.block) == 0 and steps % 4 == 0 else None

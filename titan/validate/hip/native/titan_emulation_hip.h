@@ -219,6 +219,7 @@ inline int thread_index() { return emulation::machine.now; }
 inline int workgroup_index() { return emulation::machine.group; }
 inline int uniform(int value) { return value; }
 inline int opaque(int value) { return value; }
+inline int never_negative(int value) { return value; }
 inline u32 opaque_of_lane(u32 value) { return value; }
 template <class T> inline void loaded_words(T &) {}
 inline void keep_order() {}
