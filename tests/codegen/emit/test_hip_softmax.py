@@ -137,7 +137,7 @@ def verdict_of_assembly(made, folder):
 def test_reads_are_waited_for_behind_a_wait_for_loads(tmp_path):
     """Told of a wait for loads by an instruction that it knows, with all other counters at their
     most, the compiler takes all but the last 15 accesses of LDS for done, and waits for none."""
-    made = make(tile_of(DKV, "gfx942"), shape(2, staged=True))
+    made = make(tile_of(DKV, "gfx950"), shape(2, staged=True))
     known = "__builtin_amdgcn_s_waitcnt(0x0f70 | (N & 15) | N >> 4 << 14);"
     wait = 'asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");'
     assert verdict_of_assembly(made, tmp_path) is Verdict.VERIFIED
