@@ -261,3 +261,30 @@ def test_maps_of_packed_types_are_dense_where_no_strides_are_given(name, number,
     assert described is not None and errors == []
     (map_,) = described.maps.values()
     assert (map_.data_type, map_.stride_bytes) == (number, (stride,))
+
+
+def test_json_quotes_the_offsets_and_positions_that_yaml_does_not():
+    tensor = {"dimensions": [64, 64], "box": [64, 8], "data_type": "f16"}
+    at = {"at": {"0": {"map": tensor}, "128": {"s32": 5}}}
+    quoted = json.dumps({"grid": 1, "dynamic_shared": 0, "parameters": {"0": at}})
+    for text in (quoted, quoted.replace('"0"', "0").replace('"128"', "128")):
+        described, errors = read(text)
+        assert errors == [] and list(described.parameters) == [0]
+        given = described.parameters[0]
+        assert given.maps == ((0, 0),) and given.fields == ((128, (5).to_bytes(4, "little")),)
+
+
+def test_json_places_maps_in_bytes_and_values_in_memory():
+    written = {
+        "grid": 1, "dynamic_shared": 0, "tensor_maps": [{"dimensions": [64], "box": [64]}],
+        "parameters": [{"bytes": bytes(192).hex(), "maps": {"64": 0}},
+                       {"pointer": {"0": {"s32": 3}, "8": {"s32": 9}}}],
+    }  # fmt: skip
+    described, errors = read(json.dumps(written))
+    assert errors == []
+    assert described.parameters[0].maps == ((64, 0),)
+    start = described.parameters[1].number
+    assert described.memory == {start: b"\3\0\0\0", start + 8: b"\t\0\0\0"}
+    written["parameters"][0]["maps"] = {"x": 0}
+    _, errors = read(json.dumps(written))
+    assert errors == ["no tensor map fits at this offset"]

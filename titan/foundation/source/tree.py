@@ -132,7 +132,12 @@ def as_integer(node: Node) -> int | None:
 
     Over 40 digits it is not a number of any kernel.
     """
-    if not isinstance(node, Scalar) or not node.plain or len(node.text) > _DIGITS_LIMIT:
+    return as_number_of_key(node) if isinstance(node, Scalar) and node.plain else None
+
+
+def as_number_of_key(node: Node) -> int | None:
+    """The same for the key of a mapping, which JSON always quotes."""
+    if not isinstance(node, Scalar) or len(node.text) > _DIGITS_LIMIT:
         return None
     if _INTEGER.fullmatch(node.text) is None:
         return None

@@ -16,7 +16,14 @@ from pathlib import Path
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
-from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_integer
+from titan.foundation.source.tree import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    as_integer,
+    as_number_of_key,
+)
 from titan.foundation.source.yaml import parse_file, parse_text
 from titan.frontends.ptx.launch_fields import FieldReader
 from titan.frontends.ptx.tensor_maps import encoded, read_map
@@ -191,7 +198,7 @@ def _parameters(reader: Reader, node: Node, described: LaunchDescription) -> Non
     """A list by position, or a mapping by name or position."""
     if isinstance(node, Mapping):
         for entry in node:
-            position = as_integer(entry.key)
+            position = as_number_of_key(entry.key)
             given = _given(reader, entry.value, described, len(described.parameters))
             if given is not None:
                 key = entry.key.text if position is None else position
@@ -241,7 +248,7 @@ def _given(
     places = []
     if fields.has("maps") and isinstance(fields["maps"], Mapping):
         for entry in fields["maps"]:
-            offset = as_integer(entry.key)
+            offset = as_number_of_key(entry.key)
             chosen = _map_number(reader, entry.value, described)
             if offset is None or not 0 <= offset <= len(data) - 128:
                 reader.error("TTN009", "no tensor map fits at this offset", entry.key.span)
@@ -256,7 +263,7 @@ def _structure(reader: Reader, node: Node, described: LaunchDescription) -> Give
         return reader.error("TTN008", "`at` gives values by their offsets", node.span)
     places, parts = [], []
     for entry in node:
-        offset = as_integer(entry.key)
+        offset = as_number_of_key(entry.key)
         if offset is None or not 0 <= offset < PARAMETERS_BYTES_MAX:
             reader.error("TTN009", "an offset is a number of bytes", entry.key.span)
             continue

@@ -10,7 +10,14 @@ import struct
 from collections.abc import Callable
 
 from titan.foundation.source.reader import Reader
-from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence, as_integer
+from titan.foundation.source.tree import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    as_integer,
+    as_number_of_key,
+)
 from titan.frontends.ptx.tensor_maps import encoded
 
 FIELD_BYTES = {f"{kind}{bits}": bits // 8 for kind in "su" for bits in (8, 16, 32, 64)}
@@ -76,14 +83,14 @@ class FieldReader:
 
     def fill(self, node: Node, address: int) -> None:
         """What is known of memory at an address: one field, or fields by offset."""
-        if not isinstance(node, Mapping) or as_integer(next(iter(node)).key) is None:
+        if not isinstance(node, Mapping) or as_number_of_key(next(iter(node)).key) is None:
             data = self.field(node)
             if data:
                 self._memory[address] = data
             return
         ends: list[tuple[int, int]] = []
         for entry in node:
-            offset = as_integer(entry.key)
+            offset = as_number_of_key(entry.key)
             if offset is None or not 0 <= offset < MEMORY_BYTES_MAX:
                 self._reader.error("TTN009", "an offset is a number of bytes", entry.key.span)
                 continue
