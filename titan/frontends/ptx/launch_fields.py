@@ -15,7 +15,6 @@ from titan.foundation.source.tree import (
     Node,
     Scalar,
     Sequence,
-    as_integer,
     as_number_of_key,
 )
 from titan.frontends.ptx.tensor_maps import encoded
