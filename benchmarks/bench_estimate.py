@@ -48,12 +48,16 @@ class EstimatedKernel:
 
 CUBLAS = EstimatedKernel("cuBLAS", "gemm_large", "CUTLASS 128x128x64, cluster 2", overlapped=True)
 FLASH = EstimatedKernel("FlashAttention-3", "attention_forward", "FlashAttention-3 (FlashInfer)")
+FLASH_DSL = EstimatedKernel(
+    "FlashAttention in CuTe DSL", "attention_forward", "FlashAttention (CuTe DSL)"
+)
+LONG = "16 heads of 128, 16384 queries and keys, bf16"
 PROBLEMS = (
     *(("8192 x 8192 x 8192, bf16", GEMM, name, CUBLAS)
       for name in ("gemm", "gemm_cluster2", "gemm_persistent", "gemm_large", "gemm_ping_pong")),
     *(("8192 x 8192 x 512, bf16", SHORT, name, CUBLAS)
       for name in ("gemm_persistent", "gemm_large", "gemm_ping_pong")),
-    ("16 heads of 128, 16384 queries and keys, bf16", ATTENTION, "attention_forward", FLASH),
+    *((LONG, ATTENTION, "attention_forward", peer) for peer in (FLASH, FLASH_DSL)),
 )  # fmt: skip
 
 

@@ -40,6 +40,12 @@ PEERS = (
     ("tilelang_ws_gemm", "", "gemm", "TileLang, warp-specialised"),
     ("fa3_prefill_causal0", "Prefill", "attention 128", "FlashAttention-3 (FlashInfer)"),
     ("fa3_prefill_causal1", "Prefill", "causal attention 128", "FlashAttention-3 (FlashInfer)"),
+    ("fa_sm90_forward_128", "", "attention 128", "FlashAttention (CuTe DSL)"),
+    ("fa_sm90_forward_128_causal", "", "causal attention 128", "FlashAttention (CuTe DSL)"),
+    ("fa_sm90_forward_64", "", "attention 64", "FlashAttention (CuTe DSL)"),
+    ("fa_sm90_forward_64_causal", "", "causal attention 64", "FlashAttention (CuTe DSL)"),
+    ("fa_sm90_forward_256", "", "attention 256", "FlashAttention (CuTe DSL)"),
+    ("fa_sm90_forward_256_causal", "", "causal attention 256", "FlashAttention (CuTe DSL)"),
     ("triton_attention_sm90_ws0", "", "attention 64", "Triton"),
 )  # fmt: skip
 OURS = {
@@ -47,6 +53,9 @@ OURS = {
     "gemm_persistent": "gemm, persistent", "gemm_ping_pong": "gemm, persistent",
     "attention_forward": "attention 128",
     "attention_forward_causal": "causal attention 128", "attention_forward_64": "attention 64",
+    "attention_forward_causal_64": "causal attention 64",
+    "attention_forward_256": "attention 256",
+    "attention_forward_causal_256": "causal attention 256",
 }  # fmt: skip
 STORES = ("STS", "STSM")  # to shared memory: 4 to 16 bytes a lane, or matrices
 Row = dict[str, object]

@@ -1,6 +1,6 @@
-"""The PTX of FlashAttention-4's forward kernel, made from the public wheel without a GPU.
+"""The PTX of FlashAttention-4's kernels, made from the public wheel without a GPU.
 
-    python benchmarks/flash_attention_4.py FOLDER
+    python benchmarks/flash_attention_4.py FOLDER [--hopper]
 
 In an environment with `nvidia-cutlass-dsl apache-tvm-ffi einops` and, without their dependences,
 `flash-attn-4==4.0.0b36 quack-kernels`: PyTorch is stood in for, since only types of it are named.
@@ -8,7 +8,8 @@ Writes `fa4_forward.ptx` with its launch. Data decide whether that kernel rescal
 by loads and stores of tensor memory. Beside it stand, to compare with, `fa4_forward_always.ptx` and
 `fa4_forward_never.ptx`, in which it always or never does. The causal kernel is
 `fa4_forward_causal.ptx`, with the plain order of its blocks: CuTe DSL 4.8 refuses the code of the
-other one.
+other one. With `--hopper`: its kernels for sm_90a, forward `fa_sm90_forward_D[_causal].ptx` for
+head dimensions D of 64, 128 and 256, in the tiles that its interface takes, without launches.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, ClassVar
 from unittest.mock import MagicMock
 
 QUERIES, KEYS, DIMENSION = 256, 512, 128
+HOPPER_TILES = {64: (192, 128), 128: (128, 128), 256: (128, 80)}  # queries, keys by head dimension
 LAUNCH = Path(__file__).resolve().parent / "launches" / "fa4_forward.launch.yaml"
 PACKAGES = ("flash_attn", "flash_attn.cute", "quack")  # taken without what they import at once
 _RESCALES = re.compile(
@@ -63,10 +65,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, target: str) -> None:
     """Let CuTe DSL, which is not imported yet, leave its PTX in the folder, without PyTorch."""
     os.environ |= {
-        "CUTE_DSL_ARCH": "sm_100a",
+        "CUTE_DSL_ARCH": target,
         "CUTE_DSL_KEEP": "ptx",
         "CUTE_DSL_DUMP_DIR": str(folder),
         "CUTE_DSL_DISABLE_FILE_CACHING": "1",
@@ -79,7 +81,9 @@ def prepare(folder: Path) -> None:
         sys.modules[name] = package
 
 
-def compiled(folder: Path, *, causal: bool) -> str:
+def compiled(
+    folder: Path, *, causal: bool, dimension: int = DIMENSION, hopper: bool = False
+) -> str:
     """The PTX that CuTe DSL leaves in the folder, which is empty again behind it."""
     cutlass = importlib.import_module("cutlass")
     cute = importlib.import_module("cutlass.cute")
@@ -93,21 +97,30 @@ def compiled(folder: Path, *, causal: bool) -> str:
 
     if not hasattr(tensor._Tensor, "to"):  # that quack asks for
         tensor._Tensor.to = converted
-    forward = importlib.import_module("flash_attn.cute.flash_fwd_sm100")
+    name = f"flash_attn.cute.flash_fwd_{'sm90' if hopper else 'sm100'}"
+    forward = importlib.import_module(name)
     forward.SingleTileLPTScheduler = forward.SingleTileScheduler
-    kernel = forward.FlashAttentionForwardSm100(
-        DIMENSION, DIMENSION, is_causal=causal, is_static_persistent=False
-    )
+    queries = 2 * HOPPER_TILES[dimension][0] if hopper else QUERIES
+    if hopper:
+        rows, columns = HOPPER_TILES[dimension]
+        kernel = forward.FlashAttentionForwardSm90(
+            cutlass.BFloat16, dimension, dimension, is_causal=causal, pack_gqa=False,
+            tile_m=rows, tile_n=columns, num_stages=2, num_threads=128 * (rows // 64 + 1),
+        )  # fmt: skip
+    else:
+        kernel = forward.FlashAttentionForwardSm100(
+            dimension, dimension, is_causal=causal, is_static_persistent=False
+        )
 
-    def rows(count: int) -> Any:
+    def array(count: int) -> Any:
         return runtime.make_fake_compact_tensor(
-            cutlass.BFloat16, (1, count, 1, DIMENSION), stride_order=(3, 2, 1, 0), assumed_align=16
+            cutlass.BFloat16, (1, count, 1, dimension), stride_order=(3, 2, 1, 0), assumed_align=16
         )
 
     sums = runtime.make_fake_compact_tensor(
-        cutlass.Float32, (1, 1, QUERIES), stride_order=(2, 1, 0), assumed_align=16
+        cutlass.Float32, (1, 1, queries), stride_order=(2, 1, 0), assumed_align=16
     )
-    given = rows(QUERIES), rows(KEYS), rows(KEYS), rows(QUERIES), sums, cutlass.Float32(0.1)
+    given = array(queries), array(KEYS), array(KEYS), array(queries), sums, cutlass.Float32(0.1)
     cute.compile(kernel, *given, stream=runtime.make_fake_stream())
     (made,) = folder.glob("*.ptx")
     text = made.read_text(encoding="utf-8")
@@ -115,11 +128,24 @@ def compiled(folder: Path, *, causal: bool) -> str:
     return text
 
 
+def hopper_kernels(folder: Path) -> None:
+    """Write the kernels for sm_90a."""
+    dump = folder / "dump"
+    dump.mkdir(parents=True, exist_ok=True)
+    prepare(dump, "sm_90a")
+    for dimension in HOPPER_TILES:
+        for causal in (False, True):
+            text = compiled(dump, causal=causal, dimension=dimension, hopper=True)
+            name = f"fa_sm90_forward_{dimension}{'_causal' * causal}.ptx"
+            (folder / name).write_text(text, encoding="utf-8")
+    shutil.rmtree(dump)
+
+
 def main(folder: Path) -> None:
     """Write the files, each with its launch."""
     dump = folder / "dump"
     dump.mkdir(parents=True, exist_ok=True)
-    prepare(dump)
+    prepare(dump, "sm_100a")
     text = compiled(dump, causal=False)
     texts = {
         "fa4_forward": text,
@@ -134,4 +160,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (hopper_kernels if "--hopper" in sys.argv else main)(Path(sys.argv[1]))

@@ -898,10 +898,10 @@ TITAN_DEVICE u64 shared_descriptor(const void* start, u32 leading_bytes, u32 str
          (u64)(stride_bytes >> 4) << 32 | mode << 62;
 }
 
-// The descriptor of what lies `bytes` (a multiple of 16) behind the start of another one. Shared
-// memory ends below the 14 bits of the address, so nothing is carried out of the lower word.
+// The descriptor of what lies `bytes` (a multiple of 16) behind the start of another one. Nothing is
+// carried out of the 14 bits of the address. A sum of 64 bits is one uniform instruction.
 TITAN_DEVICE u64 descriptor_ahead(u64 descriptor, u32 bytes) {
-  return (descriptor & 0xffffffff00000000ull) | (u64)((u32)descriptor + (bytes >> 4));
+  return descriptor + (bytes >> 4);
 }
 
 // The descriptor of a later stage of a ring, from that of its first: stages of `Bytes`, a multiple

@@ -38,12 +38,14 @@ from titan.codegen.emit.statements import (
     SpelledStage,
     SpelledStatement,
     SpelledVector,
+    SpelledWholeSum,
 )
 from titan.codegen.emit.tensor_places import TensorPlace
 from titan.codegen.emit.trace import has_whole_tiles
 from titan.codegen.tile.model import TileOperation, View
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.codegen.tile.operations import VECTORS
+from titan.codegen.tile.partial_sums import PartialSums, partial_sums
 from titan.codegen.tile.staging import COLUMNS_TOGETHER
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
@@ -88,6 +90,7 @@ class RoleArithmetic:
     row_step = ROWS_OF_MMA
     group = "x_group"
     whole_rows = False
+    keeps_partial = True  # row sums that lanes may keep apart until the loop is over
 
     def __init__(self, context: RoleContext) -> None:
         self.place = context.place
@@ -107,6 +110,7 @@ class RoleArithmetic:
         self.ctas = context.ctas
         self.places = context.tensor
         self.descriptors: dict[str, str] = {}
+        self.partial = partial_sums(self.tiles.tile) if self.keeps_partial else PartialSums()
         self.keeps_positions = False
         self.position_names: set[str] = set()
 
@@ -219,11 +223,24 @@ class RoleArithmetic:
             return [self._read(operation, site, scope)]
         target = self._form(operation.name)
         operands = tuple(self._form(name) for name in operation.operands)
+        whole: list[SpelledStatement] = [
+            SpelledWholeSum(self._form(name)) for name in self.partial.completed(operation.name)
+        ]
+        return [*whole, *self._computed(operation, target, operands, inner)]
+
+    def _computed(
+        self,
+        operation: TileOperation,
+        target: RegisterArray,
+        operands: tuple[RegisterArray, ...],
+        inner: SpellingScope,
+    ) -> list[SpelledStatement]:
+        kind = operation.kind
         expected = 2 if kind in BINARY else 1
         if len(operands) != expected:
             raise EmissionRefused(f"{operation.name} takes {expected} operands")
         if kind in ("row_max", "row_sum"):
-            return [SpelledReduction(kind, target, operands)]
+            return [SpelledReduction(kind, target, operands, operation.name in self.partial.sums)]
         function, number, condition = kind, "", None
         if kind in ("scale", "offset", "raise"):
             number = spelled_number(operation)

@@ -332,12 +332,21 @@ class SpelledCopy(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledReduction(SpelledStatement):
-    """The maximum or the sum of each row."""
+    """The maximum or the sum of each row. `partial`: of the columns that a lane has."""
 
     function: str
     target: RegisterArray
     operands: tuple[RegisterArray, ...]
+    partial: bool = False
     kind: ClassVar[str] = "reduction"
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledWholeSum(SpelledStatement):
+    """The sums of rows of which each lane has a part, in all lanes that share the rows."""
+
+    target: RegisterArray
+    kind: ClassVar[str] = "whole_sum"
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class TensorSpelling(Spelling):
     """Spells a role of a program with accumulators in tensor memory."""
 
     row_step = ROW_STEP
+    keeps_partial = False  # packed sums, and rows that a lane has alone
 
     def __init__(self, context: RoleContext) -> None:
         super().__init__(context)
