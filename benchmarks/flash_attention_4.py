@@ -9,7 +9,7 @@ by loads and stores of tensor memory. Beside it stand, to compare with, `fa4_for
 `fa4_forward_never.ptx`, in which it always or never does. The causal kernel is
 `fa4_forward_causal.ptx`, with the plain order of its blocks: CuTe DSL 4.8 refuses the code of the
 other one. With `--hopper`: its kernels for sm_90a, forward `fa_sm90_forward_D[_causal].ptx` for
-head dimensions D of 64, 128 and 256, in the tiles that its interface takes, without launches.
+head dimensions D of 64, 128 and 256, in the tiles that its interface takes.
 """
 
 from __future__ import annotations
@@ -128,6 +128,19 @@ def compiled(
     return text
 
 
+def hopper_launch(dimension: int) -> str:
+    """The launch of two tiles of queries."""
+    rows, columns = HOPPER_TILES[dimension]
+
+    def tensor_map(count: int, box: int) -> str:
+        extents = f"dimensions: [{dimension}, {count}], box: [64, {box}]"
+        return f"  - map: {{{extents}, data_type: bf16, swizzle: 128B}}\n"
+
+    queries, keys = tensor_map(2 * rows, rows), tensor_map(KEYS, columns)
+    parameters = f"  - pointer\n{queries}{keys}{keys}{queries}  - unknown\n"
+    return f"grid: [2, 1, 1]\ndynamic_shared: 232448\nparameters:\n{parameters}"
+
+
 def hopper_kernels(folder: Path) -> None:
     """Write the kernels for sm_90a."""
     dump = folder / "dump"
@@ -136,8 +149,10 @@ def hopper_kernels(folder: Path) -> None:
     for dimension in HOPPER_TILES:
         for causal in (False, True):
             text = compiled(dump, causal=causal, dimension=dimension, hopper=True)
-            name = f"fa_sm90_forward_{dimension}{'_causal' * causal}.ptx"
-            (folder / name).write_text(text, encoding="utf-8")
+            name = f"fa_sm90_forward_{dimension}{'_causal' * causal}"
+            (folder / f"{name}.ptx").write_text(text, encoding="utf-8")
+            launch = folder / f"{name}.launch.yaml"
+            launch.write_text(hopper_launch(dimension), encoding="utf-8")
     shutil.rmtree(dump)
 
 

@@ -103,7 +103,7 @@ def _decided(
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
     try:
-        layout = RunLayout(unfolder)
+        layout = RunLayout(unfolder, readings.counted_arrivals)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
     return _Analysis(layout, show, readings, peeks).result()

@@ -9,11 +9,14 @@ from titan.foundation.records import dataclass
 class Readings:
     """`narrow_reads`: a release of CTA scope at a barrier of another CTA lets that CTA overwrite
     what the thread has read before it. `engines_relay`: what an engine completes, a copy or a
-    commit, publishes also what its issuer knew when it issued.
+    commit, publishes also what its issuer knew when it issued. `counted_arrivals`: an agent may
+    arrive at a named barrier and then arrive or wait there again in the same generation, which
+    counts it each time, as hardware counts.
     """
 
     narrow_reads: bool = False
     engines_relay: bool = False
+    counted_arrivals: bool = False
 
 
 STRICT = Readings()

@@ -145,7 +145,8 @@ class CellTable:
 class RunLayout:
     """What is the same in all runs of one unfolded program."""
 
-    def __init__(self, unfolder: Unfolder) -> None:
+    def __init__(self, unfolder: Unfolder, counted_arrivals: bool = False) -> None:
+        self.counted_arrivals = counted_arrivals
         self.program = unfolder.program
         self.sizes = unfolder.sizes
         self.agents: tuple[AgentProgram, ...] = unfolder.agents()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.engines.happens_before.readings import Readings
 from titan.engines.happens_before.scopes import at_cluster_scope
+from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.alike import merged_alike
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
@@ -37,6 +38,7 @@ def order_of_run(
     *,
     show: bool,
     relays: bool = False,
+    counted: bool = False,
 ) -> OrderResult | None:
     """What the engine says of the program; None where the recording is not that of a whole run."""
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG) or recording.problems:
@@ -44,7 +46,7 @@ def order_of_run(
     # What all operations use alike is one region; the whole program is only examined again
     # for the places of a fault.
     (program,), _ = merged_alike([recording.program])
-    readings = Readings(policies.cta_release != "none", relays)
+    readings = Readings(policies.cta_release != "none", relays, counted)
     return analyse(program, show=show, readings=readings, peeks=recording.peeks)
 
 
@@ -70,6 +72,26 @@ def by_wider_readings(
         if found is not None and (found.fault is None or found.fault.kind is not WEAK_KIND):
             return one, found
     return recording, order
+
+
+def with_counted_arrivals(
+    run: Run, recording: LaunchRecording, order: OrderResult, policies: CodePolicies
+) -> tuple[LaunchRecording, OrderResult]:
+    """What is found where warps may arrive twice in a generation, if that verifies the program.
+
+    Each arrival then still has to know that the generation before is complete, so that as many
+    arrivals as the barrier counts belong to each in every interleaving.
+    """
+    found = order_of_run(run, recording, policies, show=False, counted=True)
+    if found is None or found.verdict is not Verdict.VERIFIED:
+        return recording, order
+    first = next(
+        event.instruction
+        for event in run.events
+        if isinstance(event, ev.RendezvousEvent) and event.side is ev.Side.ARRIVE
+    )
+    remarks = {**recording.remarks, "counted-arrivals": (1, first)}
+    return replace(recording, remarks=remarks), found
 
 
 def weak_helps(run: Run, recording: LaunchRecording, policies: CodePolicies) -> list[str]:

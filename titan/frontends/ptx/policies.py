@@ -24,6 +24,7 @@ CODE_POLICY_WORDS: dict[str, tuple[str, ...]] = {  # of code only, the default f
     "unused_reads": ("allow", "refuse"),
     "unwritten_reads": ("refuse", "allow"),
     "stale_reads": ("refuse", "allow"),
+    "named_arrivals": ("counted", "once"),
     "grid_wait": ("reads", "none", "all"),
     "copy_fence": ("convention", "arrivals", "required", "assumed"),
     "wgmma_wait": ("warpgroup", "warp"),
@@ -63,7 +64,9 @@ class CodePolicies:
     read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
     no wait. `unwritten_reads`: reads of shared or tensor memory that nothing has written, whose
     values are used, leave a kernel undecided ("refuse"). `stale_reads`: so do reads that come round
-    a ring to a stage that has not been filled again, where others were. `grid_wait`: what may touch
+    a ring to a stage that has not been filled again, where others were. `named_arrivals`: a
+    warp that arrives at a named barrier and arrives or waits there again before it completes counts
+    each time ("counted"), or may not ("once"). `grid_wait`: what may touch
     global memory before `griddepcontrol.wait`: "reads", of what the grid before does not write;
     "none" or "all" accesses. Others leave a kernel undecided.
     `copy_fence`: what cp.async has written needs a proxy fence before tensor cores read it
@@ -112,6 +115,7 @@ class CodePolicies:
     unused_reads: str = "allow"
     unwritten_reads: str = "refuse"
     stale_reads: str = "refuse"
+    named_arrivals: str = "counted"
     grid_wait: str = "reads"
     copy_fence: str = "convention"
     wgmma_wait: str = "warpgroup"

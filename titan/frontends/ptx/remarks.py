@@ -64,6 +64,7 @@ REMARKS = {
     "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
     "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
+    "counted-arrivals": "a warp that arrives twice in one generation of a barrier counts twice",
     "early-reads": "the grid before does not write what is read before griddepcontrol.wait",
     "counters": COUNTERS,
     "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",

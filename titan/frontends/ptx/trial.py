@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
@@ -27,6 +28,7 @@ from titan.frontends.ptx.order_of_run import (
     narrow_releases,
     order_of_run,
     weak_helps,
+    with_counted_arrivals,
 )
 from titan.frontends.ptx.own_barriers import foreign_barriers
 from titan.frontends.ptx.peeks import left_waits
@@ -299,10 +301,17 @@ def _judged_by_groups(
     for n, order in enumerate(orders):
         if order is not None and order.fault is not None and order.fault.kind is WEAK_KIND:
             recordings[n], orders[n] = by_wider_readings(runs[n], recordings[n], order, reading)
+        elif _arrives_twice(order) and reading.named_arrivals == "counted":
+            recordings[n], orders[n] = with_counted_arrivals(runs[n], recordings[n], order, reading)
     return [
         (recording, judge_recording(run, recording, label, places, reading, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
     ]
+
+
+def _arrives_twice(order: OrderResult | None) -> TypeGuard[OrderResult]:
+    fault = order.fault if order is not None else None
+    return fault is not None and fault.kind is FaultKind.NAMED_BARRIER_MISUSE
 
 
 def judge_recording(
