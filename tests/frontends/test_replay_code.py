@@ -56,6 +56,19 @@ def test_the_command_names_the_lines_and_the_end(tmp_path):
     assert "confirmed: " in result.output and "no warp can proceed" in result.output
 
 
+def test_the_command_has_json_and_one_line(tmp_path):
+    path = saved("nobody releases", tmp_path)
+    made = {
+        name: CliRunner().invoke(replay, [path, "--format", name], standalone_mode=False)
+        for name in ("json", "concise")
+    }
+    data = json.loads(made["json"].output)
+    assert data["verdict"] == "confirmed" and data["code"] == "TTN205"
+    assert {"agent", "text", "line", "source"} == set(data["steps"][-1])
+    assert made["concise"].output.count("\n") == 1 and "confirmed: " in made["concise"].output
+    assert all(result.return_value == 1 for result in made.values())
+
+
 def test_a_race_is_shown_by_its_bytes(tmp_path):
     text = kernel(PEEK.format(address="s")).replace("\t@!%p3 bra AGAIN;\n", "")
     text = text.replace("@%p3 bra READY;", "bra READY;", 1)

@@ -21,7 +21,7 @@ import pytest
 from tests.device import fake_gpu
 from tests.runtime.packages import linked, package
 from titan.cli.main import run
-from titan.codegen.emit.host import launch_header, number
+from titan.codegen.emit.host import field, launch_header, number
 from titan.device import driver, gpu
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
@@ -237,6 +237,32 @@ def test_a_field_of_c_plus_plus_is_no_keyword():
     text = json.dumps(manifest).replace('"N', '"int').replace("(N", "(int").replace("- N", "- int")
     made = launch_header(json.loads(text))
     assert "std::int64_t int_;" in made and "sizes.int_ < 1" in made
+
+
+HEADERS = ("cuda.h", "cstddef", "cstdint", "cstdio", "cassert", "cerrno", "cmath")
+
+
+@pytest.mark.parametrize("standard", ["c++11", "gnu++17", "gnu++20"])
+def test_no_field_of_c_plus_plus_is_a_macro_or_word_of_any_standard(standard, tmp_path):
+    """All macros that the compiler and common headers define, and what merely looks like one."""
+    text = "".join(f"#include <{name}>\n" for name in HEADERS)
+    command = [COMPILER, "-x", "c++", f"-std={standard}", f"-I{fake_gpu.include()}"]
+    listed = subprocess.run(
+        [*command, "-dM", "-E", "-"], input=text, capture_output=True, text=True, check=True
+    ).stdout
+    macros = {line.split()[1].partition("(")[0] for line in listed.splitlines()}
+    names = [name for name in sorted(macros) if len(name) <= 64 and not name.startswith("_")]
+    names += ["concept", "thread_local", "co_await", "static_cast", "M", "k_tile", "heads", "_x"]
+    names += ["Q", "q", "Index", "A1", "KV", "_", "__", "a_", "a__", "int", "int_", "int__", "EOF_"]
+    fields = [field(name) for name in names]
+    assert len(set(fields)) == len(set(names)) > 500
+    assert not set(fields) & macros
+    kept = ("M", "k_tile", "heads", "_x", "Q", "q", "Index", "A1", "KV", "a_")
+    assert all(field(name) == name for name in kept)
+    source = tmp_path / "fields.cpp"
+    inside = "".join(f"  long {name};\n" for name in fields)
+    source.write_text(f"{text}struct Fields {{\n{inside}}};\n")
+    subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
 
 
 def test_the_command_writes_the_table(tmp_path, capsys):

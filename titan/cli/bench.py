@@ -151,14 +151,15 @@ def _prepare(paths: tuple[Path, ...], folder: Path, with_toolchain: bool) -> int
         raise click.UsageError("no tile files there")
     try:
         programs = [
-            (load_tile(file, target=target), file.read_text(encoding="utf-8"))
+            (load_tile(file, target=target), file.read_text(encoding="utf-8-sig"))
             for file in files
             for target in targets_of(file)
             if target_of(target).matrix_counter == "wgmma"  # the forms that the axes are of
         ]
         made = prepare(programs, folder, BuildLimits(), _report, with_toolchain=with_toolchain)
     except TargetRefused as refused:
-        raise click.ClickException("; ".join(d.headline for d in refused.diagnostics)) from None
+        faults = (f"{d.span}: {d.headline}" if d.span else d.headline for d in refused.diagnostics)
+        raise click.ClickException("; ".join(faults)) from None
     except CannotWrite as error:
         raise click.ClickException(str(error)) from None
     built = sum(bool(item.folder) for item in made)

@@ -13,6 +13,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 from titan.cli.progress import current, progress
+from titan.cli.settings import NumberRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0.1, 1e6),
+    type=NumberRange(0.1, 1e6),
     help="Processor time for the verification of one shape, in seconds: a backstop that refuses the"
     " package when it is spent. By default states are counted, no time.",
 )
 @click.option(
     "--schedule-budget",
-    type=click.FloatRange(0.1, 1e6),
+    type=NumberRange(0.1, 1e6),
     default=5.0,
     show_default=True,
     help="Work of a scheduler, in seconds of an idle core of 2023; counted, not timed.",

@@ -7,6 +7,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
 from titan.cli.schedule import load
+from titan.cli.settings import NumberRange
 
 SOLVERS = ("rau", "joint", "auto", "gauss")
 
@@ -17,7 +18,7 @@ SOLVERS = ("rau", "joint", "auto", "gauss")
 @click.option(
     "--loop", "path", type=click.Path(dir_okay=False), help="The loop, to compare solvers."
 )
-@click.option("--budget", type=click.FloatRange(0.01, 1e6), default=60.0, show_default=True)
+@click.option("--budget", type=NumberRange(0.01, 1e6), default=60.0, show_default=True)
 @colour_option
 def compare(first: str, second: str, path: str | None, budget: float, colour: str) -> int:
     """Compare two loop files under one solver, or with --loop two solvers on one loop.

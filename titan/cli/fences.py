@@ -8,6 +8,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
+from titan.cli.settings import NumberRange
 
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.model import Diagnostic
@@ -43,7 +44,7 @@ STATES_MAX = 2_000_000  # of a search that verifies a new set of fences
 )
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(0.01, 1e6),
+    type=NumberRange(0.01, 1e6),
     default=600.0,
     show_default=True,
     help="Processor time for an engine to verify a new set of fences; a backstop.",

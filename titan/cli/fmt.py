@@ -48,7 +48,8 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
     if faults:
         return ExitCode.BAD_INPUT
     if not changed:
-        click.echo(f"{_counted(len(files))} left as they are", err=True)
+        same = "it is" if len(files) == 1 else "they are"
+        click.echo(f"{_counted(len(files))} left as {same}", err=True)
     return ExitCode.REFUTED if changed and (check or diff) else ExitCode.VERIFIED
 
 

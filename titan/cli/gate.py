@@ -10,6 +10,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import CI_FORMATS, deliver, for_ci, report_options, write
 from titan.cli.progress import progress
+from titan.cli.settings import NumberRange
 from titan.foundation.cores import cores
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ CACHE = ".titan/gate.sqlite"
 )
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(0.01, 1e6),
+    type=NumberRange(0.01, 1e6),
     default=600.0,
     show_default=True,
     help="Processor time for the verification of one protocol; a backstop.",

@@ -94,9 +94,11 @@ def _read(
     path: Path, assemblers: tuple[Path, ...], entry: str
 ) -> Iterator[tuple[str, Figures | None, tuple[KernelCounts, ...] | Refusal]]:
     """The counts under each compiler, with its figures; or why there are none."""
+    from titan.foundation.diagnostics.wording import one_line
     from titan.foundation.errors import Refusal
     from titan.inspect import machine
     from titan.inspect.counts import count
+    from titan.inspect.listing import BadListing
 
     tools = assemblers or (None,)
     for tool in tools:
@@ -105,6 +107,8 @@ def _read(
         except Refusal as reason:
             yield "", None, reason
             continue
+        except BadListing as fault:
+            raise click.ClickException(f"{one_line(str(path))}: {fault}") from None
         chosen = [function for function in functions if entry in function.name]
         if not chosen:
             raise click.UsageError(f"no kernel of {path} has {entry!r} in its name")

@@ -52,9 +52,13 @@ def lift(
     printed. Whether what the file says is right, `titan verify` decides.
     """
     from titan.cli.verify import code_policies
+    from titan.foundation.diagnostics.wording import one_line
     from titan.frontends.gcn.any_code import lift_any_code
+    from titan.frontends.open import is_code
     from titan.frontends.verify_code import CodeOptions
 
+    if Path(path).is_file() and not is_code(path):
+        raise click.UsageError(f"{one_line(path)} is neither PTX nor AMD assembly")
     options = CodeOptions(launch, entry, ctas=(cta,), policies=code_policies(policies))
     result = lift_any_code(path, options)
     if result.diagnostics:
@@ -63,13 +67,5 @@ def lift(
         click.echo(f"note: {note}", err=True)
     if result.lifted is None:
         return result.verdict.exit_code
-    text = result.lifted.text
-    if output is None:
-        deliver(text, None)
-        return ExitCode.VERIFIED
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise click.UsageError(f"{output} cannot be written: {reason}") from None
+    deliver(result.lifted.text, output)
     return ExitCode.VERIFIED

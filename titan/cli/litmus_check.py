@@ -222,9 +222,10 @@ def _draw(folder: Path, item: LitmusAnswer) -> None:
     """The witness as pictures, where there is one."""
     if item.decision is None or item.decision.witness is None:
         return
+    from titan.foundation.atomic import write_text
     from titan.litmus.graph import to_dot, to_svg
 
     witness, name = item.decision.witness, item.entry.path.stem
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, text in (("dot", to_dot(witness, name)), ("svg", to_svg(witness, name))):
-        (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        write_text(folder / f"{name}.{suffix}", text)

@@ -8,6 +8,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_files import located
+from titan.cli.settings import NumberRange
 from titan.foundation.scratch import scratch
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -26,7 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.01, 3600),
+    type=NumberRange(0.01, 3600),
     default=1.0,
     show_default=True,
     help="Time for each test.",
@@ -34,7 +35,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--seed", type=int, default=1, show_default=True, help="First seed of the delays.")
 @click.option(
     "--scale",
-    type=click.FloatRange(0.001, 1000),
+    type=NumberRange(0.001, 1000),
     default=1.0,
     show_default=True,
     help="Instances of a batch, as a multiple of what the test suggests.",

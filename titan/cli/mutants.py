@@ -10,7 +10,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import show, write
 from titan.cli.progress import progress
-from titan.cli.settings import overrides, settings_options
+from titan.cli.settings import NumberRange, overrides, settings_options
 from titan.cli.spread import spread, spread_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(0.01, 1e6),
+    type=NumberRange(0.01, 1e6),
     default=120.0,
     show_default=True,
     help="Processor time for these searches; a backstop.",

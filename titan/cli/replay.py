@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from titan.cli.exit_code import ExitCode
@@ -53,7 +55,12 @@ def _replay_code(path: str, format_name: str, colour: str) -> int:
     from titan.foundation.diagnostics.model import diagnostic
     from titan.foundation.source.span import whole_file
     from titan.frontends.ptx.code_trace import CodeTraceError, load_code_trace
-    from titan.frontends.ptx.replay_code import CodeReplayRefused, replay_code, replay_text
+    from titan.frontends.ptx.replay_code import (
+        CodeReplayRefused,
+        replay_code,
+        replay_data,
+        replay_text,
+    )
 
     try:
         replayed = replay_code(load_code_trace(path))
@@ -62,5 +69,10 @@ def _replay_code(path: str, format_name: str, colour: str) -> int:
         first = diagnostic("TTN002", headline, whole_file(path))
         show((first, *getattr(error, "diagnostics", ())), format_name, colour)
         return ExitCode.BAD_INPUT
-    write(replay_text(replayed))
+    if format_name == "json":
+        write(json.dumps(replay_data(replayed), indent=2) + "\n")
+    else:
+        text = replay_text(replayed)
+        lines = text.splitlines()
+        write(text if format_name == "text" else f"{lines[0]}; {lines[-1]}\n")
     return ExitCode.REFUTED

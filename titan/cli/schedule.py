@@ -11,6 +11,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
 from titan.cli.progress import progress
+from titan.cli.settings import NumberRange
 
 if TYPE_CHECKING:
     from titan.scheduling.loop.model import Loop
@@ -60,17 +61,17 @@ def gauss_options(command: Command) -> Command:
         click.option("--gauss-ii", type=click.IntRange(1), help="Only this interval (gauss)."),
         click.option(
             "--gauss-horizon",
-            type=click.FloatRange(1),
+            type=NumberRange(1),
             help="D: cycles that issue cycles are spread over (gauss).",
         ),
         click.option(
             "--gauss-capacity",
-            type=click.FloatRange(0, min_open=True),
+            type=NumberRange(0, min_open=True),
             help="One capacity for every unit instead of the machine's (gauss).",
         ),
         click.option(
             "--gauss-rate",
-            type=click.FloatRange(0, min_open=True),
+            type=NumberRange(0, min_open=True),
             default=0.01,
             show_default=True,
             help="Learning rate (gauss).",
@@ -113,7 +114,7 @@ def gauss_options(command: Command) -> Command:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0.01, 1e6),
+    type=NumberRange(0.01, 1e6),
     default=60.0,
     show_default=True,
     help="Work that a solver may do, in seconds of an idle core of 2023; counted, not timed.",

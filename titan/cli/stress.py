@@ -12,6 +12,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import deliver, report_options
 from titan.cli.progress import current, progress
+from titan.cli.settings import NumberRange
 from titan.cli.stress_report import render
 from titan.foundation.scratch import scratch
 
@@ -42,7 +43,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Also launch with this many trips, not only around the depth (1000: parities wrap).",
 )  # fmt: skip
 @click.option(
-    "--budget", type=click.FloatRange(1, 86_400), metavar="SECONDS",
+    "--budget", type=NumberRange(1, 86_400), metavar="SECONDS",
     help="Time limit for the whole command; what it does not reach is reported. Default: no limit.",
 )  # fmt: skip
 @click.option(
@@ -132,9 +133,10 @@ def _packages(paths: tuple[Path, ...], depths: tuple[int, ...]) -> Iterator[list
             if path.is_dir():
                 folders += sorted(found.parent for found in path.rglob("manifest.json"))
                 continue
-            text = path.read_text(encoding="utf-8")
+            program = load_tile(path, target=targets_of(path)[0])
+            text = path.read_text(encoding="utf-8-sig")
             for depth in depths:
-                tile = replace(load_tile(path, target=targets_of(path)[0]), depth=depth)
+                tile = replace(program, depth=depth)
                 place = Path(parent) / f"depth-{depth}"
                 try:
                     made = produce(tile, text, place, BuildLimits(), with_toolchain=False)

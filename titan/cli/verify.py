@@ -13,7 +13,7 @@ import click
 
 from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_options, write
 from titan.cli.progress import current, progress
-from titan.cli.settings import overrides, settings_options
+from titan.cli.settings import NumberRange, overrides, settings_options
 from titan.cli.spread import spread, spread_options
 from titan.foundation.records import dataclass
 from titan.language.protocol.rewrites import Rewrite
@@ -99,7 +99,7 @@ class VerifyGiven(TypedDict):
 )
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(0.01, 1e6),
+    type=NumberRange(0.01, 1e6),
     default=600.0,
     show_default=True,
     help="Processor time for an engine; a backstop.",
@@ -399,7 +399,7 @@ def _ttgir(paths: list[str], options: VerifyOptions, given: VerifyGiven) -> Iter
 
 def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
     """The kernel files, each read once; all before the first verdict if sizes are given."""
-    from titan.foundation.diagnostics.wording import quoted
+    from titan.foundation.diagnostics.wording import quoted, suggestion
     from titan.verify.pipeline import read_kernel_file, unknown_sizes
 
     files = (_noted(read_kernel_file(path, options)) for path in found.kernels)
@@ -408,7 +408,9 @@ def _read(found: Found, options: VerifyOptions) -> Iterator[KernelFile]:
     read = list(files)
     unknown = unknown_sizes(read, options)
     if read and unknown:
-        raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}")
+        known = {name for file in read for name in file.sizes}
+        hint = "".join(f"; {text}" for text in suggestion(unknown[0], known))
+        raise click.UsageError(f"no kernel has a size {quoted(unknown[0])}{hint}")
     return iter(read)
 
 

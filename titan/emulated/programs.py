@@ -10,8 +10,10 @@ import os
 import runpy
 import sys
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 
 from titan.emulated.cuda.programs import run_executable
 from titan.emulated.faults import LaunchFault
@@ -42,12 +44,13 @@ def run_program(program: str, arguments: Sequence[str], settings: EmulationSetti
 
 def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSettings) -> int:
     """Run the script as `python PATH` does; if a launch ends it, show the diagnostic."""
+    _check_syntax(path)
     recent_queues()
     environment = dict(os.environ)
     os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
-    before, folder = sys.argv, str(path.resolve().parent)
+    before, paths, searched = sys.argv, sys.path, list(sys.path)
     sys.argv = [str(path), *arguments]
-    sys.path.insert(0, folder)
+    sys.path.insert(0, str(path.resolve().parent))
     code, fault = 0, None
     try:
         runpy.run_path(str(path), run_name="__main__")
@@ -58,15 +61,36 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
     except Exception as error:
         fault = _cause(error)
         if fault is None:
-            traceback.print_exc()
+            traceback.print_exception(error.with_traceback(_from_script(error, path)))
             code = 1
     finally:
         os.environ.clear()
         os.environ |= environment
-        sys.argv = before
-        sys.path.remove(folder)
+        sys.argv, sys.path = before, paths
+        sys.path[:] = searched
     sys.stdout.flush()
     return report(recent_queues(), code, fault)
+
+
+def _check_syntax(path: Path) -> None:
+    """Raises UserError, with its place, for a script that Python cannot compile."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # they come when it runs
+            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        place = f"{path}:{error.lineno or 1}:{error.offset or 1}"
+        raise UserError(f"{place}: {error.msg}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or "it is nested too deeply"
+        raise UserError(f"{path}: {reason}") from None
+
+
+def _from_script(error: Exception, path: Path) -> TracebackType | None:
+    """The frames of the script and of what it called, without those that led to it."""
+    place = error.__traceback__
+    while place is not None and place.tb_frame.f_code.co_filename != str(path):
+        place = place.tb_next
+    return place or error.__traceback__
 
 
 def _exit_code(end: SystemExit) -> int:

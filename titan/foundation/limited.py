@@ -60,9 +60,18 @@ def limited(seconds: int) -> Callable[[], None]:
     """
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        _limit(seconds)
 
     return limit
+
+
+def _limit(seconds: int) -> None:
+    """The limit of this process; where the user has set a lower one, that stays."""
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if most == resource.RLIM_INFINITY or most > seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    else:
+        resource.setrlimit(resource.RLIMIT_CPU, (max(1, most - 1), most))
 
 
 def _run(seconds: int, call: Callable[[], object], writer: int, parent: int) -> None:
@@ -70,7 +79,7 @@ def _run(seconds: int, call: Callable[[], object], writer: int, parent: int) -> 
     ended = 1
     try:
         follow_parent(parent)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        _limit(seconds)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
             answer = (True, call())

@@ -30,15 +30,24 @@ def read(path: Path, assembler: Path | None = None) -> Machine:
     if path.is_dir():
         return _package(path, assembler)
     if path.suffix == ".ptx":
-        return _assembled(path.read_text(encoding="utf-8"), assembler)
+        return _assembled(_text(path), assembler)
     if path.suffix == ".cubin":
         return "", None, read_listing(disassembled(path.read_bytes()))
     if path.suffix in LISTINGS:
-        try:
-            return "", None, read_listing(path.read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            raise BadListing(f"{path} is not a text") from None
-    raise BadListing(f"{path}: neither a package nor .ptx, .cubin or {', '.join(LISTINGS)}")
+        return "", None, read_listing(_text(path))
+    raise BadListing(f"neither a package nor .ptx, .cubin or {', '.join(LISTINGS)}")
+
+
+def _text(path: Path) -> str:
+    """The text of a file. Raises BadListing with the place of what is no UTF-8."""
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        byte = f"byte 0x{data[error.start]:02x}"
+        raise BadListing(f"{line}:{column}: {byte} is not valid UTF-8") from None
 
 
 def of_compiled(compiled: CompiledKernel) -> tuple[MachineFunction, ...]:
@@ -60,7 +69,7 @@ def _package(folder: Path, assembler: Path | None) -> Machine:
         header = Path(str(manifest["header"])).name
         files = {name: (folder / name).read_text(encoding="utf-8") for name in (source, header)}
     except (OSError, ValueError, KeyError) as error:
-        raise BadListing(f"{folder} is not a package: {error}") from None
+        raise BadListing(f"not a package: {error}") from None
     if target_of(target).nvidia:
         return _assembled(ptx_of(files, target), assembler)
     with scratch("titan-inspect-") as place:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from titan.codegen.tile.manifest import LAUNCH_HEADER, name_space
 from titan.codegen.tile.roofline import FILL_CYCLES, MEMORY_BYTES_A_CYCLE
+from titan.foundation.atomic import write_text
 from titan.foundation.resources import template
 from titan.runtime.arrays import CallError
 from titan.runtime.binding import usual_scalars
@@ -104,6 +105,6 @@ def write_tables(folder: str | os.PathLike[str]) -> list[Path]:
     written = []
     for name, text in tables(folder).items():
         path = Path(folder) / name
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
         written.append(path)
     return written

@@ -8,6 +8,8 @@ expressions for itself.
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from collections.abc import Mapping
 
 from titan.foundation.errors import UserError
@@ -18,6 +20,8 @@ BINARY_OPERATORS = (
 )  # fmt: skip
 TEXT_LENGTH_MAX = 400
 DEPTH_MAX = 40
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_NAMES = frozenset(keyword.kwlist) - {"and", "or", "not", "if", "else", "in"}
 
 
 class ExpressionError(UserError):
@@ -242,8 +246,13 @@ def parse_expression(text: str) -> Expression:
     try:
         tree = ast.parse(words.lstrip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        for word in _WORD.finditer(text):
+            if word.group() in _NO_NAMES:
+                raise ExpressionError(
+                    f"`{word.group()}` is a reserved word", word.start()
+                ) from None
         offset = (getattr(error, "offset", 1) or 1) - 1
-        raise ExpressionError("not an expression", min(offset, len(text))) from None
+        raise ExpressionError("invalid syntax", min(offset, len(text))) from None
     return _convert(tree.body, 0)
 
 

@@ -9,6 +9,7 @@ Sources: CUDA driver API, cuTensorMapEncodeTiled, cuLaunchKernelEx; HIP, hipModu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -46,12 +47,24 @@ _HIP = {"header": "hip/hip_runtime_api.h", "address": "void*", "result": "hipErr
         "bad_value": "hipErrorInvalidValue"}  # fmt: skip
 # Words that a parameter or tensor may be called and a field of C++ may not.
 _KEYWORDS = (
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const "
-    "constexpr continue decltype default delete do double else enum explicit export extern false "
-    "float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr "
-    "operator or or_eq private protected public register return short signed sizeof static struct "
-    "switch template this throw true try typedef typeid typename union unsigned using virtual void "
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
+    "char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr "
+    "constinit continue decltype default delete do double dynamic_cast else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not "
+    "not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires "
+    "return short signed sizeof static static_assert static_cast struct switch template this "
+    "thread_local throw true try typedef typeid typename union unsigned using virtual void "
     "volatile wchar_t while xor xor_eq"
+)
+# Macros in lower case, of compilers and of headers that a program may include before.
+_MACROS = (
+    "alloca assert assert_perror errno far i386 issubnormal linux major makedev math_errhandling "
+    "minor near offsetof sched_priority small stderr stdin stdout unix"
+)
+# Most others are in capitals, long or with an underscore; the rest begin like the vendors' names.
+_LIKE_MACROS = re.compile(
+    r"_[A-Z_].*|.*__.*|[A-Z][A-Z0-9]{2,}|[A-Z][A-Z0-9]*_.*|(cu|hip)[A-Z].*|pthread_.*|"
+    r"[bl]e[0-9]+toh|hto[bl]e[0-9]+"
 )
 _Row: TypeAlias = dict[str, object]
 
@@ -59,7 +72,9 @@ _Row: TypeAlias = dict[str, object]
 def field(name: str) -> str:
     """The name of a parameter or tensor as a field of C++. Raises EmissionRefused."""
     plain = identifier(name, "a parameter or tensor")
-    return f"{plain}_" if plain in _KEYWORDS.split() else plain
+    base = plain.rstrip("_") or plain
+    taken = base in f"{_KEYWORDS} {_MACROS}".split() or _LIKE_MACROS.fullmatch(base) is not None
+    return f"{plain}_" if taken or _LIKE_MACROS.fullmatch(plain) is not None else plain
 
 
 def launch_header(manifest: Manifest) -> str:

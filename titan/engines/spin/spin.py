@@ -20,6 +20,7 @@ from pathlib import Path
 
 from titan.engines.spin.promela_layout import OUT_OF_CAPACITY, number_of
 from titan.foundation.errors import InternalError, Refusal
+from titan.foundation.limited import limited
 from titan.foundation.verdict import Reason
 from titan.sync.fault import FaultKind
 
@@ -121,10 +122,14 @@ def _check(command: list[str], folder: Path) -> None:
 def _run_verifier(folder: Path, arguments: list[str], time_s: float, memory_mib: int) -> str | None:
     """What pan printed; None when its processor time ran out."""
 
+    processor_time = limited(math.ceil(time_s))
+
     def limit() -> None:
-        size, seconds = memory_mib * 2**20, math.ceil(time_s)
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        size = memory_mib * 2**20
+        size = size if most == resource.RLIM_INFINITY else min(size, most)
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        processor_time()
 
     done = subprocess.run(
         ["./pan", *arguments],

@@ -5,14 +5,19 @@ At most one byte over the limit is read, whatever the size of the file; only reg
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import nearest, quoted
 from titan.foundation.source.span import Source, whole_file
 
 BYTES_MAX = 1 << 20
+NAMES_MAX = 1_000  # that a missing file's name is compared with
 # What YAML does not allow, and the private use area, which `indexed` needs.
 _REFUSED = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\uf900-\ufffd\U00010000-\U0010ffff]")
 
@@ -28,7 +33,8 @@ def load_file(
         with Path(path).open("rb") as stream:
             data = stream.read(bytes_max + 1)
     except OSError as error:
-        return None, [_unreadable(name, (error.strerror or "it cannot be opened").lower())]
+        helps = _near(path) if error.errno == errno.ENOENT else ()
+        return None, [_unreadable(name, (error.strerror or "it cannot be opened").lower(), helps)]
     except ValueError as error:
         return None, [_unreadable(name, str(error))]
     return load_bytes(data, name, bytes_max)
@@ -66,5 +72,20 @@ def load_text(text: str, path: str) -> tuple[Source | None, list[Diagnostic]]:
     return None, [diagnostic("TTN002", headline, place, "this character")]
 
 
-def _unreadable(path: str, reason: str) -> Diagnostic:
-    return diagnostic("TTN002", f"the file cannot be read: {reason}", whole_file(path))
+def _unreadable(path: str, reason: str, helps: tuple[str, ...] = ()) -> Diagnostic:
+    headline = f"the file cannot be read: {reason}"
+    return diagnostic("TTN002", headline, whole_file(path), helps=helps)
+
+
+def _near(path: str | Path) -> tuple[str, ...]:
+    """The file of the same folder whose name is most like that of a missing one."""
+    folder = Path(path).parent
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, NAMES_MAX)]
+    except OSError:
+        return ()
+    close = nearest(Path(path).name, names)
+    if close is None or nearest(Path(path).stem, [Path(close).stem]) is None:  # the suffix alone
+        return ()
+    return (f"did you mean {quoted(str(folder / close))}?",)

@@ -246,8 +246,10 @@ class Reader:
         self, node: Node, what: str = "this", length_max: int = STRING_LENGTH_MAX
     ) -> str | None:
         """The text of a scalar, whatever a plain scalar would denote otherwise; not empty."""
-        if not isinstance(node, Scalar) or node.is_null or not node.text.strip():
+        if not isinstance(node, Scalar) or node.is_null:
             return self.wrong_type(node, "a string", what)
+        if not node.text.strip():
+            return self.error("TTN008", f"{what} is empty", node.span)
         if len(node.text) > length_max:
             headline = f"{what} is longer than {length_max} characters"
             return self.error("TTN009", headline, node.span)

@@ -129,6 +129,21 @@ def replay_text(replayed: CodeReplay) -> str:
     return "\n".join(lines)
 
 
+def replay_data(replayed: CodeReplay) -> dict[str, object]:
+    """What `replay_text` says, for programs."""
+    trace = replayed.trace
+    found = trace.interleaving
+    return {
+        "version": 1, "path": trace.path, "kernel": trace.kernel, "code": found.code,
+        "message": found.message, "verdict": "confirmed" if replayed.shown else "followed",
+        "seen": replayed.seen,
+        "steps": [
+            {"agent": item.who, "text": item.text, "line": item.line, "source": item.source}
+            for item in replayed.steps
+        ],
+    }  # fmt: skip
+
+
 def _machine(trace: CodeTrace, source: Source) -> tuple[SteeredExecution, CodePlaces]:
     module, errors = parse_source(source)
     if module is None:

@@ -71,7 +71,7 @@ def read_test(path: Path) -> LitmusTest:
     """Read one file in either format; raises `LitmusError` with the place of a fault."""
     source, faults = load_file(path)
     if source is None:
-        raise LitmusError(faults[0].headline, whole_file(str(path)))
+        raise LitmusError(faults[0].headline, faults[0].span or whole_file(str(path)))
     reader = read_litmus if path.suffix == ".litmus" else read_litmus_yaml
     return reader(str(path), source.text)
 
@@ -82,7 +82,7 @@ def read_kinds(path: Path) -> dict[str, Expectation]:
         return {}
     source, faults = load_file(path)
     if source is None:
-        raise LitmusError(faults[0].headline, whole_file(str(path)))
+        raise LitmusError(faults[0].headline, faults[0].span or whole_file(str(path)))
     found: dict[str, Expectation] = {}
     for number, line in enumerate(source.text.splitlines(), 1):
         words = line.split("#")[0].split()

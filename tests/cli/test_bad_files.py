@@ -1,0 +1,169 @@
+"""What no command may take for a fault of TITAN: files of bytes, numbers that are none, limits."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from titan.cli.exit_code import ExitCode
+from titan.cli.main import COMMANDS, run, titan
+from titan.foundation.limited import limited, within
+from titan.foundation.resources import root
+
+NOT_TEXT = b"titan: 1\nkernel: caf\xe9\n"
+READERS = (
+    (("verify",), ("yaml", "json", "ptx", "ttgir", "s", "cubin")),
+    (("lift",), ("ptx", "s", "yaml")),
+    (("fmt",), ("yaml",)),
+    (("export",), ("yaml",)),
+    (("mutants",), ("yaml",)),
+    (("fences",), ("yaml",)),
+    (("schedule",), ("yaml", "ttgir", "graphml")),
+    (("build", "--no-compile", "--no-cache"), ("yaml",)),
+    (("inspect",), ("ptx", "sass", "s")),
+    (("litmus", "check"), ("litmus", "yaml")),
+    (("litmus", "render", "-o", "rendered"), ("litmus",)),
+    (("run",), ("py", "yaml")),
+    (("stress", "--backend", "emulated"), ("yaml", "json")),
+    (("bench", "--prepare", "variants"), ("yaml",)),
+    (("check",), ("cert",)),
+    (("replay",), ("json",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "suffix"), [(words, suffix) for words, suffixes in READERS for suffix in suffixes]
+)
+def test_a_file_that_is_no_text_is_bad_input(command, suffix, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path(f"name.{suffix}").write_bytes(NOT_TEXT)
+    assert run([*command, f"name.{suffix}"]) == ExitCode.BAD_INPUT
+    shown = "".join(capsys.readouterr())
+    assert f"name.{suffix}" in shown
+    assert "TTN901" not in shown and "Traceback" not in shown
+    assert sorted(item.name for item in tmp_path.iterdir()) == [f"name.{suffix}"]
+
+
+@pytest.mark.parametrize("command", [("inspect", "n.ptx"), ("litmus", "check", "n.litmus")])
+def test_the_place_of_a_byte_is_shown(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path(command[-1]).write_bytes(NOT_TEXT)
+    assert run([*command]) == ExitCode.BAD_INPUT
+    assert "2:12: byte 0xe9 is not valid UTF-8" in capsys.readouterr().err
+
+
+def test_a_missing_file_has_a_near_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("pipeline.yaml").write_text("titan: 1\n")
+    assert run(["verify", "pipelnie.yaml"]) == ExitCode.BAD_INPUT
+    assert "did you mean `pipeline.yaml`?" in capsys.readouterr().out
+    assert run(["verify", "else.yaml"]) == ExitCode.BAD_INPUT
+    assert "did you mean" not in capsys.readouterr().out
+
+
+def _numbers() -> list[tuple[str, str]]:
+    """Every option of every command that takes a number with a fraction."""
+    found = []
+    with click.Context(titan) as context:
+        for name in COMMANDS:
+            command = titan.get_command(context, name)
+            inside = getattr(command, "commands", {"": command})
+            for second, each in inside.items():
+                for option in each.params:
+                    if isinstance(option.type, click.types.FloatParamType):
+                        found.append((f"{name} {second}".strip(), option.opts[0]))
+    return found
+
+
+def test_there_are_such_options():
+    assert len(_numbers()) >= 12
+
+
+@pytest.mark.parametrize(("command", "option"), _numbers())
+def test_no_number_is_nan(command, option, capsys):
+    assert run([*command.split(), option, "nan", "x"]) == ExitCode.BAD_INPUT
+    assert "nan is not in the range" in capsys.readouterr().err
+
+
+def test_an_unknown_size_has_a_near_name(capsys):
+    ring = str(root("examples") / "ring.yaml")
+    assert run(["verify", ring, "--set", "depht=3"]) == ExitCode.BAD_INPUT
+    assert "did you mean `depth`?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("values", ["3..2", "1..99999999999", "99999999999999", "1..2000000"])
+def test_a_range_without_numbers_is_not_called_malformed(values, capsys):
+    ring = str(root("examples") / "ring.yaml")
+    assert run(["verify", ring, "--depth", values]) == ExitCode.BAD_INPUT
+    assert "no number, more than " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["abc", "0", "-3", "1.5", "²"])
+def test_a_number_of_processes_is_one(number, monkeypatch, capsys):
+    monkeypatch.setenv("TITAN_JOBS", number)
+    ring = str(root("examples") / "ring.yaml")
+    assert run(["verify", ring, ring]) == ExitCode.BAD_INPUT
+    assert "TITAN_JOBS is a number of processes" in capsys.readouterr().err
+
+
+def test_a_lower_limit_of_the_user_stays():
+    def lowered() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+        limited(1000)()
+
+    code = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU))"
+    child = subprocess.run(
+        [sys.executable, "-c", code], preexec_fn=lowered, capture_output=True, check=True
+    )
+    assert child.stdout.decode().strip() == "(29, 30)"
+
+    def nested() -> object:
+        resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+        return within(1000, lambda: resource.getrlimit(resource.RLIMIT_CPU))
+
+    assert within(60, nested) == (39, 40)
+
+
+SCRIPTS = {
+    "def f(:\n": ("1:7: invalid syntax", ExitCode.BAD_INPUT),
+    "x = 1\n\0\n": ("null bytes", ExitCode.BAD_INPUT),
+    "(" * 5000: ("1:", ExitCode.BAD_INPUT),
+    "import sys\nsys.path = []\nsys.exit(0)\n": ("0 launches computed", ExitCode.VERIFIED),
+    "import sys\nsys.path.clear()\nsys.exit(0)\n": ("0 launches computed", ExitCode.VERIFIED),
+    "raise ValueError('mine')\n": ("ValueError: mine", ExitCode.REFUTED),
+}
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_scripts_that_python_refuses_or_that_fail(text, tmp_path, capsys):
+    pytest.importorskip("numpy")
+    words, code = SCRIPTS[text]
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    before = list(sys.path)
+    assert run(["run", str(path)]) == code
+    shown = capsys.readouterr().err
+    assert words in shown and "programs.py" not in shown and "runpy" not in shown
+    assert sys.path == before
+
+
+def test_a_package_for_the_table_is_written_whole(tmp_path, monkeypatch):
+    """A table that cannot be written leaves the one that was there."""
+    from titan.runtime import table
+
+    monkeypatch.setattr(table, "tables", lambda _: {"packages_cuda.h": "new\n"})
+    (tmp_path / "packages_cuda.h").write_text("old\n")
+    monkeypatch.setattr(os, "replace", _refused)
+    with pytest.raises(OSError, match="full"):
+        table.write_tables(tmp_path)
+    assert (tmp_path / "packages_cuda.h").read_text() == "old\n"
+
+
+def _refused(*_: object) -> None:
+    raise OSError(28, "the disk is full")
