@@ -3,18 +3,23 @@
 The input is a path, a text (anything with a line break), or for `verify` a kernel built by
 `titan.Kernel`. `verify` raises nothing for bad input: its finding has the verdict REFUSED and the
 diagnostics. The others raise InputError with them. Options mean the same as those of the commands,
-and are explained there.
+and are explained there; a word or a number that is none of an option's raises ValueError. Calls
+from several threads go one after the other, since solvers share their state.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import math
+import operator
 import os
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, get_args
 
 from titan.builder import Kernel
 from titan.results import Findings, InputError, LitmusResult, Package, Scheduled
@@ -33,6 +38,32 @@ __all__ = [
 Given = str | os.PathLike[str]
 Sizes = Mapping[str, int | Sequence[int]]
 Policies = Mapping[str, str | bool]
+Engine = Literal["auto", "explore", "order", "reference"]
+Requirement = Literal["any", "bounded"]
+Solver = Literal["auto", "rau", "joint", "gauss"]
+Objective = Literal["ii", "length", "registers", "edges"]
+LitmusSolver = Literal["z3", "cvc5"]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_alone = [threading.RLock()]
+
+
+def _after_fork() -> None:
+    """A child has a lock of its own: the thread that held the old one is not there."""
+    _alone[:] = [threading.RLock()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _one_at_a_time(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with _alone[0]:
+            return function(*args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +78,14 @@ class LoweringOptions:
     as_written: bool | None = None
 
 
+@_one_at_a_time
 def verify(
     given: Given | Kernel,
     *,
     sizes: Sizes | None = None,
     policies: Policies | None = None,
-    engine: Literal["auto", "explore", "order", "reference"] = "auto",
-    require: Literal["any", "bounded"] = "bounded",
+    engine: Engine = "auto",
+    require: Requirement = "bounded",
     states_max: int = 10_000_000,
     lowering: LoweringOptions | None = None,
 ) -> Findings:
@@ -67,6 +99,10 @@ def verify(
     from titan.verify.model import VerifyOptions
     from titan.verify.pipeline import KernelFile, verify_each
 
+    _check_word("engine", engine, Engine)
+    _check_word("require", require, Requirement)
+    if states_max < 1:
+        raise ValueError(f"states_max is at least 1, not {states_max}")
     lowering = lowering or LoweringOptions()
     options = VerifyOptions(
         _overrides(sizes),
@@ -96,11 +132,12 @@ def verify(
     return Findings(tuple(verify_each(file, options)))
 
 
+@_one_at_a_time
 def schedule(
     given: Given,
     *,
-    solver: Literal["auto", "rau", "joint", "gauss"] = "auto",
-    objective: Literal["ii", "length", "registers", "edges"] = "edges",
+    solver: Solver = "auto",
+    objective: Objective = "edges",
     budget_seconds: float = 60.0,
     proofs: bool = False,
 ) -> Scheduled:
@@ -114,6 +151,10 @@ def schedule(
     from titan.scheduling.run import Request, run
     from titan.target.load import TargetRefused
 
+    _check_word("solver", solver, Solver)
+    _check_word("objective", objective, Objective)
+    if not 0 < budget_seconds < math.inf:
+        raise ValueError(f"budget_seconds is a number above 0, not {budget_seconds}")
     try:
         text = _text(given)
         loop = read_loop(Source("<loop>", text), Path()) if text else load_loop(str(given))
@@ -123,13 +164,14 @@ def schedule(
     return Scheduled(run(loop, request))
 
 
+@_one_at_a_time
 def build(
     given: Given,
     output: str | os.PathLike[str],
     *,
     target: str | None = None,
-    solver: Literal["auto", "rau", "joint", "gauss"] = "auto",
-    require: Literal["any", "bounded"] = "bounded",
+    solver: Solver = "auto",
+    require: Requirement = "bounded",
     compile: bool = True,
     cache: str | None = None,
 ) -> Package:
@@ -144,6 +186,8 @@ def build(
     from titan.package.produce import produce
     from titan.target.load import TargetRefused
 
+    _check_word("solver", solver, Solver)
+    _check_word("require", require, Requirement)
     source, errors = _source(given, "<tile>")
     if source is None:
         raise InputError(errors)
@@ -156,17 +200,19 @@ def build(
     return Package(source.path, made)
 
 
+@_one_at_a_time
 def litmus(
     given: Given,
     *,
     fence_rule: Literal["writer", "path"] = "writer",
-    solver: Literal["z3", "cvc5"] = "z3",
+    solver: LitmusSolver = "z3",
     unroll: int = 2,
 ) -> LitmusResult:
     """Decide a litmus test (text or YAML form) under the PTX memory model with proxies.
 
     Raises InputError, and UnsupportedTest for what the model does not decide.
     """
+    _check_word("solver", solver, LitmusSolver)
     from titan.litmus.decide import decide
     from titan.litmus.model.options import FenceRule, ModelOptions
 
@@ -180,6 +226,7 @@ def litmus(
     )
 
 
+@_one_at_a_time
 def verify_ptx(
     text: str,
     launch: Mapping[str, object] | str | None = None,
@@ -245,11 +292,28 @@ def _test(given: Given) -> LitmusTest:
 
 
 def _overrides(sizes: Sizes | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Sizes in the form of the command's options."""
-    return tuple(
-        (name, (value,) if isinstance(value, int) else tuple(value))
-        for name, value in (sizes or {}).items()
-    )
+    """Sizes in the form of the command's options. Raises ValueError for what is no number."""
+    return tuple((name, _numbers(name, value)) for name, value in (sizes or {}).items())
+
+
+def _numbers(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    """One integer of any type, or at least one."""
+    try:
+        if not isinstance(value, Sequence):
+            return (operator.index(value),)
+        found = tuple(map(operator.index, value))
+    except TypeError:
+        found = ()
+    if not found:
+        raise ValueError(f"the size {name} is an integer, or several, not {value!r}")
+    return found
+
+
+def _check_word(name: str, value: str, words: object) -> None:
+    """Raises ValueError for a word that an option does not have."""
+    known = get_args(words)
+    if value not in known:
+        raise ValueError(f"{name} is {' or '.join(known)}, not {value!r}")
 
 
 def _word(value: str | bool) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,45 @@ def test_examples_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Monkey
     for block in blocks:
         if "# not run" not in block:
             exec(compile(block, "python.md", "exec"), {})
+
+
+LOOP = ROOT / "protocols" / "loops" / "gemm_hopper.yaml"
+TILE = ROOT / "protocols" / "tiles" / "copy.yaml"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda _: titan.verify(RING, engine="z3"), "engine is auto or explore or order"),
+        (lambda _: titan.verify(RING, require="Any"), "require is any or bounded, not 'Any'"),
+        (lambda _: titan.verify(RING, states_max=0), "states_max is at least 1, not 0"),
+        (lambda _: titan.verify(RING, sizes={"depth": "2"}), "the size depth is an integer"),
+        (lambda _: titan.verify(RING, sizes={"depth": 2.0}), "the size depth is an integer"),
+        (lambda _: titan.verify(RING, sizes={"depth": []}), "the size depth is an integer"),
+        (lambda _: titan.schedule(LOOP, solver="x"), "solver is auto or rau"),
+        (lambda _: titan.schedule(LOOP, objective="x"), "objective is ii or length"),
+        (lambda _: titan.schedule(LOOP, budget_seconds=float("nan")), "a number above 0, not nan"),
+        (lambda _: titan.schedule(LOOP, budget_seconds=-1), "a number above 0, not -1"),
+        (lambda out: titan.build(TILE, out, require="Any"), "require is any or bounded"),
+        (lambda out: titan.build(TILE, out, solver="x"), "solver is auto or rau"),
+        (lambda _: titan.litmus(SB, solver="yices"), "solver is z3 or cvc5"),
+    ],
+)
+def test_words_and_numbers_that_no_option_has(call, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        call(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_integers_of_numpy_are_sizes():
+    numpy = pytest.importorskip("numpy")
+    found = titan.verify(RING, sizes={"depth": numpy.int64(3)})
+    assert dict(found[0].coverage.sizes)["depth"] == 3
+
+
+def test_several_threads():
+    """Solvers share their state: calls go one after the other, and all give the same."""
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(titan.verify, [RING, EARLY] * 4))
+    verdicts = [one.verdict for one in found]
+    assert verdicts == [Verdict.VERIFIED, Verdict.REFUTED] * 4
