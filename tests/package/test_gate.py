@@ -191,7 +191,7 @@ program:
     - for: t in 0..tiles
       do:
         - {wait: empty, phase: t - 1}
-        - {store: S = t, when: t < 5000}
+        - {store: S = t, when: t < 5000000}
         - arrive: full
   reader:
     - for: t in 0..tiles
@@ -203,7 +203,7 @@ program:
 
 
 def test_a_verdict_for_some_numbers_does_not_pass(tmp_path, capsys):
-    """Wrong from 5,000 tiles on: verified for the numbers that are tried."""
+    """Wrong from 5,000,000 tiles on: verified for the numbers that are tried."""
     path = tmp_path / "far.yaml"
     path.write_text(FAR)
     code, lines = told(capsys, path, "--fresh")
@@ -215,7 +215,7 @@ def test_a_verdict_for_some_numbers_does_not_pass(tmp_path, capsys):
 
 def test_policies_other_than_the_defaults_are_named(tmp_path, capsys):
     path = tmp_path / "far.yaml"
-    path.write_text(FAR.replace(", when: t < 5000", ""))
+    path.write_text(FAR.replace(", when: t < 5000000", ""))
     code, lines = told(capsys, path, "--fresh")
     assert code == 0 and "scope: any tiles, 0 included" in lines[0]
     assert "policies: war_fence false, exit_in_flight allow" in lines[0]

@@ -14,7 +14,7 @@ from tests.package.random_programs import sizes
 from tests.package.trials import LIMITS, Made, as_built, as_shaped, disagreement, faults
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
-from titan.codegen.pipeline.build import decoded, judged
+from titan.codegen.pipeline.build import NotVerified, decoded, judged
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.load import parse_tile
 
@@ -256,12 +256,16 @@ LOOPED = "        - for: z in t // 20..1\n          do:\n            - drain: p\
     ],
 )
 def test_no_pipeline_computes_on_a_product_in_flight(turn, words):
-    """Registers are not seen by the engines: these pipelines verify, and are wrong."""
+    """Registers are not seen by the engines: these pipelines verify, and are wrong. Where a number
+    of the text bounds a loop, the runs around it may find a fault before."""
     tile = parse_tile(PRODUCT_AND_SUM)
     text = construct(tile, Shape("", 2, overlapped=False), {}, 1)
     changed = text.replace(TURN, turn)
     assert changed != text
     kernel, program = decoded(changed)
-    judged(kernel, LIMITS)
+    try:
+        judged(kernel, LIMITS)
+    except NotVerified:
+        assert "1..20" in turn or "20..1" in turn
     with pytest.raises(EmissionRefused, match=words):
         emit(tile, kernel, program)

@@ -124,7 +124,7 @@ def test_targets_of_wgmma(tmp_path: Path, target: str):
 def test_allocation_of_tensor_memory(tmp_path: Path, columns: int):
     kernel = text(
         target="sm_100a",
-        pools="{t: {available: 2048, kind: tensor}}",
+        pools="{t: {available: 512, kind: tensor}}",
         program=f"{{w: [{{take: t, amount: {columns}}}, {{give: t, amount: {columns}}}]}}",
     )
     body = f"  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r], {columns};"

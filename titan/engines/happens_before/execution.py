@@ -535,7 +535,8 @@ class OrderedRun(RunState):
         named = self.named[instance.key]
         threads = instance.amount
         kind, name = FaultKind.NAMED_BARRIER_MISUSE, named.key[0]
-        if agent in named.members and not self.layout.counted_arrivals:
+        counted = self.layout.counted_arrivals and named.declaration.scope is ir.Scope.CTA
+        if agent in named.members and not counted:
             who = self.agents[agent].name
             message = f"{who} arrives at {named.text} again before it has completed"
             fail(kind, message, agent, instance, name)

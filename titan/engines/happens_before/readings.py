@@ -10,8 +10,8 @@ class Readings:
     """`narrow_reads`: a release of CTA scope at a barrier of another CTA lets that CTA overwrite
     what the thread has read before it. `engines_relay`: what an engine completes, a copy or a
     commit, publishes also what its issuer knew when it issued. `counted_arrivals`: an agent may
-    arrive at a named barrier and then arrive or wait there again in the same generation, which
-    counts it each time, as hardware counts.
+    arrive at a named barrier of its CTA and then arrive or wait there again in the same generation,
+    which counts it each time, as hardware counts. Not at the barrier of a cluster.
     """
 
     narrow_reads: bool = False

@@ -144,7 +144,7 @@ TTN431 unwaited-shared-access warning
 TTN432 unmet-election error
 TTN433 unfit-executor error
 TTN434 idle-drain warning
-TTN435 no-such-form error
+TTN435 unknown-form error
 TTN501 dependence-violated error
 TTN502 unit-oversubscribed error
 TTN503 register-limit-exceeded error

@@ -34,4 +34,4 @@ usage.
 """
 
 CODE = "TTN435"
-NAME = "no-such-form"
+NAME = "unknown-form"
