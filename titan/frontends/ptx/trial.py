@@ -59,7 +59,7 @@ from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.ptx.warpgroups import unlike_warps
 from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
-from titan.isa.simt.grid_wait import early_accesses
+from titan.isa.simt.grid_wait import EarlyAccesses, early_accesses
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.stale_reads import stale_reads
@@ -116,6 +116,7 @@ class _Judged:
     assumptions: dict[str, tuple[int, int]] = field(default_factory=dict)
     interleaving: MachineInterleaving | None = None
     in_tensor_memory: bool = False
+    early: EarlyAccesses = field(default_factory=EarlyAccesses)
     polled: str = ""  # the reason that a test of a barrier decides more than waiting
 
 
@@ -361,7 +362,7 @@ def judge_recording(
             judged.reasons.append(f"the code may go on where a wait has not passed ({place})")
         if hung and not refuted:
             judged.reasons.append(f"the run hangs: {run.outcome.reason}")
-    for text, instruction in () if refuted else _left_open(run, recording, policies):
+    for text, instruction in () if refuted else _left_open(run, recording, policies, judged.early):
         judged.reasons.append(f"{text} (line {places.span(instruction).start_line})")
     if refuted and not happened and judged.reasons and set(judged.reasons) == {judged.polled}:
         found = judged.interleaving
@@ -385,7 +386,7 @@ def judge_recording(
 
 
 def _left_open(
-    run: Run, recording: LaunchRecording, policies: CodePolicies
+    run: Run, recording: LaunchRecording, policies: CodePolicies, early: EarlyAccesses
 ) -> Iterator[tuple[str, int]]:
     """What is not decided where nothing refutes the run, and at which instruction."""
     yield from open_ends(run)
@@ -396,7 +397,6 @@ def _left_open(
         for instruction in stale_reads(run)[:1]:
             yield STALE_STAGE, instruction
     if policies.grid_wait != "all":
-        early = early_accesses(run.events)
         for instruction in early.writes[:1]:
             yield EARLY_WRITE, instruction
         for instruction in early.reads[:1] if policies.grid_wait == "none" else ():
@@ -547,7 +547,8 @@ def _conditions(
     loops = data_loops(run)
     if loops:
         judged.assumptions["data-loops"] = (len(loops), loops[0])
-    early = early_accesses(run.events).reads
+    judged.early = early_accesses(run.events)
+    early = judged.early.reads
     if early and policies.grid_wait == "reads":
         judged.assumptions["early-reads"] = (len(early), early[0])
     asserted = assertions(run)

@@ -12,7 +12,7 @@ The order is that of the run: in another one a barrier has the same arrivals.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from titan.isa.simt import events as ev
@@ -70,15 +70,14 @@ def global_modes(event: ev.Event) -> set[ev.Mode]:
     return found
 
 
-def early_accesses(events: Iterable[ev.Event]) -> EarlyAccesses:
+def early_accesses(events: Sequence[ev.Event]) -> EarlyAccesses:
     """The accesses of a run that may come before the wait."""
-    recorded = list(events)
-    if not any(isinstance(event, ev.GridControl) and event.waits for event in recorded):
+    if not any(isinstance(event, ev.GridControl) and event.waits for event in events):
         return EarlyAccesses()
     known = _Known()
     completes: dict[int, tuple[ev.BarrierAddress, ...]] = {}
     found: dict[bool, dict[int, None]] = {False: {}, True: {}}
-    for event in recorded:
+    for event in events:
         modes = global_modes(event)
         if modes and known.unknown(event):
             found[modes != {ev.Mode.READ}][event.instruction] = None
