@@ -79,6 +79,34 @@ def test_the_barrier_of_a_cluster_does_not_wait_for_threads_that_have_ended():
     assert finding.verdict is Verdict.VERIFIED, finding.notes
 
 
+LATE_WARP = """
+	or.b32 %r4, %r1, 2;
+	add.u32 %r4, %r4, %r10;
+	setp.ne.u32 %p4, %r4, 3;
+	mov.u32 %r5, 300;
+	@%p4 bra HERE;
+LATE:	sub.u32 %r5, %r5, 1;
+	setp.ne.u32 %p5, %r5, 0;
+	@%p5 bra LATE;
+HERE:	@%p1 st.shared.u32 [s], 1;
+"""
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("wait", ["barrier.cluster.wait.aligned;", ""])
+def test_threads_that_arrived_and_ended_do_not_stand_in_for_others(native, wait, monkeypatch):
+    """One warp of each CTA arrives and ends, long before the first of the second CTA arrives."""
+    if not native:
+        monkeypatch.setattr("titan.isa.simt.run.core", lambda: None)
+    body = LATE_WARP + "barrier.cluster.arrive.aligned; setp.eq.u32 %p2, %r1, 1; @%p2 exit;"
+    body += wait + "@%p1 ld.shared::cluster.u32 %r5, [%r13];" + END
+    finding = pair(body if wait else body.replace(END, "barrier.cluster.wait.aligned;" + END), 64)
+    if wait:
+        assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
+    else:
+        assert "TTN201" in codes(finding) or "TTN305" in codes(finding)
+
+
 @pytest.mark.parametrize(
     "more", ["barrier.cluster.wait.aligned;", "barrier.cluster.arrive.aligned;"]
 )

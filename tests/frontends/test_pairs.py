@@ -220,3 +220,33 @@ def test_an_allocation_makes_nothing_visible():
     text = text[:start] + allocate + "\n\t" + text[end:]
     finding = verified(text, "grid: [2]\ncluster: [2]")
     assert finding.verdict is Verdict.REFUTED and "TTN305" in codes(finding), finding.notes
+
+
+# The peer comes to its allocation a while after this CTA could start its product.
+LATE = """setp.eq.u32 %p5, %r1, 0;
+	mov.u32 %r20, 200;
+	@%p5 bra NOW;
+LATER:	sub.u32 %r20, %r20, 1;
+	setp.ne.u32 %p6, %r20, 0;
+	@%p6 bra LATER;
+NOW:	"""
+# It waits first for what this CTA does behind its own.
+BEHIND = """setp.eq.u32 %p5, %r1, 0;
+	@%p5 bra NOW;
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+NOW:	"""
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(("first", "found"), [(LATE, set()), (BEHIND, {"TTN205"})])
+def test_the_first_cta_of_a_pair_waits_for_the_allocation_of_its_peer(
+    native, first, found, monkeypatch
+):
+    if not native:
+        monkeypatch.setattr("titan.isa.simt.run.core", lambda: None)
+    text = ALLOCATED.replace("{group}", "2").replace("{first}", first)
+    finding = verified(text, "grid: [2]\ncluster: [2]")
+    wanted = Verdict.REFUTED if found else Verdict.VERIFIED
+    assert finding.verdict is wanted, (codes(finding), finding.notes)
+    assert found <= set(codes(finding)), (codes(finding), finding.notes)

@@ -8,7 +8,7 @@ from titan.isa.simt.control_flow import NO_JOIN
 from titan.isa.simt.joins import leave, leave_joins, remove, split
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op, SkippedRegion
-from titan.isa.simt.rendezvous import settle_barriers
+from titan.isa.simt.rendezvous import forget_arrivals, settle_barriers
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.values import Opaque, lane, lanes_of, opaque_at
 
@@ -265,6 +265,7 @@ def exit_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     warp = fragment.warp
     rest = fragment.mask & ~mask
     machine.record(ev.Exit, fragment, mask, in_flight(warp, mask))
+    forget_arrivals(warp, mask)
     warp.live &= ~mask
     if rest:
         fragment.mask = rest

@@ -19,6 +19,7 @@ from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.native_events import NativeReader
 from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import (
+    PEER_ALLOCATION,
     WGMMA_GROUPS,
     Confluence,
     Ending,
@@ -42,7 +43,7 @@ SPECIALS = _NAMES.split()
 _SIGN = 1 << 63  # tables hold 64 bits with a sign
 _KNOWN_RUN = re.compile(bytes((KNOWN,)) + b"+")
 WAITS = ("", "warp", "mbarrier", "named barrier", "cluster barrier", "tensor memory",
-         WGMMA_GROUPS)  # fmt: skip
+         WGMMA_GROUPS, PEER_ALLOCATION)  # fmt: skip
 
 
 def core() -> CData:

@@ -58,14 +58,16 @@ class Ending(IntEnum):
 
 
 WGMMA_GROUPS = "wgmma groups"
+PEER_ALLOCATION = "the allocation of the peer CTA"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
     """Lanes that wait at the end of a hung run.
 
-    `what`: "mbarrier", "named barrier", "cluster barrier", "warp", "tensor memory" or "wgmma
-    groups" (`pending` of which other warps of the warpgroup have to commit). `phase` is the phase
+    `what`: "mbarrier", "named barrier", "cluster barrier", "warp", "tensor memory", "wgmma
+    groups" (`pending` of which other warps of the warpgroup have to commit) or "the allocation of
+    the peer CTA" (which a pair makes together). `phase` is the phase
     that must complete (mbarrier), or the generation; `pending` and `bytes` are what is missing from
     it (threads for a named barrier).
     """

@@ -13,7 +13,7 @@ from titan.isa.simt.mbarriers import BYTES, LIMIT, MBarrier
 from titan.isa.simt.memory import BARRIER, OPAQUE
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy, Waiter
-from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrierState
+from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrierState, Warp
 from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
 
 # A state of an mbarrier (the result of an arrival): the number of its phase, and a mark.
@@ -346,6 +346,13 @@ def _needed(cta: Cta, barrier: NamedBarrierState) -> int:
     if barrier.expected:
         return barrier.expected
     return 32 * sum(1 for warp in cta.warps if warp.live)
+
+
+def forget_arrivals(warp: Warp, mask: int) -> None:
+    """The cluster barrier expects live threads only: one that arrived and exits counts no more."""
+    cluster = warp.cta.cluster
+    at = [warp.arrivals.get(index) for index in lanes_of(mask)]
+    cluster.arrived -= at.count(cluster.generation)
 
 
 def settle_barriers(machine: SimtMachine, cta: Cta) -> None:

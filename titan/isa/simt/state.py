@@ -161,7 +161,7 @@ class NamedBarrierState:
 @dataclass(eq=False, slots=True)
 class Cta:
     """`columns`: allocated columns of tensor memory, first to count; `in_pair`: the last allocation
-    was by both CTAs of a pair.
+    was by both CTAs of a pair; `pair_allocations`: how many of those this CTA has come to.
     """
 
     number: int
@@ -173,6 +173,7 @@ class Cta:
     named: dict[int, NamedBarrierState] = field(default_factory=dict)
     columns: dict[int, int] = field(default_factory=dict)
     in_pair: bool = False
+    pair_allocations: int = 0
 
     @property
     def live_threads(self) -> int:

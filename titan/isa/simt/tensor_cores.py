@@ -14,7 +14,7 @@ from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES
 from titan.isa.simt.operations import DecodedStep, Op
-from titan.isa.simt.outcome import Policy, Waiter
+from titan.isa.simt.outcome import PEER_ALLOCATION, Policy, Waiter
 from titan.isa.simt.queues import WARPGROUP_WARPS, enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import TENSOR_COLUMNS, Blocked, Cta, Fragment, InFlight
@@ -152,7 +152,7 @@ def wgmma_fence(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """tcgen05.alloc: blocks until columns are free, and writes their address."""
+    """tcgen05.alloc: blocks until columns are free, and of a pair until the peer allocates."""
     group, space, offset = step.flags
     cta = fragment.warp.cta
     address = machine.known(fragment, step.args[0], mask, "the address for an allocation")
@@ -180,7 +180,31 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
     where = accesses.place(machine, fragment.warp, space, address + offset)
     accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE)
     accesses.write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
-    return False
+    return group == 2 and _wait_for_peer(machine, fragment, mask)
+
+
+def _wait_for_peer(machine: SimtMachine, fragment: Fragment, mask: int) -> bool:
+    """Both CTAs of a pair perform an allocation: the first waits for the second (if there is one).
+
+    Which orders their execution alone (titan/frontends/ptx/pair_allocations.py).
+    """
+    cta = fragment.warp.cta
+    cta.pair_allocations += 1
+    number, peer = cta.pair_allocations, cta.rank ^ 1
+    if peer >= len(cta.cluster.ctas) or cta.cluster.ctas[peer].pair_allocations >= number:
+        return False
+
+    def ready() -> bool:
+        return cta.cluster.ctas[peer].pair_allocations >= number
+
+    def resume() -> None:
+        fragment.pc += 1
+
+    def waiter() -> Waiter:
+        return Waiter(cta.number, fragment.warp.index, mask, fragment.pc, PEER_ALLOCATION,
+                      pending=1)  # fmt: skip
+
+    return machine.block(fragment, Blocked(ready, resume, waiter))
 
 
 def deallocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

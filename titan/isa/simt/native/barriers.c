@@ -335,6 +335,13 @@ static int64_t live_threads(const Cluster *cluster)
             live += __builtin_popcount(cluster->ctas[r].warps[n].live);
     return live;
 }
+/* The cluster barrier expects live threads only: one that arrived and exits counts no more. */
+static void forget_arrivals(const Warp *warp, uint32_t mask)
+{
+    Cluster *cluster = warp->cta->cluster;
+    for (int lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1 && warp->arrivals[lane] == cluster->generation) cluster->arrived--;
+}
 static void settle_barriers(Machine *machine, Cta *cta)
 {
     (void)machine;

@@ -1,6 +1,7 @@
 /* Fragments, joins, branches, calls, exits (control.py). */
 static int step_once(Machine *machine, Fragment *fragment);
 static void settle_barriers(Machine *machine, Cta *cta);
+static void forget_arrivals(const Warp *warp, uint32_t mask);
 static Groups *queue_of(Warp *warp, int queue, int lane);
 
 static Fragment *new_fragment(Machine *machine, Warp *warp, uint32_t mask, int32_t pc, Join *join,
@@ -451,6 +452,7 @@ static void exit_lanes(Machine *machine, Fragment *fragment, uint32_t mask)
     int64_t at = open_record(machine, EV_EXIT, fragment, mask);
     in_flight(machine, warp, mask);
     close_record(machine, at);
+    forget_arrivals(warp, mask);
     warp->live &= ~mask;
     if (rest) {
         fragment->mask = rest;

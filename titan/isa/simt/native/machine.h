@@ -128,7 +128,7 @@ enum {
     OP_TENSOR_STORE, OP_TRY_CANCEL
 };
 enum { WAIT_NONE, WAIT_MEET, WAIT_MBARRIER, WAIT_NAMED, WAIT_CLUSTER, WAIT_TENSOR,
-       WAIT_WGMMA };
+       WAIT_WGMMA, WAIT_PEER };
 
 typedef struct { int64_t low, high; } Run;
 typedef struct { Run *data; int64_t count, room; } Runs;
@@ -223,6 +223,7 @@ struct Cta {
     Named named[16]; int32_t named_order[16], named_count;
     int32_t columns[512]; /* allocated at this column: how many */
     int in_pair; /* the last allocation was by both CTAs of a pair */
+    int32_t pair_allocations; /* of both CTAs of a pair, that this one has come to */
     CtaNumbers *numbers;
 };
 

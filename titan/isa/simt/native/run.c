@@ -16,6 +16,7 @@ static int ready(Machine *machine, const Fragment *fragment)
     case WAIT_TENSOR: 
         return free_columns(cta, fragment->number, machine->launch->highest_columns) >= 0;
     case WAIT_WGMMA: return warpgroup_committed(fragment->warp, fragment->number);
+    case WAIT_PEER: return peer_allocated(cta, fragment->number);
     default: return 0;
     }
 }
@@ -26,6 +27,7 @@ static void resume(Machine *machine, Fragment *fragment)
     if (why == WAIT_MBARRIER) fragment->polled = 0;
     else if (why == WAIT_NAMED) resume_named(machine, fragment);
     else if (why == WAIT_CLUSTER) resume_cluster(machine, fragment);
+    else if (why == WAIT_PEER) fragment->pc++;
 }
 static int run_warp(Machine *machine, Warp *warp, int64_t quantum)
 {
@@ -176,6 +178,7 @@ static void report_waiter(Machine *machine, const Fragment *fragment)
         phase = fragment->generation;
         pending = live_threads(cta->cluster) - cta->cluster->arrived;
         break;
+    case WAIT_PEER: pending = 1; break;
     case WAIT_TENSOR: case WAIT_WGMMA: pending = fragment->number; break;
     default:
         lanes = fragment->mask;

@@ -160,6 +160,12 @@ static int free_columns(const Cta *cta, int count, int highest)
     }
     return -1;
 }
+/* Whether the other CTA of the pair has come to its allocation of this number, or there is none. */
+static int peer_allocated(const Cta *cta, int32_t number)
+{
+    int32_t peer = cta->rank ^ 1;
+    return peer >= cta->cluster->cta_count || cta->cluster->ctas[peer].pair_allocations >= number;
+}
 static void allocate(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Cta *cta = fragment->warp->cta;
@@ -185,7 +191,13 @@ static void allocate(Machine *machine, Fragment *fragment, const titan_step *s, 
     Located located = {mask, spot};
     record_located(machine, fragment, &located, 1, 4, WRITE, 0, 0, 0, 0);
     write_value(machine, fragment, first_lane(mask), spot, 4, (uint64_t)column, 0);
-    fragment->pc++;
+    if (cta->in_pair && !peer_allocated(cta, ++cta->pair_allocations)) {
+        fragment->blocked = WAIT_PEER;
+        fragment->blocked_mask = mask;
+        fragment->number = cta->pair_allocations;
+    } else {
+        fragment->pc++;
+    }
 }
 static void deallocate(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
