@@ -1369,3 +1369,132 @@ s_nop 1
 v_sub_f32_e32 v20, v20, v21
 ds_write_b32 v24, v20
 s_waitcnt lgkmcnt(0)
+; broken | barrier in .if 0 | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+.if 0
+s_barrier
+.endif
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | wait in a macro never used
+global_load_dword v5, v1, s[4:5]
+.macro W
+s_waitcnt vmcnt(0)
+.endm
+v_add_u32_e32 v6, v5, v5
+; broken | rept 0 barrier | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+.rept 0
+s_barrier
+.endr
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | raw word store | 2 waves
+v_mov_b32_e32 v7, 0
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v5, v3
+.long 0xd81a0000, 0x00000101
+s_waitcnt lgkmcnt(0)
+; broken | offset by symbol | 2 waves
+.set OFF, 256
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_cmp_eq_u32_e64 s[10:11], s7, 0
+s_nop 4
+ds_read_b32 v5, v1
+ds_write_b32 v1, v1 offset:OFF
+s_waitcnt lgkmcnt(0)
+; broken | instructions in another section | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+.section .text.cold
+s_barrier
+.text
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | vccz is stale behind a half | 2 waves
+s_mov_b64 vcc, 1
+s_mov_b32 vcc_lo, 0
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_cbranch_vccnz .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | offset in an expression | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v5, v1
+ds_write_b32 v1, v1 offset:128+128
+s_waitcnt lgkmcnt(0)
+; broken | waitcnt with a symbol
+.set N, 1
+global_load_dword v5, v1, s[4:5]
+s_waitcnt vmcnt(N)
+v_add_u32_e32 v6, v5, v5
+; broken | octal count
+global_load_dword v5, v1, s[4:5]
+global_load_dword v6, v1, s[4:5]
+s_waitcnt vmcnt(01)
+v_add_u32_e32 v6, v6, v5
+; right | octal count
+global_load_dword v5, v1, s[4:5]
+global_load_dword v6, v1, s[4:5]
+s_waitcnt vmcnt(00)
+v_add_u32_e32 v6, v6, v5
+; broken | negative literal of 64 bits is extended by zeros | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_mov_b64 s[10:11], -256
+s_cmp_eq_u32 s11, 0
+s_cbranch_scc1 .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; right | negative literal of 64 bits is extended by zeros | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_mov_b64 s[10:11], -256
+s_cmp_lg_u32 s11, 0
+s_cbranch_scc1 .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; right | vccz behind a half and a whole | 2 waves
+s_mov_b64 vcc, 1
+s_mov_b32 vcc_lo, 0
+s_mov_b64 vcc, vcc
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_cbranch_vccnz .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | barrier in a comment of two lines | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0) /* and
+s_barrier
+; */
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | copy from a part of a word of M0 | 2 waves
+ds_write_b32 v9, v9 offset:256
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_sub_i32 s10, 1, s7
+s_lshl_b32 s10, s10, 9
+s_add_i32 m0, s10, 0x101
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+ds_read_u8 v5, v9 offset:256
+s_waitcnt vmcnt(0) lgkmcnt(0)

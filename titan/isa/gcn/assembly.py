@@ -14,6 +14,7 @@ from dataclasses import replace
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
+from titan.isa.gcn.directives import Directives
 from titan.isa.gcn.kernel_facts import KernelFacts
 from titan.isa.gcn.locations import Locations
 from titan.isa.gcn.module import (
@@ -25,7 +26,7 @@ from titan.isa.gcn.module import (
 )
 from titan.isa.gcn.names_gfx1250 import OLDER, TARGET
 from titan.isa.gcn.opcodes import OPCODES, base_name
-from titan.isa.gcn.operands import BadOperand, modifier, operand, split, words
+from titan.isa.gcn.operands import BadOperand, as_encoded, modifier, operand, split, words
 from titan.isa.gcn.reading_gfx1250 import DUAL, adapted, dual_fault, in_sequence
 from titan.isa.gcn.register_banks import with_banks
 from titan.isa.gcn.targets import lacking
@@ -73,6 +74,7 @@ class _Reader:
         self.branches: list[tuple[int, str, int, int]] = []  # instruction, label, line, column
         self.ends: dict[str, int] = {}
         self.facts = KernelFacts()
+        self.directives = Directives()
         self.locations = Locations()
         self.target = ""
         self.metadata: list[str] | None = None
@@ -104,6 +106,10 @@ class _Reader:
 
     def _line(self, line: str, number: int) -> None:
         text = _COMMENT.sub(_blank, line) if ";" in line or "/" in line else line
+        if "/*" in text and not line.lstrip().startswith("."):
+            column = text.index("/*") + 1
+            self.fault(INVALID, "a comment goes on in the next line", number, column, 2)
+            return
         at = 0
         while (label := _LABEL.match(text, at)) is not None:
             self._label(label.group(1), number, label.start(1) + 1)
@@ -127,7 +133,10 @@ class _Reader:
         self.labels[name] = len(self.instructions)
 
     def _directive(self, word: str, rest: str, line: str, number: int, column: int) -> None:
-        if word == ".loc":
+        if not self.directives.read(word, rest, len(self.instructions), (number, column)):
+            headline = f"{quoted(word)} decides which instructions there are, and is not read"
+            self.fault(INVALID, headline, number, column, len(word))
+        elif word == ".loc":
             if not self.locations.set(rest, line):
                 self.fault(INVALID, "a location is not understood", number, column, 4)
         elif word == ".file":
@@ -163,10 +172,11 @@ class _Reader:
     def _instruction(self, word: str, rest: str, number: int, column: int) -> None:
         if self.later and DUAL in rest:
             self._dual(word, rest, number, column)
-            return
-        item = self._read(word, rest, number, column)
-        if item is not None:
-            self.instructions.append(item)
+        else:
+            item = self._read(word, rest, number, column)
+            if item is not None:
+                self.instructions.append(item)
+        self.directives.instruction(len(self.instructions))
 
     def _dual(self, word: str, rest: str, number: int, column: int) -> None:
         """Two halves between which `::` stands."""
@@ -208,6 +218,7 @@ class _Reader:
             operands = (SymbolOperand(rest.strip()),)
         else:
             operands, modifiers = self._operands(rest, number, start)
+            operands = operands if self.later else as_encoded(base, operands)
         word = _whole_mnemonic(word, modifiers)
         item = AssemblyInstruction(
             word, base, operands, modifiers, number, column, -1, self.locations.current
@@ -276,8 +287,18 @@ class _Reader:
         return AssemblyFile(self.source.path, self.target, tuple(kernels), tuple(code))
 
     def _bounded(self, kernel: AssemblyKernel, start: int) -> AssemblyKernel:
-        end = self.ends.get(kernel.name, len(self.instructions))
-        return replace(kernel, start=start, end=max(start, end))
+        end = max(start, self.ends.get(kernel.name, len(self.instructions)))
+        for one in self.directives.misplaced(start, end):
+            headline = (
+                f"{quoted(one.word)} between instructions of {quoted(kernel.name)} is not read"
+            )
+            self.fault(INVALID, headline, one.line, one.column, len(one.word))
+        outside = self.directives.elsewhere(start, end)
+        if outside is not None:
+            item = self.instructions[outside]
+            headline = f"{quoted(kernel.name)} goes on in another section"
+            self.fault(INVALID, headline, item.line, item.column, len(item.opcode))
+        return replace(kernel, start=start, end=end)
 
 
 def _whole_mnemonic(word: str, modifiers: Mapping[str, str]) -> str:

@@ -6,10 +6,23 @@ instructions of all functions are in one tuple, so that an index names one.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from titan.foundation.source.location import SourceLocation
+
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)$")
+
+
+def integer_of(text: str) -> int | None:
+    """A number as the assembler reads it: a zero in front makes it octal. None for other text."""
+    if not _INTEGER.match(text):
+        return None
+    digits = text.removeprefix("-").lower()
+    base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits[0] == "0" else 10)
+    return int(text, base)
+
 
 # ------------------------------------------------------------------------------ operands
 
@@ -82,9 +95,15 @@ class AssemblyInstruction:
         return ()
 
     def integer(self, option: str, otherwise: int = 0) -> int:
-        """The value of an option; `otherwise` where it is not given."""
+        """The value of an option; `otherwise` where it is not given.
+
+        Raises ValueError: it is no number.
+        """
         text = self.options.get(option)
-        return otherwise if text is None else int(text, 0)
+        value = otherwise if text is None else integer_of(text)
+        if value is None:
+            raise ValueError(f"{text} is no number")
+        return value
 
 
 @dataclass(frozen=True, slots=True)

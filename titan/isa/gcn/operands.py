@@ -6,7 +6,7 @@ import re
 import struct
 
 from titan.foundation.errors import TitanError
-from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand
+from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand, integer_of
 
 VCC, M0, EXEC = 106, 124, 126
 NULL = 125
@@ -23,7 +23,6 @@ _SINGLE = re.compile(r"(v|a|s|ttmp)(\d{1,4})$")
 _RANGE = re.compile(r"(v|a|s|ttmp)\[\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?\]$")
 _HALF = re.compile(r"(v\d{1,3})\.([lh])$")
 _LIKE_REGISTER = re.compile(r"(v|s|ttmp)(\d|\[)")
-_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)$")
 _REAL = re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?$")
 _MODIFIER = re.compile(r"([A-Za-z_]\w*)(?::(.*))?$", re.S)
 
@@ -83,8 +82,9 @@ def operand(text: str, later: bool = False) -> GcnOperand:
     if found is not None:
         part = "" if half is None else half[2]
         return Registers(found.bank, found.first, found.count, negative, absolute, part)
-    if _INTEGER.match(text):
-        return Literal(int(text, 16 if "x" in text.lower() else 10))
+    number = integer_of(text)
+    if number is not None:
+        return Literal(number)
     if _REAL.match(text):
         try:
             return Literal(int.from_bytes(struct.pack("<f", float(text)), "little"), True)
@@ -95,6 +95,24 @@ def operand(text: str, later: bool = False) -> GcnOperand:
     if later and _LIKE_REGISTER.match(text):
         raise BadOperand(f"{text} is no register")
     return SymbolOperand(text)
+
+
+def as_encoded(base: str, operands: tuple[GcnOperand, ...]) -> tuple[GcnOperand, ...]:
+    """Constants of 64 bits as targets before gfx1250 have them: small ones, or 32 bits extended.
+
+    The sign is extended for operands of type i64 alone (LLVM, pull request 70274).
+    """
+    if not base.endswith(("b64", "u64", "i64")):
+        return operands
+    found = []
+    for one in operands:
+        if isinstance(one, Literal) and not one.real and not -16 <= one.value <= 64:
+            low = one.value & 0xFFFF_FFFF
+            signed = base.endswith("i64") and low >> 31
+            found.append(Literal(low - (1 << 32) if signed else low))
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 def registers(text: str, later: bool = False) -> Registers | None:

@@ -78,7 +78,8 @@ def _trailing_zeros(a: Words) -> Words:
 
 def _bit_field(a: Words, b: Words, c: Words, extend: bool) -> Words:
     offset, width = b & np.uint32(31), c & np.uint32(31)
-    part = a >> offset & (np.uint32(1) << width) - np.uint32(1)
+    shifted = _u32(_i32(a) >> _i32(offset)) if extend else a >> offset  # its sign comes in as well
+    part = shifted & (np.uint32(1) << width) - np.uint32(1)
     if extend:
         top = np.uint32(1) << (np.maximum(width, 1) - np.uint32(1))
         part = (part ^ top) - top

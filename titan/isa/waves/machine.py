@@ -16,6 +16,7 @@ from titan.isa.gcn.module import (
     AssemblyKernel,
     Literal,
     SymbolOperand,
+    integer_of,
 )
 from titan.isa.gcn.names_gfx1250 import LANES as LANES_GFX1250
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
@@ -320,7 +321,9 @@ def changes_execution(wave: Wave, code: DecodedInstruction) -> bool:
     found = _MODE.match(names[0])
     if found is None:
         return False
-    first, count = int(found[2] or "0", 0), int(found[3] or "32", 0)
+    first, count = integer_of(found[2] or "0"), integer_of(found[3] or "32")
+    if first is None or count is None:
+        return True
     value = scalar_source(item.operands[-1], 1, code.number)(wave)
     field = (1 << count) - 1
     changed = field if isinstance(value, OpaqueWord) else value & field
@@ -349,6 +352,8 @@ def taken(wave: Wave, name: str) -> bool:
     if condition in ("execz", "execnz"):
         return (wave.exec == 0) == (condition == "execz")
     if condition in ("vccz", "vccnz"):
+        if wave.vcc_in_part:
+            raise Refused("a branch on vccz behind a write of one half of vcc")
         value = wave.scalar(VCC, wave.width // 32)
     elif condition in ("scc0", "scc1"):
         value = wave.condition
@@ -364,11 +369,14 @@ def waits_of(operand: object) -> list[tuple[str, int]]:
     if isinstance(operand, Literal):
         return _of_number(operand.value)
     text = operand.name if isinstance(operand, SymbolOperand) else ""
-    if re.fullmatch(r"\s*(0[xX][0-9a-fA-F]{1,8}|\d{1,8})\s*", text):
-        return _of_number(int(text, 0))
+    whole = integer_of(text.strip())
+    if whole is not None:
+        return _of_number(whole)
     found = []
     for counter, _, value in _COUNTERS.findall(text):
-        limit = int(value, 0)
+        limit = integer_of(value)
+        if limit is None:
+            raise Refused("a wait of an unknown form")
         if limit < _NO_WAIT[counter]:
             found.append((counter, limit))
     if not found and not _COUNTERS.search(text):

@@ -476,7 +476,7 @@ def _contents_access(
     base = wave.scalar(M0)
     if isinstance(base, OpaqueWord):
         raise Refused("the destination in LDS", base)
-    start = (base & 0x3FFFF) + item.integer("offset")
+    start = (base & _start_bits(code)) + item.integer("offset")
     lanes = np.where(wave.active, start + _DMA_LANE_BYTES[size] * _LANES, np.int64(-1))
     contents.write_lds(lanes, rows)
 
@@ -489,13 +489,18 @@ def _copied_to(group: WaveGroup, wave: Wave, code: DecodedInstruction, size: int
     each = _DMA_LANE_BYTES.get(size)
     if each is None:
         raise Refused(f"{code.item.opcode} copies {size} bytes a lane to LDS")
-    start = (base & 0x3FFFF) + code.item.integer("offset")
+    start = (base & _start_bits(code)) + code.item.integer("offset")
     places = start + each * _LANES[wave.active]
     for word in range(0, size, 4):
         group.store(places + word, None, np.zeros(1, np.bool_))
     if group.values is not None:
         group.values.note_copy(wave, places, size)
     return inside_lds(group, wave, code.number, places, max(4, size))
+
+
+def _start_bits(code: DecodedInstruction) -> int:
+    """The bits of M0 at which a copy to LDS begins: whole words, but in buffers (HARDWARE A13)."""
+    return 0x3FFFF if code.opcode.kind is OpcodeKind.BUFFER else 0x3FFFC
 
 
 def opaque_source(wave: Wave, code: DecodedInstruction) -> OpaqueWord:

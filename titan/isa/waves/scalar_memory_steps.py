@@ -12,6 +12,7 @@ import numpy as np
 
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.gcn.operands import VCC
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.waves.decode import DecodedInstruction, Step, written_in_order
 from titan.isa.waves.events import ScalarCacheInvalidated, UnknownAddress, WaveUse
@@ -23,6 +24,7 @@ _Address = Callable[[Wave], int | OpaqueWord]
 _LOADS = ("s_load_", "s_buffer_load_", "s_scratch_load_")
 _STRIDE = 0x3FFF  # bits of word 1 of a resource, above those of the address
 _NARROW = {"u8": (1, False), "i8": (1, True), "u16": (2, False), "i16": (2, True)}
+_WHOLE_VCC = Registers("s", VCC, 2)
 BEYOND = -1  # an address that touches no memory
 
 
@@ -61,6 +63,8 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
                 if narrow and isinstance(value, int):
                     value = _extended(value, *narrow)
             wave.set_scalar(target.first + at, value)
+        if target == _WHOLE_VCC:
+            wave.vcc_in_part = False
         group.issue(wave, number, group.queues.scalar, registers, uses)
 
     return step

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titan.foundation.errors import TitanError
-from titan.isa.gcn.operands import EXEC
+from titan.isa.gcn.operands import EXEC, VCC
 from titan.isa.waves.events import WaveQueue
 
 LANES = 64
@@ -83,6 +83,8 @@ class Wave:
         self.origins: list[OpaqueWord] = [NOT_WRITTEN] * (2 * BANK)
         self.scalars: list[Scalar] = [NOT_WRITTEN] * SCALARS
         self.condition: Scalar = NOT_WRITTEN
+        # vccz is of an older value: a write of one half leaves it (LLVM, SIInsertWaitcnts).
+        self.vcc_in_part = False
         self.exec = 0
         self.active: NDArray[np.bool_] = np.zeros(LANES, np.bool_)
         self.set_exec(lanes)
@@ -151,6 +153,8 @@ class Wave:
             else:
                 self.set_exec(self.exec & WORD | value << 32)
             return
+        if number | 1 == VCC + 1 and self.width == LANES:
+            self.vcc_in_part = count == 1
         for at in range(count):
             part = value if isinstance(value, OpaqueWord) else value >> 32 * at & WORD
             if number + at < SCALARS:
