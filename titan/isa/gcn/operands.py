@@ -104,7 +104,7 @@ def as_encoded(base: str, operands: tuple[GcnOperand, ...]) -> tuple[GcnOperand,
     """
     if not base.endswith(("b64", "u64", "i64")):
         return operands
-    found = []
+    found: list[GcnOperand] = []
     for one in operands:
         if isinstance(one, Literal) and not one.real and not -16 <= one.value <= 64:
             low = one.value & 0xFFFF_FFFF
