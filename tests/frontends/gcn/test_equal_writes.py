@@ -50,3 +50,25 @@ def test_the_same_holds_in_global_memory():
     for register, verdict in (("v1", Verdict.VERIFIED), ("v0", Verdict.REFUTED)):
         text = kernel(f"{start}global_store_dword v2, {register}, s[4:5]\n", threads=128)
         assert judged(text, TWO).verdict is verdict
+
+
+CONVERTED = (
+    f"{LOAD.format('v2')}v_mov_b32_e32 v4, s6\nv_cvt_pk_bf16_f32 v4, {{}}\n"
+    f"ds_write_b16{{}} v2, v4\n{WAIT}{READ}"
+)
+
+
+@pytest.mark.parametrize(
+    ("sources", "half", "verdict"),
+    [
+        ("v3, v3", "", Verdict.VERIFIED),  # whatever the register held before
+        ("v3, s6", "", Verdict.VERIFIED),  # the other half is not stored
+        ("v3, s6", "_d16_hi", Verdict.REFUTED),
+        ("s6, v3", "_d16_hi", Verdict.VERIFIED),
+        ("s6, v3", "", Verdict.REFUTED),
+    ],
+)
+def test_halves_are_compared_by_themselves(sources, half, verdict):
+    lines = CONVERTED.format(sources, half)
+    finding = judged(kernel(LANE + lines, threads=128), TWO)
+    assert finding.verdict is verdict, finding.diagnostics

@@ -70,6 +70,10 @@ STEPS = (
     "global_store_dword v2, v{a}, s[8:9] offset:{w}", "s_barrier",
     "global_load_ushort v{d}, v2, s[4:5] offset:{w}", "v_lshl_add_u32 v{d}, v{a}, {n}, v{b}",
     "v_perm_b32 v{d}, v{a}, v{b}, v7", "v_alignbit_b32 v{d}, v{a}, v{b}, {n}",
+    "v_cvt_pk_bf16_f32 v{d}, v{a}, v{b}", "v_cvt_pk_bf16_f32 v{d}, v{a}, s6",
+    "v_cvt_pk_bf16_f32 v{d}, v{a}, v{b}\nds_write_b16 v2, v{d} offset:{w}\n"
+    "v_cvt_pk_f16_f32 v{d}, v{b}, v{a}\nds_write_b16_d16_hi v3, v{d} offset:{w}\n"
+    "ds_read_u16 v{d}, v3 offset:{w}",
 )  # fmt: skip
 
 
@@ -88,7 +92,7 @@ def _random(seed):
             around = f"s_cmp_eq_u32 s6, {chooser.randrange(2)}\ns_cbranch_scc1 .Lx{number}\n"
             step = f"{around}{step}\n.Lx{number}:"
         lines += step + "\n"
-    code, errors = parse_assembly(Source("k.s", kernel(lines + "s_endpgm", "gfx942", threads=128)))
+    code, errors = parse_assembly(Source("k.s", kernel(lines + "s_endpgm", "gfx950", threads=128)))
     assert not errors, errors
     return code
 

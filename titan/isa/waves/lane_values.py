@@ -32,6 +32,7 @@ from titan.isa.waves.decode import (
     written_in_order,
 )
 from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.lane_halves import PACKED, Halves
 from titan.isa.waves.lane_numbers import (
     BIT,
     BYTE_OF,
@@ -67,6 +68,7 @@ _CHANGES_PLACES = re.compile(
 _MASKS = re.compile(r"s_(and|or|xor|andn2|orn2|nand|nor|xnor|not|mov)_b64$")
 _PAIRS = frozenset(("v_pk_mul_f32", "v_pk_add_f32", "v_pk_fma_f32"))
 _NARROW = re.compile(r"16|8")
+_Stored = Sequence[tuple[Addresses, Sequence[int]]]
 _PLAIN_DPP = frozenset(("row_mask", "bank_mask", "bound_ctrl"))
 
 
@@ -82,6 +84,7 @@ class LaneValues:
     _mode: dict[int, Numbers] = field(default_factory=dict)
     _private: dict[tuple[int, int], Numbers] = field(default_factory=dict)
     _texts: dict[int, Numbers] = field(default_factory=dict)
+    _halves: Halves = field(default_factory=Halves)
     _loaded: list[Numbers] | None = None
     _written: list[tuple[int, int]] = field(default_factory=list)
     _count: int = 0
@@ -291,6 +294,8 @@ class LaneValues:
             vcc = Registers("s", 106, 2)
             sources.append(self._mask(wave, vcc))
         made = mixed(form, *sources)
+        if base in PACKED and not places_matter(item):
+            self._halves.note((wave.number, written_in_order(code)[0]), form, sources, made)
         return [made if count == 1 else mixed(made, place(at)) for at in range(count)]
 
     def _of_everything(
@@ -534,14 +539,18 @@ class LaneValues:
         data: Sequence[Sequence[int]], size: int,
     ) -> None:  # fmt: skip
         """Active lanes write registers to LDS; without `data`, what is written is not known."""
-        shift = 2 * ("_hi" in item.base)
         for index, addresses in enumerate(rows):
-            registers = data[index] if index < len(data) else ()
+            registers: Sequence[int] = data[index] if index < len(data) else ()
             for at in range(max(1, size // 4)):
-                row = self.row(wave, registers[at])[wave.active] if at < len(registers) else None
+                row = self._stored(wave, item, registers[at], size) if registers else None
                 for byte in range(min(4, size)):
-                    value = None if row is None else mixed(row, BYTE_OF[byte + shift])
+                    value = None if row is None else mixed(row[wave.active], BYTE_OF[byte])
                     self._put(addresses[wave.active] + 4 * at + byte, value)
+
+    def _stored(self, wave: Wave, item: AssemblyInstruction, register: int, size: int) -> Numbers:
+        """The numbers of what a store takes of a register."""
+        row, high = self.row(wave, register), "_hi" in item.base
+        return row if size >= 4 else self._halves.of((wave.number, register), row, high)
 
     def forget_lds(self) -> None:
         """Nothing of LDS is known any more."""
@@ -555,42 +564,34 @@ class LaneValues:
     # --------------------------------------------------------------------------- comparisons
 
     def _bytes_of(
-        self, wave: Wave, stored: Sequence[tuple[Addresses, Sequence[int]]], size: int, high: bool
+        self, wave: Wave, item: AssemblyInstruction, stored: _Stored, size: int
     ) -> tuple[Addresses, Numbers]:
         """The places of active lanes in order, and a number for what goes to each."""
         places, numbers = [], []
         for addresses, registers in stored:
-            words = [self.row(wave, at)[wave.active] for at in registers]
+            words = [self._stored(wave, item, at, size)[wave.active] for at in registers]
             places.append(addresses[wave.active])
-            numbers.append(mixed(*words, place(int(high))))
+            numbers.append(mixed(*words, place(0)))
         at, what = np.concatenate(places), np.concatenate(numbers)
         used = at >= 0
         at, what = at[used], what[used]
         order = np.lexsort((what[:, 1], what[:, 0], at))
         return at[order], what[order]
 
-    def mark(
-        self, wave: Wave, item: AssemblyInstruction,
-        stored: Sequence[tuple[Addresses, Sequence[int]]], size: int,
-    ) -> bytes:  # fmt: skip
+    def mark(self, wave: Wave, item: AssemblyInstruction, stored: _Stored, size: int) -> bytes:
         """A mark of what active lanes write, and where: two writes with one mark are equal."""
-        places, numbers = self._bytes_of(wave, stored, size, size < 4 and "_hi" in item.base)
+        places, numbers = self._bytes_of(wave, item, stored, size)
         made = blake2b(digest_size=16)
         for part in (places.tobytes(), np.ascontiguousarray(numbers).tobytes(), bytes([size])):
             made.update(part)
         return MADE + made.digest()
 
     def lanes_alike(
-        self, wave: Wave, item: AssemblyInstruction,
-        stored: Sequence[tuple[Addresses, Sequence[int]]], size: int,
-    ) -> bool:  # fmt: skip
+        self, wave: Wave, item: AssemblyInstruction, stored: _Stored, size: int
+    ) -> bool:
         """Whether lanes that write to one place write the same, and no two places overlap."""
-        places, numbers = self._bytes_of(wave, stored, size, size < 4 and "_hi" in item.base)
+        places, numbers = self._bytes_of(wave, item, stored, size)
         gaps = np.diff(places)
         same = gaps == 0
         differ = (numbers[1:] != numbers[:-1]).any(axis=1)
         return not (same & differ).any() and not ((gaps > 0) & (gaps < size)).any()
-
-
-def _wide(addresses: Addresses) -> Numbers:
-    return addresses.astype(np.uint64)[:, None]

@@ -14,6 +14,7 @@ shown. Two digests of 16 bytes are equal only where what they are made of is.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -38,6 +39,8 @@ from titan.isa.waves.state import FULL, OpaqueWord, Wave, lanes_of
 
 _OF_THE_MOMENT = ("s_memtime", "s_memrealtime", "s_scratch_load_", "s_movrel")
 _NARROW = ("16", "8", "d16", "fp4", "fp6", "bf6", "i4", "u4")
+# They write 32 bits, though their names have other numbers.
+_WHOLE = re.compile(r"v_(cvt_(pk_)?f32_|cvt_pk_(bf16|f16)_f32|cvt_pk_[iu]16_|cvt_pkrtz|pack_b32)")
 _MEMORY = frozenset(
     (
         OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.GLOBAL, OpcodeKind.BUFFER,
@@ -275,4 +278,6 @@ def writes_all(item: AssemblyInstruction) -> bool:
         return False
     if item.base.startswith(("v_mfma_", "s_", "v_pk_", "global_", "buffer_", "ds_")):
         return "d16" not in item.base and "format" not in item.base
+    if _WHOLE.match(item.base):
+        return not any(isinstance(one, Registers) and one.half for one in item.operands[:1])
     return not any(part in item.base for part in _NARROW)
