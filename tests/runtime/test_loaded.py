@@ -164,3 +164,29 @@ def test_products_of_a_batch_and_of_factors_row_by_row():
     a, b = random_bits(40, 72, seed=3), random_bits(72, 24, seed=4)
     right = numbers(a) @ numbers(b)
     assert np.abs(numbers(rows(a, b)) - right).max() < 0.02 * np.abs(right).max()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape"),
+    [
+        ((0, 64), (24, 64), (0, 24)),
+        ((16, 64), (0, 64), (16, 0)),
+        ((2, 0, 64), (24, 64), (2, 0, 24)),
+    ],
+)
+def test_without_elements_of_an_output_nothing_is_launched(gemm, launched, tmp_path, a, b, shape):
+    """Also transposed views, and one name of a library."""
+    arrays = np.zeros(a, np.uint16), np.zeros(b, np.uint16)
+    assert gemm(*arrays).shape == shape
+    packages = Library(linked(tmp_path, "gemm_small_tiles"))
+    assert packages(*arrays, kernel="gemm_small_tiles").shape == shape
+    assert not launched
+
+
+def test_a_sum_over_nothing_is_refused_for_its_size(gemm, launched):
+    a, b = np.zeros((16, 0), np.uint16), np.zeros((24, 0), np.uint16)
+    with pytest.raises(CallError, match="K is 0, less than 1"):
+        gemm(a, b)
+    with pytest.raises(CallError, match="K is 24 by A and 0 by B"):
+        gemm(np.zeros((0, 24), np.uint16), b)
+    assert not launched

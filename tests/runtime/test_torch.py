@@ -9,6 +9,7 @@ import pytest
 import titan
 from tests.runtime.packages import FOLDER, linked, package
 from titan.foundation.resources import root
+from titan.runtime.arrays import CallError
 from titan.runtime.loaded import LoadedKernel
 from titan.validate.compare.compile import nvcc
 
@@ -64,6 +65,49 @@ def test_an_operator_of_a_library_takes_the_best_package(tmp_path, monkeypatch):
     assert launched[2:] == ["gemm_nn"]
     compiled = torch.compile(lambda x, y: operator(x, y) + 1, backend="eager")
     torch.testing.assert_close(compiled(a, b), operator(a, b) + 1)
+
+
+def test_a_package_in_a_function_that_is_compiled(tmp_path):
+    """The launch is between two graphs; arrays of its transforms are refused in words."""
+    kernel = titan.load(package("gemm_small_tiles"))
+    packages = titan.Library(linked(tmp_path, "gemm_small_tiles"))
+    a, b = torch.randn(16, 64).bfloat16(), torch.randn(24, 64).bfloat16()
+    for product in (kernel, lambda *given: packages(*given, kernel="gemm_small_tiles")):
+        compiled = torch.compile(lambda x, y, f=product: f(x + 1, y) * 2, backend="eager")
+        torch.testing.assert_close(compiled(a, b), (a + 1) @ b.T * 2, atol=0.2, rtol=0.02)
+    with pytest.raises(CallError, match=r"A is a tensor without memory.*torch_operator"):
+        torch.vmap(kernel)(a[None], b[None])
+
+
+def test_shapes_alone_are_checked():
+    """The fake kernel refuses what the launch would, also for extents that are symbols."""
+    operator = titan.torch_operator(titan.load(package("gemm_small_tiles")), "shapes_for_a_test")
+    b = torch.empty(24, 64, dtype=torch.bfloat16, device="meta")
+    assert operator(torch.empty_like(b)[:3], b).shape == (3, 24)
+    assert operator(torch.empty(3, 64, dtype=torch.int16, device="meta"), b).shape == (3, 24)
+    for wrong in (torch.empty_like(b)[:, :32], torch.empty_like(b)[0], torch.empty_like(b).float()):
+        with pytest.raises((CallError, RuntimeError), match="gemm_small_tiles"):
+            operator(wrong, b)
+    a = torch.randn(16, 64).bfloat16()
+    compiled = torch.compile(operator, backend="eager", dynamic=True, fullgraph=True)
+    assert compiled(a, a[:8]).shape == (16, 8)
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match="another extent than K"):
+        compiled(a, torch.randn(8, 32).bfloat16())
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "1a"])
+def test_names_of_operators(name):
+    with pytest.raises(CallError, match="no name of an operator"):
+        titan.torch_operator(titan.load(package("gemm_small_tiles")), name)
+
+
+def test_a_backward_gives_one_gradient_for_each_input():
+    kernel = titan.load(package("gemm_small_tiles"))
+    a, b = torch.randn(16, 64).bfloat16(), torch.randn(8, 64).bfloat16()
+    for number, backward in enumerate((lambda i, o, g: g[0] @ i[1], lambda i, o, g: (g[0],))):
+        operator = titan.torch_operator(kernel, f"few_for_a_test_{number}", backward)
+        with pytest.raises(CallError, match=r"the backward gave .* where 2 gradients are taken"):
+            operator(a.clone().requires_grad_(), b).sum().backward()
 
 
 @pytest.mark.heavy

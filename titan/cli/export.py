@@ -6,10 +6,11 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.settings import overrides, settings_options
+from titan.cli.streams import INPUT
 
 
 @click.command()
-@click.argument("path", metavar="FILE")
+@click.argument("path", metavar="FILE", type=INPUT)
 @click.option(
     "--to",
     "target",

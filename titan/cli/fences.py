@@ -9,6 +9,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
 from titan.cli.settings import NumberRange
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.model import Diagnostic
@@ -19,7 +20,7 @@ STATES_MAX = 2_000_000  # of a search that verifies a new set of fences
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=INPUT)
 @click.option(
     "--format",
     "format_name",
@@ -66,12 +67,15 @@ def fences(
     import sys
 
     from titan.foundation.diagnostics.render.colour import wanted
+    from titan.foundation.source.loading import STDIN
     from titan.report import fences as report
     from titan.verify.fences import BadInput
     from titan.verify.model import VerifyOptions
 
     if output is not None and not fixing:
         raise click.UsageError("--output goes with --fix")
+    if STDIN in files and fixing and output is None:
+        raise click.UsageError("--fix of standard input needs --output")
     if certificate is not None and (len(files) > 1 or fixing):
         raise click.UsageError("--certificate takes one file as it stands")
     if output is not None and len(files) > 1:

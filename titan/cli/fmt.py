@@ -16,15 +16,14 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import deliver, show, write
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from titan.foundation.diagnostics.model import Diagnostic
 
-STDIN = "-"
-
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=INPUT)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change, and exit 1.")
 def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
@@ -33,6 +32,8 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
     Exit codes: 0 done, or nothing to do; 1 with --check or --diff, a file would change; 2 a file
     cannot be read.
     """
+    from titan.foundation.source.loading import STDIN
+
     files = _files(paths)
     changed, faults = 0, 0
     for path in files:
@@ -67,22 +68,17 @@ def _files(paths: tuple[str, ...]) -> list[str]:
     from titan.foundation.diagnostics.wording import quoted
     from titan.verify.files import find_kernels
 
-    named = [path for path in paths if path != STDIN]
-    found = find_kernels(named)
+    found = find_kernels(paths)
     if found.empty:
         raise click.UsageError(f"no kernel files in {quoted(found.empty[0])}")
-    files = [*found.kernels, *found.loops, *found.tiles]
-    return [*files, STDIN] if STDIN in paths else files
+    return [*found.kernels, *found.loops, *found.tiles]
 
 
 def _rewritten(path: str) -> _Rewritten:
-    from titan.foundation.source.loading import BYTES_MAX, load_bytes, load_file
+    from titan.foundation.source.loading import load_file
     from titan.language.kernel.standard import standard_form
 
-    if path == STDIN:
-        source, errors = load_bytes(sys.stdin.buffer.read(BYTES_MAX + 1), "<stdin>")
-    else:
-        source, errors = load_file(path)
+    source, errors = load_file(path)
     if source is None:
         return _Rewritten(path, "", "", tuple(errors))
     new, errors = standard_form(source.text, source.path)

@@ -8,10 +8,11 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, deliver, show
+from titan.cli.streams import INPUT
 
 
 @click.command()
-@click.argument("path", metavar="FILE")
+@click.argument("path", metavar="FILE", type=INPUT)
 @click.option(
     "-o", "--output", metavar="FILE", help="Write the kernel to this file instead of stdout."
 )
@@ -53,11 +54,12 @@ def lift(
     """
     from titan.cli.verify import code_policies
     from titan.foundation.diagnostics.wording import one_line
+    from titan.foundation.source.loading import STDIN
     from titan.frontends.gcn.any_code import lift_any_code
     from titan.frontends.open import is_code
     from titan.frontends.verify_code import CodeOptions
 
-    if Path(path).is_file() and not is_code(path):
+    if (path == STDIN or Path(path).is_file()) and not is_code(path):
         raise click.UsageError(f"{one_line(path)} is neither PTX nor AMD assembly")
     options = CodeOptions(launch, entry, ctas=(cta,), policies=code_policies(policies))
     result = lift_any_code(path, options)

@@ -20,8 +20,20 @@ def litmus() -> None:
 @litmus.command(name="list")
 @PATHS
 def list_(paths: tuple[Path, ...]) -> None:
-    """List the tests with their recorded verdicts, by default all of litmus/."""
-    for entry in entries_of(paths):
+    """List the tests with their recorded verdicts, by default all of litmus/; `?` without one.
+
+    A file that is no litmus test is an error, and then nothing is listed.
+    """
+    from titan.litmus.language.condition import LitmusError
+    from titan.litmus.language.suite import read_test
+
+    entries = entries_of(paths)
+    try:
+        for entry in entries:
+            read_test(entry.path)
+    except LitmusError as error:
+        raise click.ClickException(located(str(error), error.span)) from None
+    for entry in entries:
         verdict = entry.expected.verdict if entry.expected is not None else "?"
         others = entry.expected.exceptions if entry.expected is not None else ()
         notes = [

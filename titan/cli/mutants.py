@@ -12,6 +12,7 @@ from titan.cli.output import show, write
 from titan.cli.progress import progress
 from titan.cli.settings import NumberRange, overrides, settings_options
 from titan.cli.spread import spread, spread_options
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=INPUT)
 @click.option(
     "--format",
     "format_name",

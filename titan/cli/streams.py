@@ -1,4 +1,8 @@
-"""Stand-ins for standard streams that are closed from the start (`>&-`): Python sets them to None.
+"""Standard streams: `-` as the name of an input file, and streams that are closed.
+
+`-` is read once, when the arguments are, and is called `<stdin>` from then on.
+
+For streams that are closed from the start (`>&-`), which Python sets to None, there are stand-ins.
 
 What is written to such a stdout ends the command as a closed pipe does; what is written to such a
 stderr is lost. The descriptors are taken, so that no file that is opened later becomes the output
@@ -11,6 +15,35 @@ import errno
 import io
 import os
 import sys
+
+import click
+
+STDIN_BYTES_MAX = 16 << 20
+
+
+class InputPath(click.ParamType[str]):
+    """The path of an input file; `-` is standard input."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """The path, or the name of what standard input held. Raises click.BadParameter."""
+        if value != "-":
+            return str(value)
+        from titan.foundation.source.loading import take_stdin
+
+        if sys.stdin is not None and sys.stdin.isatty():
+            click.echo("note: reading standard input, a terminal; end with Ctrl-D", err=True)
+        try:
+            return take_stdin(STDIN_BYTES_MAX)
+        except OSError as error:
+            reason = (error.strerror or "it cannot be read").lower()
+            self.fail(f"standard input: {reason}", param, ctx)
+
+
+INPUT = InputPath()
 
 
 class ClosedOutput(io.TextIOBase):

@@ -15,6 +15,7 @@ from titan.cli.output import CI_FORMATS, PAGES, colour_option, deliver, page_opt
 from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange, overrides, settings_options
 from titan.cli.spread import spread, spread_options
+from titan.cli.streams import INPUT
 from titan.foundation.records import dataclass
 from titan.language.protocol.rewrites import Rewrite
 from titan.sync.policies import POLICY_WORDS
@@ -65,7 +66,7 @@ class VerifyGiven(TypedDict):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=INPUT)
 @page_options
 @colour_option
 @settings_options("Override a size: 4, or 2,3,4, or 2..5; one verdict for each value.")
@@ -375,9 +376,11 @@ def code_policies(texts: tuple[str, ...]) -> CodePolicies:
 
 def _code(paths: list[str], options: CodeOptions, given: VerifyGiven) -> Iterator[Finding]:
     """The findings on files of compiled code, in order."""
+    from titan.foundation.source.loading import STDIN
     from titan.frontends.gcn.any_code import findings_on, verify_any_code
 
-    if given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1):
+    alone = given["cluster"] is None and (given["jobs"] == 1 or len(paths) == 1)
+    if alone or STDIN in paths:  # which only this process has read
         for path in paths:
             current().show(f"verifying {path}")
             yield from verify_any_code(path, options)

@@ -1,6 +1,7 @@
 """The kind of file that a path names, and its verifier: kernel files, or compiled code.
 
-The kind is decided here and nowhere else: by the suffix, or by how the text begins.
+The kind is decided here and nowhere else: by the suffix, or by how the text begins, as that of
+standard input is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 
 from titan.foundation.records import dataclass
+from titan.foundation.source.loading import STDIN, head_of
 from titan.verify.files import FILES_MAX, Found, find_kernels
 
 PTX_SUFFIXES = (".ptx",)
@@ -19,6 +21,8 @@ TTGIR_SUFFIXES = (".ttgir",)
 ASSEMBLY_SUFFIXES = (".s", ".amdgcn")
 _HEAD_BYTES = 65_536
 _VERSION = re.compile(rb"(?m)^\s*\.version\s+[0-9]+\.[0-9]+")
+_AMDGCN = re.compile(rb"(?m)^\s*\.(?:amdgcn_target|amdhsa_kernel|amdgpu_metadata)\b")
+_TTGIR = re.compile(rb"(?m)^\s*(?:#\w+ = #ttg\.|tt\.func\b|module .*\bttg?\.)")
 
 
 @dataclass(slots=True)
@@ -36,7 +40,7 @@ def open_files(paths: Iterable[str]) -> Opened:
     others: list[str] = []
     seen: set[str] = set()
     for path in paths:
-        if path.endswith(TTGIR_SUFFIXES) and not Path(path).is_dir():
+        if _is_ttgir(path):
             opened.ttgir += [] if path in opened.ttgir else [path]
             continue
         files = [path] if is_code(path) else _code_in(path)
@@ -53,7 +57,15 @@ def open_files(paths: Iterable[str]) -> Opened:
 
 def is_assembly(path: str) -> bool:
     """Whether a path names assembly for AMD GPUs, by its suffix."""
+    if path == STDIN:
+        return _AMDGCN.search(head_of(path, _HEAD_BYTES)) is not None
     return path.endswith(ASSEMBLY_SUFFIXES)
+
+
+def _is_ttgir(path: str) -> bool:
+    if path == STDIN:
+        return _TTGIR.search(head_of(path, _HEAD_BYTES)) is not None
+    return path.endswith(TTGIR_SUFFIXES) and not Path(path).is_dir()
 
 
 def is_code(path: str) -> bool:
@@ -64,13 +76,7 @@ def is_code(path: str) -> bool:
         return True
     if path.endswith((".yaml", ".yml", ".json")):
         return False
-    try:
-        if not Path(path).is_file():  # a pipe would be waited for
-            return False
-        with Path(path).open("rb") as stream:
-            return _VERSION.search(stream.read(_HEAD_BYTES)) is not None
-    except (OSError, ValueError):
-        return False
+    return _VERSION.search(head_of(path, _HEAD_BYTES)) is not None
 
 
 def _code_name(name: str) -> bool:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from titan.foundation.scratch import scratch
+from titan.foundation.source.loading import load_bytes
 from titan.inspect.listing import BadListing, MachineFunction, read_listing
 from titan.inspect.tools import assembled, disassembled, ptxas, version_of
 from titan.target.description import target_of
@@ -13,6 +14,7 @@ from titan.validate.compare.compile import ptx_of
 from titan.validate.compare.gcn_compile import compile_hip
 from titan.validate.compare.toolchain import CompiledKernel, Figures
 
+TEXT_BYTES_MAX = 1 << 30
 LISTINGS = (".sass", ".s", ".txt")
 Machine = tuple[str, Figures | None, tuple[MachineFunction, ...]]
 
@@ -39,15 +41,13 @@ def read(path: Path, assembler: Path | None = None) -> Machine:
 
 
 def _text(path: Path) -> str:
-    """The text of a file. Raises BadListing with the place of what is no UTF-8."""
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        byte = f"byte 0x{data[error.start]:02x}"
-        raise BadListing(f"{line}:{column}: {byte} is not valid UTF-8") from None
+    """The text of a file. Raises BadListing with the place of what is no text."""
+    source, errors = load_bytes(path.read_bytes(), path.name, TEXT_BYTES_MAX)
+    if source is None:
+        span = errors[0].span
+        place = f"{span.start_line}:{span.start_column}: " if span is not None else ""
+        raise BadListing(f"{place}{errors[0].headline}")
+    return source.text
 
 
 def of_compiled(compiled: CompiledKernel) -> tuple[MachineFunction, ...]:

@@ -8,6 +8,7 @@ dlpack.h; NumPy, the array interface.
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -66,7 +67,9 @@ class ArrayFacts:
 
     @property
     def dense(self) -> bool:
-        """Whether the elements lie row by row without gaps."""
+        """Whether the elements lie row by row without gaps, as those of an empty array do."""
+        if 0 in self.shape:
+            return True
         step = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != step:
@@ -129,7 +132,7 @@ _CAPSULE = b"dltensor"
 
 
 def facts_of(array: object, name: str = "the argument") -> ArrayFacts:
-    """The facts of an array. Raises CallError where it is none, or asks for gradients."""
+    """The facts of an array. Raises CallError where it is none, or has no memory."""
     interface = getattr(array, "__array_interface__", None)
     if interface is not None and type(array).__module__ == "numpy":
         return _of_numpy(array, interface, name)
@@ -140,6 +143,12 @@ def facts_of(array: object, name: str = "the argument") -> ArrayFacts:
     try:
         capsule = (detach().__dlpack__ if detach is not None else export)()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(array, torch.Tensor) and "data pointer" in str(error):
+            raise CallError(
+                f"{name} is a tensor without memory, as torch.vmap, torch.func and torch.export"
+                " have them; an operator of titan.torch_operator takes those of vmap and export"
+            ) from None
         raise CallError(f"{name} cannot be exported through DLPack: {error}") from None
     return _of_capsule(capsule, array, name)
 

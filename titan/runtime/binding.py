@@ -185,6 +185,8 @@ def strides_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str
         if name not in arrays or name not in mapped:
             continue
         facts, size = arrays[name], BYTES[item["dtype"]]
+        if 0 in facts.shape:
+            continue  # the launch names the size that is 0
         if facts.address % ALIGNMENT_BYTES:
             raise CallError(
                 f"{name} begins at {facts.address:#x}: a tensor map takes multiples of"

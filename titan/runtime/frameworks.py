@@ -6,8 +6,11 @@ framework lacks an element type, its bits are integers, as those of the inputs a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from titan.runtime.arrays import BITS_OF, ArrayFacts, CallError, Foreign
 
@@ -18,6 +21,8 @@ TORCH_TYPES = {
 }  # fmt: skip
 _NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 _INTEGERS = {"16 bits": "uint16", "8 bits": "uint8"}
+_NOT_TRACED = "a launch is not traced; titan.torch_operator makes an operator that is"
+Called = TypeVar("Called", bound=Callable[..., Foreign])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,30 @@ class Framework:
     stream: Callable[[object], int]
     ready: Callable[[object], None] = lambda array: None
     waits: bool = False
+
+
+def torch_types(dtype: str) -> tuple[str, ...]:
+    """The element types of PyTorch that hold numbers of a type, or their bits."""
+    integers = _INTEGERS.get(BITS_OF.get(dtype, ""))
+    bits = (integers, integers.removeprefix("u")) if integers is not None else ()
+    return (TORCH_TYPES[dtype], *bits)
+
+
+def untraced(function: Called) -> Called:
+    """The function, called between two graphs where torch.compile traces what calls it."""
+    made: list[Foreign] = []
+
+    @wraps(function)
+    def called(*given: Foreign, **keywords: Foreign) -> Foreign:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return function(*given, **keywords)
+        if not made:
+            made.append(torch.compiler.disable(function, reason=_NOT_TRACED))
+        return made[0](*given, **keywords)
+
+    found: Foreign = called
+    return found  # type: ignore[no-any-return]  # wraps keeps the signature
 
 
 def framework_of(array: object) -> Framework:

@@ -86,12 +86,12 @@ def folded(
     count = len(leading[texts[0]])
     if count == 1 or len(facts.shape) != len(texts) - 1 + count:
         return facts
-    extent, stride = 1, 0
+    extent, stride, empty = 1, 0, 0 in facts.shape
     for place in reversed(range(count)):
         size, step = facts.shape[place], facts.strides[place]
         if size != 1 and extent == 1:
             stride = step
-        elif size != 1 and step != extent * stride:
+        elif size != 1 and step != extent * stride and not empty:
             raise CallError(
                 f"{name} has strides {list(facts.strides)} for shape {list(facts.shape)}: its first"
                 f" {count} dimensions cannot be taken as one ({texts[0]})"

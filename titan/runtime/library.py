@@ -45,6 +45,7 @@ from titan.runtime.binding import (
 )
 from titan.runtime.chains import Chain, Shapes, chains, counts_of_parts
 from titan.runtime.correspondence import Correspondence, correspondences
+from titan.runtime.frameworks import untraced
 from titan.runtime.loaded import LoadedKernel, output_facts
 from titan.runtime.rows import rows_of_waves, rows_size, shares
 
@@ -114,6 +115,7 @@ class Library:
         self._rows_sizes: dict[Path, str | None] = {}
         self._chosen: dict[tuple[object, ...], RankedKernel] = {}
 
+    @untraced
     def __call__(
         self, *inputs: Foreign, kernel: str, out: Foreign = None, **keywords: Foreign
     ) -> Foreign:
@@ -130,9 +132,10 @@ class Library:
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
         whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
-        best = self._best(wanted, whole, inputs, keywords)
-        held = (*given.values(), *outputs.values())
-        self._launch(wanted, best, whole, keywords, held)
+        if any(facts[name].shape.count(0) == 0 for name in outputs):
+            best = self._best(wanted, whole, inputs, keywords)
+            held = (*given.values(), *outputs.values())
+            self._launch(wanted, best, whole, keywords, held)
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
 

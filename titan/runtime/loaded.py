@@ -24,7 +24,7 @@ from titan.runtime.binding import (
     output_shapes,
     scalars_of,
 )
-from titan.runtime.frameworks import framework_of, same_place, wait_for
+from titan.runtime.frameworks import framework_of, same_place, untraced, wait_for
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
 
 MANIFEST = "manifest.json"
@@ -34,7 +34,8 @@ class LoadedKernel:
     """A package that can be called; `signature` says with what.
 
     `kernel(A, B)` gives the output, or a tuple of several in the order of the manifest; inputs may
-    go by name, scalar arguments do, and `out` takes arrays to write into. Raises CallError for
+    go by name, scalar arguments do, and `out` takes arrays to write into. Where no output has an
+    element nothing is launched. Gradients do not flow (`torch_operator`). Raises CallError for
     arguments that it does not take, CannotLaunch where there is no device for it, and what the
     device reports.
     """
@@ -88,6 +89,7 @@ class LoadedKernel:
                 return self._gpu
         raise CannotLaunch(f"{self.name} for {self.manifest['target']} on {place.value}")
 
+    @untraced
     def __call__(self, *inputs: Foreign, out: Foreign = None, **keywords: Foreign) -> Foreign:
         """Launch the kernel on these arrays."""
         given = named(self.manifest, inputs, keywords)
@@ -98,7 +100,8 @@ class LoadedKernel:
         outputs = self.outputs(shapes, out, like)
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
-        self.launch(facts, keywords, (*given.values(), *outputs.values()))
+        if any(facts[name].shape.count(0) == 0 for name in outputs):
+            self.launch(facts, keywords, (*given.values(), *outputs.values()))
         found = tuple(outputs.values())
         return found[0] if len(found) == 1 else found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from titan.runtime.arrays import CallError, Foreign
 from titan.runtime.binding import input_names, named, output_names
-from titan.runtime.frameworks import TORCH_TYPES
+from titan.runtime.frameworks import TORCH_TYPES, torch_types
 from titan.runtime.leading import leading_dimensions
 from titan.runtime.library import Library
 from titan.runtime.loaded import LoadedKernel
@@ -37,7 +37,10 @@ def torch_operator(
         import torch
     except ImportError as error:
         raise CallError(f"PyTorch cannot be imported: {error}") from None
-    qualified = f"{NAMESPACE}::{name or kernel.name}"
+    name = name or kernel.name
+    if not name.isidentifier():
+        raise CallError(f"{name!r} is no name of an operator: letters, digits and underscores")
+    qualified = f"{NAMESPACE}::{name}"
     inputs = input_names(kernel.manifest)
     many = len(output_names(kernel.manifest)) > 1
     result = "Tensor[]" if many else "Tensor"
@@ -45,7 +48,7 @@ def torch_operator(
     words = [f"Tensor {item}" for item in inputs]
     words += [f"float {item}={value!r}" for item, value in scalars]
     schema = f"({', '.join(words)}) -> {result}"
-    if hasattr(torch.ops.titan, name or kernel.name):
+    if hasattr(torch.ops.titan, name):
         raise CallError(f"PyTorch knows an operator {qualified} already")
 
     def launched(*given: Foreign, **keywords: Foreign) -> Foreign:
@@ -70,7 +73,8 @@ def torch_operator(
 
 
 def _fake_outputs(kernel: LoadedKernel, arrays: tuple[Foreign, ...]) -> list[Foreign]:
-    """Empty outputs; extents may be symbols of torch.compile, so expressions are not checked."""
+    """Empty outputs; extents may be symbols of torch.compile, which notes that equal sizes are
+    equal; expressions are left to the call. Raises CallError, and what torch._check raises."""
     import torch
 
     given: dict[str, Foreign] = named(kernel.manifest, arrays, {})
@@ -78,11 +82,23 @@ def _fake_outputs(kernel: LoadedKernel, arrays: tuple[Foreign, ...]) -> list[For
     leading = leading_dimensions(kernel.manifest, shapes)
     sizes: dict[str, Foreign] = {}
     for item in kernel.manifest["tensors"]:
-        texts = item["shape"]
-        if item["name"] in shapes:
-            shape, folded = shapes[item["name"]], bool(texts) and texts[0] in leading
-            first = len(shape) - len(texts) + 1 if folded else 0
-            sizes.update(zip(texts[folded:], shape[first:], strict=True))
+        texts, name = item["shape"], item["name"]
+        if name not in shapes:
+            continue
+        shape, folded = shapes[name], bool(texts) and texts[0] in leading
+        first = len(shape) - len(texts) + 1 if folded else 0
+        if len(texts[folded:]) != len(shape[first:]):
+            taken = f"{name} has shape {list(shape)}, and [{', '.join(texts)}] is taken"
+            raise CallError(f"{kernel.signature}: {taken}")
+        if str(given[name].dtype).removeprefix("torch.") not in torch_types(item["dtype"]):
+            taken = f"{name} holds {given[name].dtype}, and {item['dtype']} is taken"
+            raise CallError(f"{kernel.signature}: {taken}")
+        for text, extent in zip(texts[folded:], shape[first:], strict=True):
+            known = int(text) if text.isdecimal() else sizes.setdefault(text, extent)
+            torch._check(
+                known == extent,
+                lambda n=name, t=text: f"{kernel.signature}: {n} has another extent than {t}",
+            )
     like = arrays[0]
 
     def extents(texts: list[str]) -> list[Foreign]:
@@ -110,7 +126,10 @@ def _with_gradient(operator: Foreign, backward: Backward, count: int, many: bool
     def back(ctx: Foreign, *gradients: Foreign) -> Foreign:
         saved = ctx.saved_tensors
         flat = tuple(gradients[0]) if many else gradients
-        found = tuple(backward(saved[:count], saved[count:], flat, *ctx.scalars))
+        found = backward(saved[:count], saved[count:], flat, *ctx.scalars)
+        if not isinstance(found, tuple | list) or len(found) != count:
+            gave = len(found) if isinstance(found, tuple | list) else type(found).__name__
+            raise CallError(f"the backward gave {gave} where {count} gradients are taken")
         return (*found, *[None] * len(ctx.scalars))
 
     operator.register_autograd(back, setup_context=keep)

@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 
 from titan.foundation.records import dataclass
+from titan.foundation.source.loading import head_of
 
 FILES_MAX = 10_000
 KERNEL_SUFFIXES = (".yaml", ".yml")
@@ -71,13 +72,7 @@ def _files_in(folder: str) -> Iterator[str]:
 
 def kind_of(path: str) -> str:
     """`kernel`, `loop`, `tile` or nothing, from the beginning of the file."""
-    try:
-        if not Path(path).is_file():  # a pipe would be waited for
-            return ""
-        with Path(path).open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
-    except (OSError, ValueError):
-        return ""
+    head = head_of(path, _HEAD_BYTES)
     if _TITAN.search(head) is None:
         return ""
     if _TILE.search(head) is not None:

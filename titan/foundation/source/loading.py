@@ -1,6 +1,8 @@
 """Reads an input file into a `Source`, or says as a diagnostic why that cannot be done.
 
-At most one byte over the limit is read, whatever the size of the file; only regular files are read.
+At most one byte over the limit is read, whatever the size of the file; only regular files are read,
+and standard input where a command has taken it (`take_stdin`). A file of a known kind that is no
+text (machine code, archives) is named as what it is.
 """
 
 from __future__ import annotations
@@ -9,17 +11,49 @@ import errno
 import os
 import re
 import stat
+import sys
 from itertools import islice
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import nearest, quoted
+from titan.foundation.source.binary import binary_kind
 from titan.foundation.source.span import Source, whole_file
 
 BYTES_MAX = 1 << 20
+STDIN = "<stdin>"
 NAMES_MAX = 1_000  # that a missing file's name is compared with
 # What YAML does not allow, and the private use area, which `indexed` needs.
 _REFUSED = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\uf900-\ufffd\U00010000-\U0010ffff]")
+
+
+_taken: dict[str, bytes] = {}  # standard input, read once, under its name
+
+
+def take_stdin(bytes_max: int) -> str:
+    """Reads standard input, at most one byte over the limit; from now on its name is a file's.
+
+    A second time it is not read again. Raises OSError.
+    """
+    if STDIN in _taken:
+        return STDIN
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed")
+    _taken[STDIN] = sys.stdin.buffer.read(bytes_max + 1)
+    return STDIN
+
+
+def head_of(path: str | Path, size: int) -> bytes:
+    """How a regular file, or standard input as it was taken, begins; else nothing."""
+    if str(path) in _taken:
+        return _taken[str(path)][:size]
+    try:
+        if not Path(path).is_file():  # a pipe would be waited for
+            return b""
+        with Path(path).open("rb") as stream:
+            return stream.read(size)
+    except (OSError, ValueError):
+        return b""
 
 
 def load_file(
@@ -27,6 +61,8 @@ def load_file(
 ) -> tuple[Source | None, list[Diagnostic]]:
     """The decoded file, or None and what is wrong with it."""
     name = str(path)
+    if name in _taken:
+        return load_bytes(_taken[name], name, bytes_max)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return None, [_unreadable(name, "it is not a regular file")]
@@ -44,6 +80,10 @@ def load_bytes(
     data: bytes, path: str, bytes_max: int = BYTES_MAX
 ) -> tuple[Source | None, list[Diagnostic]]:
     """The decoded text of `data` under the name `path`, or None and what is wrong with it."""
+    kind = binary_kind(data)
+    if kind is not None:
+        headline = f"this is {kind.words}, which is no text"
+        return None, [diagnostic("TTN002", headline, whole_file(path), helps=kind.helps)]
     if len(data) > bytes_max:
         headline = f"the file is larger than {bytes_max} bytes"
         return None, [diagnostic("TTN003", headline, whole_file(path))]
