@@ -89,7 +89,7 @@ class EmulatedPackage:
         arrays: dict[str, DeviceArray] = {}
         for tensor in launch.tensors:
             if tensor.output:
-                raw = numpy.full(tensor.bytes, 0xFF, dtype=numpy.uint8)
+                raw = numpy.full(tensor.bytes, tensor.beginning, dtype=numpy.uint8)
             else:
                 patterns = numpy.ascontiguousarray(encode(inputs[tensor.name], tensor.dtype))
                 raw = numpy.resize(patterns.reshape(-1).view(numpy.uint8), tensor.bytes)

@@ -39,12 +39,14 @@ class Unlaunchable(UserError):
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """An array in global memory: extents in elements, outermost first."""
+    """An array in global memory: extents in elements, outermost first; `adds`: an output that the
+    kernel adds to."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     output: bool
+    adds: bool = False
 
     @property
     def bytes(self) -> int:
@@ -53,6 +55,12 @@ class TensorShape:
         for extent in self.shape:
             size *= extent
         return size
+
+    @property
+    def beginning(self) -> int:
+        """The byte that an output is full of before a launch: that of no number, or of zeros where
+        the kernel adds to it."""
+        return 0 if self.adds else 0xFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +203,8 @@ def _tensor(item: ManifestTensor, names: Mapping[str, int]) -> TensorShape:
     shape = tuple(evaluate(extent, names) for extent in item["shape"])
     if any(extent < 1 for extent in shape):
         raise Unlaunchable(f"{item['name']} would be empty: {list(shape)}")
-    return TensorShape(str(item["name"]), dtype, shape, bool(item.get("output", False)))
+    output, adds = bool(item.get("output", False)), bool(item.get("adds", False))
+    return TensorShape(str(item["name"]), dtype, shape, output, adds)
 
 
 def _argument(

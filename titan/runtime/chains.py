@@ -121,6 +121,8 @@ def _joined(first: Manifest, second: Manifest, free: str) -> Iterator[tuple[Link
     write."""
     outputs = output_names(first)
     between = [tensor_named(first, name) for name in outputs]
+    if any(one.get("adds") for one in (*first["tensors"], *second["tensors"])):
+        return  # what is between them would have to begin with zeros
     if scalar_names(second) or not all(
         free in _WORD.findall(" ".join(one["shape"])) for one in between
     ):

@@ -139,7 +139,7 @@ def _unified(
         return
     first = theirs[0]
     for item in sorted(ours, key=lambda one: one["name"] != first["name"]):
-        if (item["dtype"], item["output"]) != (first["dtype"], first["output"]):
+        if _role(item) != _role(first):
             continue
         for axes in permutations(range(len(item["shape"]))):
             shape = [item["shape"][axis] for axis in axes]
@@ -150,6 +150,10 @@ def _unified(
             for rest in _unified(theirs[1:], left, known):
                 tensors = (ReadTensor(first["name"], item["name"], axes), *rest.tensors)
                 yield Correspondence(tensors, rest.sizes)
+
+
+def _role(item: ManifestTensor) -> tuple[str, bool, bool]:
+    return item["dtype"], item["output"], item.get("adds", False)
 
 
 def renamed(theirs: list[str], ours: list[str], sizes: dict[str, str]) -> dict[str, str] | None:

@@ -28,6 +28,7 @@ Called = TypeVar("Called", bound=Callable[..., Foreign])
 @dataclass(frozen=True, slots=True)
 class Framework:
     """`empty(shape, dtype, like)` makes an output beside an input; `stream(like)` is a handle.
+    `clear(array)` fills a new output with zeros, in order before a launch on that stream.
 
     `ready(array)` waits for what computes an array, and `waits` says that a launch is waited for:
     so it is where a framework gives no stream on which its work and the launch are in order.
@@ -36,6 +37,7 @@ class Framework:
     name: str
     empty: Callable[[tuple[int, ...], str, object], Foreign]
     stream: Callable[[object], int]
+    clear: Callable[[Foreign], object]
     ready: Callable[[object], None] = lambda array: None
     waits: bool = False
 
@@ -125,11 +127,12 @@ def _jax_ready(array: Foreign) -> None:
 
 
 _FRAMEWORKS = {
-    "torch": Framework("PyTorch", _torch_empty, _torch_stream),
-    "numpy": Framework("NumPy", _numpy_empty, lambda like: 0),
-    "cupy": Framework("CuPy", _cupy_empty, _cupy_stream),
+    "torch": Framework("PyTorch", _torch_empty, _torch_stream, lambda array: array.zero_()),
+    "numpy": Framework("NumPy", _numpy_empty, lambda like: 0, lambda array: array.fill(0)),
+    "cupy": Framework("CuPy", _cupy_empty, _cupy_stream, lambda array: array.fill(0)),
     **dict.fromkeys(
-        ("jax", "jaxlib"), Framework("JAX", _jax_empty, lambda like: 0, _jax_ready, waits=True)
+        ("jax", "jaxlib"),
+        Framework("JAX", _jax_empty, lambda like: 0, lambda array: None, _jax_ready, waits=True),
     ),
 }
 

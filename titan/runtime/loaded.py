@@ -34,8 +34,9 @@ class LoadedKernel:
     """A package that can be called; `signature` says with what.
 
     `kernel(A, B)` gives the output, or a tuple of several in the order of the manifest; inputs may
-    go by name, scalar arguments do, and `out` takes arrays to write into. Where no output has an
-    element nothing is launched. Gradients do not flow (`torch_operator`). Raises CallError for
+    go by name, scalar arguments do, and `out` takes arrays to write into. An output that the kernel
+    adds to begins with zeros; one of `out` with what it holds. Where no output has an element
+    nothing is launched. Gradients do not flow (`torch_operator`). Raises CallError for
     arguments that it does not take, CannotLaunch where there is no device for it, and what the
     device reports.
     """
@@ -142,8 +143,12 @@ class LoadedKernel:
         """The outputs by name: `out`, or new arrays beside `like`. Raises CallError."""
         names = output_names(self.manifest)
         if out is None:
-            make = framework_of(like).empty
-            return {name: make(*shapes[name], like) for name in names}
+            framework = framework_of(like)
+            made = {name: framework.empty(*shapes[name], like) for name in names}
+            for item in self.manifest["tensors"]:
+                if item.get("adds"):
+                    framework.clear(made[item["name"]])
+            return made
         if isinstance(out, Mapping):
             found = dict(out)
         else:

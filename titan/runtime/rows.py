@@ -36,6 +36,8 @@ def rows_size(manifest: Manifest) -> str | None:
     tensors = manifest["tensors"]
     if sizes_by_name(manifest) or any(item["dtype"] == INDEX_TYPE for item in tensors):
         return None  # what is looked up may be by row
+    if any(item.get("adds") for item in tensors):
+        return None
     for name, whole in foldable(manifest).items():
         outputs = [item for item in tensors if item["output"]]
         leads = all(item["shape"] and item["shape"][0] == name for item in outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from titan.codegen.tile.load import parse_tile
 from titan.codegen.tile.model import (
     Carried,
     Tensor,
@@ -195,3 +196,32 @@ def scaled_rows(rows=64, columns=64, groups=1):
         carried=(Carried(Value("total", rows, 1, "f32", ValuePlace.ROW), 0.0, "total_new"),),
         groups=groups,
     )
+
+
+SHARED = """
+titan: 1
+tile: shared
+target: sm_90a
+sizes: {M: any, N: any, rows: 128, columns: 32, depth_k: 128}
+tensors:
+  A: {shape: [M, depth_k], dtype: bf16}
+  B: {shape: [N, depth_k], dtype: bf16}
+  C: {shape: [depth_k, N], dtype: f32, output: true}
+work: {m: (M + rows - 1) // rows}
+groups: 2
+loop: {n: (N + columns - 1) // columns}
+before:
+  - a: {load: "A[m * rows, 0]", tile: [rows, depth_k]}
+body:
+  - b: {load: "B[n * columns, 0]", tile: [columns, depth_k]}
+  - s: {mma: [a, b.T]}
+  - s16: {convert: s, to: bf16}
+  - whole: {share: s16}
+  - part: {mma: [a.T, whole]}
+  - out: {store: part, to: "C[0, n * columns]", reduce: add}
+"""
+
+
+def shared():
+    """C = A^T (A B^T), added up over blocks of rows of A in global memory."""
+    return parse_tile(SHARED)

@@ -31,6 +31,7 @@ PROGRAMS = {
     "attention": partial(examples.attention, columns=32),
     "copy": examples.copy,
     "scaled_rows": examples.scaled_rows,
+    "shared": examples.shared,
 }
 
 

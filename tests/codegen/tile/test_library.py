@@ -256,6 +256,7 @@ def backward(causal: bool) -> Callable[[Arrays], Arrays]:
             "dQ": np.einsum("hij,hjd->hid", ds, x["K"]) / root_,
             "dK": np.einsum("hij,hid->hjd", ds, x["Q"]) / root_,
             "dV": np.einsum("hij,hid->hjd", p, x["dO"]),
+            "dQT": np.einsum("hij,hjd->hdi", ds, x["K"]),
         }
 
     return direct
@@ -349,6 +350,8 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "attention_forward_training": attention_with_statistics(False),
     "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
+    "attention_backward": backward(False),
+    "attention_backward_causal": backward(True),
     **{f"attention_backward_{name}": backward(False) for name in ("dq", "dkv")},
     **{f"attention_backward_causal_{name}": backward(True) for name in ("dq", "dkv")},
     "scale_bias_silu": lambda x: silu(x["X"] * x["scale"] + x["bias"]),

@@ -58,7 +58,7 @@ def furthest(
     inputs, arrays = {}, {}
     device = EmulatedDevice(seed, schedule=schedule, engines=engines, cancelled=cancelled)
     for tensor in planned.tensors:
-        values = np.full(tensor.shape, np.nan)
+        values = np.full(tensor.shape, 0.0 if tensor.adds else np.nan)
         if not tensor.output:
             numbers_of = sample_numbers(random, tensor.dtype, tensor.shape)
             values = inputs[tensor.name] = rounded(numbers_of, tensor.dtype)
@@ -158,6 +158,8 @@ CASES = [
     ),
     ("attention_backward_dq_sm_100a", {"heads": 1, "queries": 130, "keys": 72}),
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
+    ("attention_backward", {"heads": 2, "queries": 100, "keys": 200}),
+    ("attention_backward_causal", {"heads": 1, "queries": 300, "keys": 270}),
 ]
 ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
 QUICK = {
@@ -168,6 +170,7 @@ QUICK = {
     "gemm_grouped",
     "attention_decode_paged",
     "attention_backward_dq_sm_100a",
+    "attention_backward",
     "gemm_mxf8_sm_100a",
     "gemm_nvf4_sm_100a",
     "gemm_mxf4_wide_sm_100a",

@@ -215,7 +215,7 @@ class RoleArithmetic:
             return [self._direct_product(operation, inner)]
         if kind == "mma":
             return self._mma(operation, site, scope)
-        if kind == "store":
+        if kind in ("store", "share"):
             return self._store(operation, site, inner, scope)
         if kind in VECTORS:
             return [self._vector(operation, inner)]
@@ -339,6 +339,8 @@ class RoleArithmetic:
         if site.kind is not SiteKind.STAGE:
             if operation.view is None:
                 raise EmissionRefused(f"{operation.name} has no view")
+            if operation.reduction:
+                raise EmissionRefused(f"{operation.name} adds to a tensor, but by no copy engine")
             dimensions = 1 if source.form in ("row", "column") else 2
             target = self.region(operation.view, inner, operation.name, dimensions)
             if operation.below is not None:

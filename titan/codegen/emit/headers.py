@@ -10,13 +10,14 @@ TENSOR_HEADER = "titan_tcgen05.cuh"
 PAIR_HEADER = "titan_pair.cuh"
 ASKING_HEADER = "titan_next.cuh"
 SCALES_HEADER = "titan_scales.cuh"
+SUMS_HEADER = "titan_sums.cuh"
 
 
-def device_header(target: str, together: bool, asks: bool, scales: bool) -> str:
+def device_header(target: str, together: bool, asks: bool, scales: bool, sums: bool = False) -> str:
     """The header, for sm_100a with what that target has beyond sm_90a.
 
-    With more where CTAs multiply `together`, where the kernel `asks` for work items, or where
-    products have `scales`.
+    With more where CTAs multiply `together`, where the kernel `asks` for work items, where
+    products have `scales`, or where it adds to tensors (`sums`).
     """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
@@ -27,5 +28,7 @@ def device_header(target: str, together: bool, asks: bool, scales: bool) -> str:
         names.append((target, ASKING_HEADER))
     if scales:
         names.append((target, SCALES_HEADER))
+    if sums:
+        names.append((TEMPLATES, SUMS_HEADER))
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

@@ -63,6 +63,8 @@ def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         raise EmissionRefused("lookups and `below` have no form in HIP")
     if tile.dependent_launch or any(item.evict for item in tile.operations):
         raise EmissionRefused("dependent launches and `evict` have no form in HIP")
+    if tile.sums or any(item.kind == "share" for item in tile.operations):
+        raise EmissionRefused("sums onto tensors and shared fragments have no form in HIP")
     if tile.cluster != 1 or kernel.ctas != 1:
         raise EmissionRefused("there are no clusters")
     if [parameter.name for parameter in program.parameters] != [TILES]:

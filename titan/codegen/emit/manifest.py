@@ -210,7 +210,7 @@ def manifest(
             for p in tile.parameters
         ],
         **scalars_of_manifest(tile),
-        "tensors": [_tensor(tensor, sizes) for tensor in tile.tensors],
+        "tensors": [_tensor(tensor, sizes, tensor.name in tile.sums) for tensor in tile.tensors],
         "arguments": [
             *(_map(operation, tensor, shared) for operation, tensor, shared in maps),
             *(_pointer(tensor) for tensor in pointers),
@@ -276,13 +276,14 @@ def _roles(layout: EmissionLayout) -> list[ManifestRole]:
     ]  # fmt: skip
 
 
-def _tensor(tensor: Tensor, sizes: dict[str, Constant]) -> ManifestTensor:
-    return {
+def _tensor(tensor: Tensor, sizes: dict[str, Constant], adds: bool) -> ManifestTensor:
+    made: ManifestTensor = {
         "name": identifier(tensor.name, "a tensor"),
         "dtype": dtype(tensor.dtype, tensor.name),
         "shape": [to_text(substitute(extent, dict(sizes))) for extent in tensor.shape],
         "output": bool(tensor.output),
     }
+    return {**made, "adds": True} if adds else made
 
 
 def _map(operation: TileOperation, tensor: Tensor, shared: Tile) -> ManifestArgument:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from titan.codegen.emit.cluster import RANK, Multicast, TogetherProduct
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
-from titan.codegen.emit.staged_stores import Place, StagedStores
+from titan.codegen.emit.staged_stores import WHOLE, Place, StagedStores
 from titan.codegen.emit.trace import SiteEvent, value_of
 from titan.codegen.tile.model import TileOperation, Value, ValuePlace
 from titan.sync import program as ir
@@ -229,6 +229,7 @@ def idle_waits(sites: tuple[EmissionSite, ...]) -> frozenset[int]:
 class _Flight:
     result: str
     sources: tuple[str, ...]
+    places: tuple[Place, ...] = ()  # buffers that groups share, which it reads
 
 
 class AgentCheck:
@@ -344,7 +345,7 @@ class AgentCheck:
                 self._read(operation, event)
             else:
                 raise EmissionRefused(f"{name} takes {operand} from shared memory")
-        if operation.result is not None:
+        if operation.result is not None and operation.kind != "share":
             self._put(name, (name, event.unit, self._iteration(name, event)))
 
     def _mma(self, operation: TileOperation, event: SiteEvent) -> None:
@@ -362,7 +363,10 @@ class AgentCheck:
             (operation.name, event.unit, self._iteration(operation.name, event)),
             in_flight=adds,
         )
-        self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources)))
+        effects = [one for one in self._effects(event) if self.tiles.shared(one.buffer)]
+        shared = tuple(_staging_place(effect, event) for effect in effects)
+        self.staging.multiply(shared)
+        self.open.append(_Flight(place, tuple(self.plan.storage[name] for name in sources), shared))
 
     def _direct(self, operation: TileOperation, event: SiteEvent) -> None:
         """Threads add the product of two loaded tiles to a sum that is complete so far."""
@@ -486,9 +490,9 @@ class AgentCheck:
         return self.role.threads > 32
 
     def _staged(self, event: SiteEvent) -> None:
-        if self._several():
-            for effect in self._effects(event):
-                self.staging.write(_staging_place(effect, event))
+        for effect in self._effects(event) if self._several() else ():
+            place = _staging_place(effect, event)  # of what is shared, each group reads all parts
+            self.staging.write((*place[:2], WHOLE) if self.tiles.shared(effect.buffer) else place)
 
     def _send(self, event: SiteEvent) -> None:
         operation = self.tiles.operations[event.site.name]
@@ -525,11 +529,14 @@ class AgentCheck:
         retired, self.committed = self.committed[:keep], self.committed[keep:]
         flying = {flight.result for flight in self._flights()}
         over = {flight.result for group in retired for flight in group}
+        still = {place for flight in self._flights() for place in flight.places}
+        read = {place for group in retired for flight in group for place in flight.places}
+        self.staging.multiplied(read - still)
         self.holds.setdefault(event.site.number, set()).update(over - flying)
 
 
 def _part(effect: ir.Effect, event: SiteEvent) -> int:
-    return value_of(effect.part, event.environment) if effect.part is not None else -1
+    return value_of(effect.part, event.environment) if effect.part is not None else WHOLE
 
 
 def _staging_place(effect: ir.Effect, event: SiteEvent) -> Place:

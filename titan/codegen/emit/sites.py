@@ -40,7 +40,7 @@ class SiteKind(Enum):
     COMPUTE = "compute"  # on registers; also direct stores to global memory
     CARRY = "carry"  # a carried value takes its initial number, or its next value
     READ = "read"  # shared memory to registers; happens at the Compute that follows
-    STAGE = "stage"  # registers to the shared buffer of a store
+    STAGE = "stage"  # registers to the shared buffer of a store, or to that which groups share
     FETCH = "fetch"  # to registers from tensor memory, or rows of shared memory that a role has put
     PUT = "put"  # the converse
     SEND = "send"  # bulk copy to global memory
@@ -206,6 +206,11 @@ class Tiles:
         """Whether a load of the tile program brings the value."""
         operation = self.operations.get(name)
         return operation is not None and operation.kind == "load"
+
+    def shared(self, name: str) -> bool:
+        """Whether groups share the value: each writes its rows, and each reads all."""
+        operation = self.operations.get(name)
+        return operation is not None and operation.kind == "share"
 
     def in_registers(self, name: str) -> bool:
         """Whether the value is kept in registers."""
@@ -391,7 +396,7 @@ class _Numbering:
             item = self.tiles.operations.get(name)
             if name in self.tiles.filled:
                 return SiteKind.FILL, name
-            if item is None or item.kind != "store":
+            if item is None or item.kind not in ("store", "share"):
                 raise EmissionRefused(f"no store writes {mangled('s', name, 'a buffer')}")
             return SiteKind.STAGE, name
         if read and read <= self.tiles.answers and not written:

@@ -399,7 +399,9 @@ class Spelling(RoleArithmetic):
             self.stage(tile, effect, scope), mangled("map", site.name, "a store"), first, others,
             tile.panels, tile.panel_stride, tile.panel_columns, identifier(site.name, "a store"),
         )  # fmt: skip
-        return self._one(SpelledSend(copy))
+        if store.reduction not in ("", "add"):
+            raise EmissionRefused(f"no spelling for {shown(store.reduction)} onto a tensor")
+        return self._one(SpelledSend(copy, bool(store.reduction)))
 
     def _sent_rows(
         self, site: EmissionSite, tile: Tile, effect: ir.Effect, scope: SpellingScope

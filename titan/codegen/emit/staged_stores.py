@@ -4,16 +4,21 @@ One agent of the sync program is a warpgroup of four warps. Between what all its
 shared memory and the bulk copy that one of them issues there is a fence and then a barrier of the
 agent; between the end of that copy's reads and the next writes there is a barrier, behind a wait
 that covers the group of the copy. Each part of each stage of a buffer is followed on its own.
+
+What groups share is read by tensor cores for all four warps, so that the same holds for it: a fence
+and a barrier in front of the product, a wait for it and a barrier behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from titan.codegen.emit.model import EmissionRefused
 
-Place = tuple[str, int, int]  # buffer, stage, part (-1: whole)
+WHOLE = -1  # no part, but all
+Place = tuple[str, int, int]  # buffer, stage, part
 
 
 class _Staging(Enum):
@@ -22,7 +27,8 @@ class _Staging(Enum):
     FENCED = "fenced"
     MET = "met"  # all threads know of the writes
     SENT = "sent"
-    READ = "read"  # by the copy engine
+    MULTIPLIED = "multiplied"  # tensor cores may read it
+    READ = "read"  # by the copy engine, or by tensor cores
 
 
 _FENCED = {_Staging.WRITTEN: _Staging.FENCED}
@@ -43,7 +49,7 @@ class StagedStores:
         if self.places.get(place, _Staging.FREE) is not _Staging.FREE:
             raise EmissionRefused(
                 f"{self.role} writes {place[0]} without a barrier of its threads behind the copy "
-                "before"
+                "or product before"
             )
         self.places[place] = _Staging.WRITTEN
 
@@ -56,6 +62,20 @@ class StagedStores:
             )
         self.places[place] = _Staging.SENT
         self.open.append(place)
+
+    def multiply(self, places: Iterable[Place]) -> None:
+        """Tensor cores begin to read. Raises EmissionRefused."""
+        for place in places:
+            if self.places.get(place) not in (_Staging.MET, _Staging.MULTIPLIED):
+                raise EmissionRefused(
+                    f"{self.role} multiplies {place[0]} without a fence and then a barrier of its "
+                    "threads behind their writes"
+                )
+            self.places[place] = _Staging.MULTIPLIED
+
+    def multiplied(self, places: set[Place]) -> None:
+        """Products that read there are over, and no other one is in flight."""
+        self.places |= dict.fromkeys(places, _Staging.READ)
 
     def fence(self) -> None:
         """A fence between threads and the copy engine."""

@@ -290,9 +290,10 @@ class SpelledLoad(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledSend(SpelledStatement):
-    """A bulk copy to global memory."""
+    """A bulk copy to global memory; `adds`: to what is there."""
 
     copy: PanelCopy
+    adds: bool = False
     kind: ClassVar[str] = "send"
 
 

@@ -137,8 +137,10 @@ class _Emission:
         return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
 
     def _device(self) -> str:
-        scales = bool(self.tiles.scales)
-        return device_header(self.tile.target, self.together, bool(self.tiles.answers), scales)
+        scales, sums = bool(self.tiles.scales), bool(self.tile.sums)
+        return device_header(
+            self.tile.target, self.together, bool(self.tiles.answers), scales, sums
+        )
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""

@@ -143,11 +143,13 @@ class ReadStatement(DocumentStatement):
 
 @dataclass(frozen=True, slots=True)
 class IssueStatement(DocumentStatement):
-    """A matrix multiplication under a name; `accumulates` is the stage that it adds to."""
+    """A matrix multiplication under a name; `accumulates` is the stage that it adds to, `reads` are
+    buffers of no ring."""
 
     operands: tuple[Slot, ...]
     name: str
     accumulates: Slot | None = None
+    reads: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from titan.codegen.pipeline.loop_body import (
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import on_safe_path
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
+from titan.codegen.tile.cost import SHARED_STAGES
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.staging import STAGES, slices_of
 
@@ -99,6 +100,9 @@ class Hopper:
             )
         if self.takes_turns and tile.groups != 2:
             raise FormRefused("two groups take turns, not another number")
+        self.shares = [op for op in tile.body if op.kind == "share"]
+        if self.shares and self.takes_turns:
+            raise FormRefused("groups that share a fragment meet, and cannot take turns")
         if self.straight and tile.groups != 1:
             raise FormRefused("a straight copy needs one group")
 
@@ -166,6 +170,9 @@ class Hopper:
                 stages = str(STAGES) if slices > 1 else ""
                 groups = self.tile.groups
                 found.append(replace(buffer, name=store.name, stages=stages, parts=groups))
+        for share in self.shares:
+            buffer = staged_buffer(share.value)
+            found.append(replace(buffer, stages=str(SHARED_STAGES), parts=self.tile.groups))
         return found
 
     def _slices(self, store: TileOperation) -> int:
@@ -198,6 +205,8 @@ class Hopper:
             found.append(doc.NamedBarrierDeclaration("together", THREADS, self.computing))
         if self.takes_turns:
             found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
+        if self.shares:
+            found.append(doc.NamedBarrierDeclaration("shared", self.tile.groups * THREADS))
         if self._mixed() or self._fills_and_computes():
             found.append(doc.NamedBarrierDeclaration("copied", THREADS))
         return found
@@ -418,6 +427,8 @@ class Hopper:
                 return self._product(item.name, place, iteration)
             case ItemKind.STORE:
                 return self._body_store(item.name, iteration, place)
+            case ItemKind.SHARE:
+                return self._share(item.name, place)
             case ItemKind.COMPUTE:
                 return (doc.ComputeStatement(item.name, iteration),)
             case ItemKind.CARRY:
@@ -460,12 +471,24 @@ class Hopper:
         return on_safe_path(slot(rings[0].name, place), issue, iteration)
 
     def _issue(self, name: str, place: str) -> doc.IssueStatement:
-        slots = []
+        slots, beside = [], []
         for value in self.tile.operation(name).operands[:2]:
             ring = next((r for r in self.rings if value in {x.name for x in r.loads}), None)
             if ring is not None:
                 slots.append(slot(value, self._index(ring, place)))
-        return doc.IssueStatement(tuple(slots), name)
+            elif any(value == share.name for share in self.shares):
+                beside.append(slot(value, _stage_of_shared(place), content=place))
+        return doc.IssueStatement(tuple(slots), name, reads=tuple(beside))
+
+    def _share(self, name: str, place: str) -> doc.Block:
+        """Each group writes its rows, and all meet: who is there has multiplied with what the stage
+        held before."""
+        written = slot(name, _stage_of_shared(place), "self", content=place)
+        return (
+            doc.StoreStatement(written),
+            doc.FenceStatement(),
+            doc.SyncStatement(slot("shared", "0")),
+        )
 
     def _body_store(self, name: str, iteration: str, place: str) -> doc.Block:
         operation = self.tile.operation(name)
@@ -510,6 +533,10 @@ def sent_from(
         doc.BulkStoreStatement(staged, OUTPUT),
         doc.CommitStatement(OUTPUT),
     )
+
+
+def _stage_of_shared(place: str) -> str:
+    return f"{inner(place)} % {SHARED_STAGES}"
 
 
 def tile_bytes(value: Value) -> int:

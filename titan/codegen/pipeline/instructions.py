@@ -139,7 +139,7 @@ def _computed(
     tile: TileProgram, item: TileOperation, known: Rates, found: dict[str, float]
 ) -> None:
     """What threads do with numbers: as many as each of them holds."""
-    if item.kind == "store":
+    if item.kind in ("store", "share"):
         source = value_of(tile, item.operands[0])
         if source.place is not ValuePlace.SHARED:
             found["stored"] += held(tile, source, known)

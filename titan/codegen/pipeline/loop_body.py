@@ -6,7 +6,8 @@ them follows from the readers of each value:
 
 - a ring is waited for before its first reader, and released after the last one;
 - a matrix multiplication runs on its own until it is drained: before whoever reads its result, and
-  before whoever writes the registers that it reads;
+  before whoever writes the registers that it reads, or puts the next fragment beside one that it
+  reads from shared memory;
 - a multiplication that only feeds itself is drained one iteration later: one is always in flight;
 - a carried value takes its next one after its last reader. Accumulators are carried in place.
 
@@ -36,6 +37,7 @@ class ItemKind(Enum):
     READ = "read"  # from shared memory to registers
     CARRY = "carry"
     STORE = "store"
+    SHARE = "share"  # from registers to shared memory, for the products of all groups
     SENT = "sent"  # the reads of bulk stores from a ring are over
 
 
@@ -212,7 +214,7 @@ def users_of_product(
         for operation in tile.body
         if operation.name == name
         and operation.result is not None
-        and operation.result.place is ValuePlace.FRAGMENT
+        and (operation.result.place is ValuePlace.FRAGMENT or operation.kind == "share")
     }
     for operation in ordered.operations:
         lag, position = ordered.key(operation.name)
@@ -331,7 +333,12 @@ def _with_releases(
 
 
 def _kind(operation: TileOperation) -> ItemKind:
-    special = {"mma": ItemKind.ISSUE, "store": ItemKind.STORE, "read": ItemKind.READ}
+    special = {
+        "mma": ItemKind.ISSUE,
+        "store": ItemKind.STORE,
+        "read": ItemKind.READ,
+        "share": ItemKind.SHARE,
+    }
     return special.get(operation.kind, ItemKind.COMPUTE)
 
 

@@ -36,6 +36,8 @@ class OnBarriers(Hopper):
             raise FormRefused(f"{self.what} have a form for one multiplication alone")
         if not shape.specialised or self.peeled or self.takes_turns or self.straight:
             raise FormRefused(f"{self.what} load by a warp of its own")
+        if self.shares:
+            raise FormRefused(f"{self.what} have no form for fragments that groups share")
         if any(item.kind is ItemKind.READ for item in self.items):
             raise FormRefused(f"{self.what} have no form for tiles that are read to registers")
 

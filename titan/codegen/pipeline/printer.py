@@ -223,7 +223,8 @@ def _(statement: doc.ReadStatement) -> Spelling:
 @spelled.register
 def _(statement: doc.IssueStatement) -> Spelling:
     adds = slot_text(statement.accumulates) if statement.accumulates is not None else ""
-    options = {"as": statement.name, **_given(accumulates=adds)}
+    beside = _list(slot_text(one) for one in statement.reads) if statement.reads else ""
+    options = {"as": statement.name, **_given(accumulates=adds, reads=beside)}
     return f"issue: mma({_slots(statement.operands)})", options
 
 

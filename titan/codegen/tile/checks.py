@@ -54,8 +54,9 @@ def whole(reader: Reader, tile: TileProgram, rates: Rates, spans: Spans) -> None
     _unused(reader, tile, spans)
     _group_names(reader, tile, spans)
     _outputs(reader, tile, spans)
+    _shared(reader, tile, spans)
     for operation in tile.operations:
-        if operation.kind == "store":
+        if operation.kind == "store" and not operation.reduction:
             _overlap(reader, tile, operation, spans)
 
 
@@ -130,6 +131,20 @@ def _outputs(reader: Reader, tile: TileProgram, spans: Spans) -> None:
             text = f"{quoted(tensor.name)} is written by {quoted(stores[0].name)} and "
             text += quoted(stores[1].name)
             reader.error("TTN610", text, spans[stores[1].name])
+
+
+def _shared(reader: Reader, tile: TileProgram, spans: Spans) -> None:
+    """What groups share is made in the loop and read by products of the same iteration alone."""
+    for operation in tile.operations:
+        if operation.kind != "share":
+            continue
+        name = operation.name
+        if operation not in tile.body:
+            reader.error("TTN602", f"{quoted(name)} is shared outside of the loop", spans[name])
+        for other in tile.operations:
+            if name in other.operands and (other.kind != "mma" or name in other.operands[2:]):
+                text = f"{quoted(other.name)} reads {quoted(name)}, which only products take"
+                reader.error("TTN602", text, spans[other.name])
 
 
 def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans: Spans) -> None:

@@ -31,6 +31,7 @@ from titan.target.model import Machine, WarpGroup
 
 BARRIER_BYTES = 1024  # kept for barriers and alignment where an engine loads
 TENSOR_LANES = 128
+SHARED_STAGES = 2  # of what groups share
 
 
 class CostError(Refusal):
@@ -113,6 +114,11 @@ def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
     parts = parts_of(tile, rates_)
     if parts is not None:  # rows that the softmax hands over
         taken += sum(4 * value.rows for value in (parts.factor, *parts.handed))
+    taken += SHARED_STAGES * sum(
+        one.value.rows * one.value.columns * bytes_of(one.value.dtype)
+        for one in tile.body
+        if one.kind == "share"
+    )
     for operation in tile.before:
         value = operation.result
         if value is not None and value.place is ValuePlace.SHARED:
@@ -286,6 +292,8 @@ class Builder:
             return self.vector(operation)
         if operation.kind == "store":
             return self.store(self.values[operation.operands[0]])
+        if operation.kind == "share":
+            return self.share(operation.value)
         value = operation.value
         kind = KINDS[operation.kind]
         rate = self.rates.classes[cost_class(kind, operation.function)]
@@ -375,6 +383,17 @@ class Builder:
             "latency_cycles": uses[-1].end_cycle + shared.latency_cycles,
             "warps": self.warps,
             "issue_cycles": written,
+        }
+
+    def share(self, value: Value) -> dict:
+        """A fragment to shared memory, where all groups meet behind it."""
+        amount = value.rows // self.teams * value.columns * bytes_of(value.dtype)
+        cycles = max(1, -(-amount // self.rates.shared.bytes_per_cycle))
+        return {
+            "uses": (ReservationUse(self.rates.shared.unit, cycles),),
+            "latency_cycles": cycles + self.rates.shared.latency_cycles,
+            "warps": self.warps,
+            "issue_cycles": cycles,
         }
 
     # Dependences

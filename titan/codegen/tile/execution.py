@@ -308,7 +308,7 @@ class CtaExecution:
         registers = self.registers[agent.number]
         if access.write and access.load in self.operations:
             operation = self.operations[access.load]
-            if operation.kind == "store":
+            if operation.kind in ("store", "share"):
                 value = registers.values.get(self.home[operation.operands[0]])
                 if value is not None and (slices := self._slices(access)) > 1:
                     value = np.split(value, slices, axis=1)[access.tile % slices]

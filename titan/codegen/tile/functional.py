@@ -137,7 +137,8 @@ def simulate(
     for tensor in tile.tensors:
         if tensor.output:
             shape = semantics.shape_of(tensor, parameters)
-            memory[tensor.name] = np.full(shape, np.nan, np.float32)
+            begin = 0.0 if tensor.name in tile.sums else np.nan
+            memory[tensor.name] = np.full(shape, begin, np.float32)
         else:
             rounded = semantics.rounded(memory[tensor.name], tensor.dtype)
             memory[tensor.name] = rounded

@@ -33,12 +33,14 @@ class ManifestScalar(TypedDict):
 
 
 class ManifestTensor(TypedDict):
-    """A tensor in global memory, dense and row-major; `output`: the kernel writes it."""
+    """A tensor in global memory, dense and row-major; `output`: the kernel writes it, or `adds` to
+    what it holds."""
 
     name: str
     dtype: str
     shape: list[str]
     output: bool
+    adds: NotRequired[bool]
 
 
 class ManifestArgument(TypedDict):

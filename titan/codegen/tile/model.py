@@ -101,7 +101,8 @@ class TileOperation:
     `column` (both counted within the tile, all rows of the CTA's tile), sizes, parameters, work
     coordinates and the loop variable; where it does not hold, the fill is taken. `below`: of a
     store, the row of the tensor from which on nothing is written. `evict`: of a load, whether its
-    lines leave the L2 cache `first` or `last`; empty for neither.
+    lines leave the L2 cache `first` or `last`; empty for neither. `reduction`: of a store, `add`
+    where it adds to what the tensor holds; empty where it replaces that.
     """
 
     name: str
@@ -117,6 +118,7 @@ class TileOperation:
     scalar: ScalarArgument | None = None
     below: Expression | None = None
     evict: str = ""
+    reduction: str = ""
 
     @property
     def tensor_view(self) -> View:
@@ -197,6 +199,11 @@ class TileProgram:
     def operations(self) -> tuple[TileOperation, ...]:
         """All operations in the order of the file."""
         return (*self.before, *self.body, *self.after)
+
+    @property
+    def sums(self) -> frozenset[str]:
+        """The outputs that stores add to: a launch begins with what they hold."""
+        return frozenset(one.tensor_view.tensor for one in self.operations if one.reduction)
 
     def operation(self, name: str) -> TileOperation:
         """Raises KeyError."""

@@ -29,6 +29,7 @@ from titan.foundation.errors import TitanError
 S, F, R, C = ValuePlace.SHARED, ValuePlace.FRAGMENT, ValuePlace.ROW, ValuePlace.COLUMN
 REGISTERS = (F, R, C)
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
+REDUCTIONS = ("add",)  # of stores onto what a tensor holds
 EVICTIONS = ("first", "last")  # of lines of the L2 cache, before or after all others
 VECTORS = ("vector", "element")  # kinds that threads fetch from global memory to registers
 
@@ -59,6 +60,7 @@ class Given:
     tensor: Tensor | None = None
     dtype: str = ""
     rates: Rates | None = None
+    reduction: str = ""
 
 
 Rule = Callable[[Given], Value | None]
@@ -292,9 +294,29 @@ def _reduce(given: Given) -> Value:
     return Value(given.name, given.operands[0].rows, 1, "f32", R)
 
 
+def _share(given: Given) -> Value:
+    source = given.operands[0]
+    assert given.rates is not None
+    if not (given.rates.transfer.engine and given.rates.matrix.result == "registers"):
+        raise Misfit("TTN611", f"groups of {given.rates.name} share no fragments", 0)
+    if bytes_of(source.dtype) != 2:
+        raise Misfit("TTN604", f"`{source.name}` is {source.dtype}, not of two bytes", 0)
+    return Value(given.name, source.rows, source.columns, source.dtype, S)
+
+
 def _store(given: Given) -> None:
     assert given.tensor is not None
     source = given.operands[0]
+    if given.reduction and source.place is not F:
+        text = f"what is added to a tensor is a fragment, but `{source.name}` is "
+        raise Misfit("TTN602", f"{text}{_word(source.place)}", 0)
+    if given.reduction and source.dtype != "f32":
+        raise Misfit("TTN604", f"sums are in f32, but `{source.name}` is {source.dtype}", 0)
+    assert given.rates is not None
+    if given.reduction and not given.rates.transfer.engine:
+        raise Misfit(
+            "TTN611", f"no copy engine of {given.rates.name} adds to a tensor", key="reduce"
+        )
     if source.dtype != given.tensor.dtype:
         text = f"`{source.name}` is {source.dtype}, but `{given.tensor.name}` holds "
         raise Misfit("TTN604", f"{text}{given.tensor.dtype}", 0)
@@ -408,13 +430,21 @@ KINDS: dict[str, OperationKind] = _table(
         ("where", "fill"),
     ),
     OperationKind(
+        "share",
+        ((F,),),
+        _share,
+        "store",
+        "a fragment in shared memory, whole for the products of all groups",
+        elements="operand",
+    ),
+    OperationKind(
         "store",
         ((F, R, S),),
         _store,
         "store",
         "a value written to a tensor",
         ("to",),
-        ("below",),
+        ("below", "reduce"),
         elements="operand",
         asynchronous=True,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from titan.codegen.tile.dtypes import DTYPES, TENSOR_TYPES
 from titan.codegen.tile.load import RANK_MAX, REQUIRED, SECTIONS, TAILS
-from titan.codegen.tile.operations import EVICTIONS, FUNCTIONS, KINDS, OperationKind
+from titan.codegen.tile.operations import EVICTIONS, FUNCTIONS, KINDS, REDUCTIONS, OperationKind
 from titan.codegen.tile.rates import known_targets
 from titan.foundation.source.json_schema import (
     EXPRESSION,
@@ -43,6 +43,7 @@ _ATTRIBUTES: dict[str, Schema] = {
     "where": about(EXPRESSION, "a condition on `row` and `column`"),
     "fill": _NUMBER,
     "evict": words(EVICTIONS),
+    "reduce": about(words(REDUCTIONS), "to add to what the tensor holds"),
     "below": about(EXPRESSION, "the row of the tensor from which on nothing is written"),
 }
 

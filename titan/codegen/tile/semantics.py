@@ -170,6 +170,7 @@ _FUNCTIONS: dict[str, Callable[[Wide], Wide]] = {
 _KINDS: dict[str, Callable[..., Wide]] = {
     "read": lambda _, x: x,
     "convert": lambda _, x: x,
+    "share": lambda _, x: x,
     "add": _numpy("add"),
     "subtract": _numpy("subtract"),
     "multiply": _numpy("multiply"),
@@ -267,7 +268,8 @@ def put(
     """Write a value where a `store` says; what lies outside is not written.
 
     `first_row`, `first_column`: where the value begins in the tile of the CTA. `written`, of the
-    tensor's shape, notes what was stored; storing twice raises Conflict.
+    tensor's shape, notes what was stored; storing twice raises Conflict. What is added may be added
+    anywhere, in any order.
     """
     rows, columns = value.shape
     offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
@@ -281,6 +283,9 @@ def put(
         extents[axis] = max(0, min(extents[axis], limit))
     inside, within = _window(shape, offsets, extents)
     if inside is None:
+        return
+    if operation.reduction:
+        _matrix(tensor, offsets, shape)[inside] += value[within]
         return
     if written is not None:
         marks = _matrix(written, offsets, shape)
@@ -423,7 +428,8 @@ def check_launch(
 def run(
     tile: TileProgram, inputs: Mapping[str, ArrayLike], parameters: Environment
 ) -> dict[str, Array]:
-    """The outputs, as float32 numbers of their types; NaN where nothing is written.
+    """The outputs, as float32 numbers of their types; NaN where nothing is written, and 0 where
+    nothing is added to an output that stores add to, which begins with zeros.
 
     Inputs are rounded to the types of their tensors first. Raises ValueError for a launch that does
     not fit, Conflict when two work items store to one element.
@@ -455,7 +461,8 @@ def _execute(
     marks = {}
     for name, tensor in outputs.items():
         shape = shape_of(tensor, parameters)
-        memory[name] = np.full(shape, np.nan, np.float64 if double else np.float32)
+        begin = 0.0 if name in tile.sums else np.nan
+        memory[name] = np.full(shape, begin, np.float64 if double else np.float32)
         marks[name] = np.zeros(shape, bool)
     for environment in work_items(tile, parameters):
         _item(tile, environment, memory, marks, double)

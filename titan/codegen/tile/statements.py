@@ -19,6 +19,7 @@ from titan.codegen.tile.operations import (
     EVICTIONS,
     FUNCTIONS,
     KINDS,
+    REDUCTIONS,
     Given,
     Misfit,
     OperationKind,
@@ -35,7 +36,9 @@ from titan.sync.expression import Expression
 
 EXTENT_MAX = 4096
 OPERATIONS_MAX = 500
-ATTRIBUTES = ("tile", "add", "scales", "by", "function", "to", "where", "fill", "below", "evict")
+ATTRIBUTES = (
+    "tile", "add", "scales", "by", "function", "to", "where", "fill", "below", "evict", "reduce",
+)  # fmt: skip
 _OPERAND = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(\.T)?\s*")
 
 
@@ -244,8 +247,9 @@ class Operations:
         transpose = tuple(flipped for _, flipped in known)
         tensor = self.tensors[attributes.view.tensor] if attributes.view is not None else None
         given = Given(
-            name, operands, transpose, tensor=tensor, dtype=attributes.dtype, rates=self.rates
-        )
+            name, operands, transpose, tensor=tensor, dtype=attributes.dtype, rates=self.rates,
+            reduction=attributes.reduction,
+        )  # fmt: skip
         result = self.result(kind, given, fields, nodes)
         if not result and kind.name != "store":
             return None
@@ -259,6 +263,7 @@ class Operations:
             name, kind.name, tuple(value.name for value in operands), result, attributes.view,
             transpose if kind.name == "mma" else (), attributes.number, function,
             attributes.condition, span, attributes.scalar, attributes.below,
+            reduction=attributes.reduction,
         )  # fmt: skip
 
     def stores(self, name: str, view: View, tensor: Tensor, value: Value, span: Span) -> bool:
@@ -350,7 +355,15 @@ class Operations:
         if kind.name == "store" and fields.has("below"):
             what = f"`below` of {quoted(name)}"
             made.below = self.terms.expression(fields["below"], self.scope, what)
-            return made if made.below is not None else None
+            if made.below is None:
+                return None
+        if kind.name == "store" and fields.has("reduce"):
+            node, what = fields["reduce"], f"`reduce` of {quoted(name)}"
+            made.reduction = reader.choice(node, REDUCTIONS, what) or ""
+            if made.reduction and made.below is not None:
+                text = f"{quoted(name)} adds whole tiles, with no row from which on it adds nothing"
+                return reader.error("TTN009", text, fields["below"].span)
+            return made if made.reduction else None
         return made
 
     def result(
@@ -381,6 +394,7 @@ class Attributes:
     condition: Expression | None = None
     view: View | None = None
     below: Expression | None = None
+    reduction: str = ""
 
 
 def check_fragment(value: Value, rates: Rates) -> None:

@@ -116,6 +116,8 @@ def _operation(operation: TileOperation) -> Data:
         data["below"] = to_text(operation.below)
     if operation.evict:
         data["evict"] = operation.evict
+    if operation.reduction:
+        data["reduction"] = operation.reduction
     return data
 
 
@@ -207,6 +209,7 @@ def _operations(
             scalar=scalars[item["scalar"]] if "scalar" in item else None,
             below=_read(item["below"]) if "below" in item else None,
             evict=str(item.get("evict", "")),
+            reduction=str(item.get("reduction", "")),
         )
         for item in items
     )

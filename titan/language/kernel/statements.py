@@ -315,7 +315,8 @@ class Statements:
             span = clause.options["as"].span
             self.reader.error("TTN013", f"the group {quoted(group)} is a {kind} already", span)
         adds = tuple(self._operands(self.context.nodes(clause.get("accumulates")), scope))
-        return [model.Issue(tuple(operands), group, tuple(fills), adds, span=clause.span)]
+        beside = self.sync.reads_of_engine(clause, scope)
+        return [model.Issue(tuple(operands), group, tuple(fills), adds, beside, span=clause.span)]
 
     def _release(self, clause: Clause, scope: NameScope, depth: int) -> Made:
         node = clause.get("after")

@@ -306,6 +306,19 @@ class SyncVerbs:
             )
         ]
 
+    def reads_of_engine(self, clause: Clause, scope: NameScope) -> tuple[ir.Effect, ...]:
+        """`reads` of an `issue`: buffers that belong to no ring."""
+        node = clause.get("reads")
+        found = self._effects(clause, node, scope, False, ir.Proxy.ASYNC)
+        for effect in found:
+            name = effect.buffer.partition("@")[0]
+            owner = self.context.declared.ring_of.get(name)
+            if owner is not None and node is not None:
+                headline = f"{quoted(name)} belongs to the ring {quoted(owner)}"
+                helps = ("a stage of a ring is an operand: `issue: mma(A[t])`",)
+                self.reader.error("TTN017", headline, node.span, helps=helps)
+        return tuple(found)
+
     def _no_objects(self, clause: Clause) -> None:
         if clause.objects:
             headline = f"{clause.what} takes `reads` and `writes`"

@@ -424,6 +424,7 @@ _VERBS: tuple[Verb, ...] = (
             Key(
                 "accumulates", ValueForm.REFERENCES, "stages that it writes, but does not complete"
             ),
+            Key("reads", ValueForm.MEMORY, "buffers of no ring that it reads as well"),
         ),
         needs_object=False,
         call="mma",

@@ -468,6 +468,13 @@ class _Amd(BodyLowering):
                 statement.span,
                 "MFMA accumulates in registers of its wave",
             )
+        if statement.beside:
+            raise refusal(
+                "TTN401",
+                f"{statement.group} reads {statement.beside[0].buffer}, which belongs to no ring",
+                statement.span,
+                "MFMA reads registers: put the buffer in a ring, or read it by `load`",
+            )
         return self._reads(
             statement.operands, statement.span, f"issue {statement.group}: ds_read operands"
         )

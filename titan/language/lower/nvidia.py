@@ -180,11 +180,11 @@ class _Nvidia(MbarrierRings):
             for slot in (*statement.produces, *statement.accumulates)
             for buffer in self.chosen(slot.ring, slot.buffers)
         )  # fmt: skip
-        label = f"issue {statement.group}"
+        label, others = f"issue {statement.group}", (*statement.beside, *writes)
         start = _either(
             condition,
-            (ir.Asynchronous((*whole, *writes), queue, span=statement.span, label=label),),
-            (ir.Asynchronous((*masked, *writes), queue, span=statement.span, label=label),),
+            (ir.Asynchronous((*whole, *others), queue, span=statement.span, label=label),),
+            (ir.Asynchronous((*masked, *others), queue, span=statement.span, label=label),),
             statement.span,
         )
         after: list[ir.Operation] = []

@@ -18,6 +18,7 @@ from titan.sync.program import (
     DEFAULT_POLICIES,
     Barrier,
     Buffer,
+    Effect,
     NamedBarrier,
     Operation,
     Parameter,
@@ -137,13 +138,15 @@ class Issue(Statement):
 
     `produces` (ring, index): the computation fills that slot as well (tensor memory), and its
     completion is the ready token. `accumulates`: it writes that slot without completing it; a later
-    `Produce` of the slot, or an `Issue` that `produces` it, does.
+    `Produce` of the slot, or an `Issue` that `produces` it, does. `beside`: what it reads of
+    buffers that belong to no ring; the sync program alone says whether that is right.
     """
 
     operands: tuple[Operand, ...]
     group: str
     produces: tuple[Operand, ...] = ()
     accumulates: tuple[Operand, ...] = ()
+    beside: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

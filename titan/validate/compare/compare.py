@@ -26,6 +26,7 @@ from titan.validate.compare.expected import Numbers, Occurrence, everywhere, occ
 from titan.validate.compare.matching import (
     ONE,
     WARP,
+    Boxes,
     CutShort,
     Matcher,
     OperationMismatch,
@@ -323,15 +324,17 @@ class _Whole:
             self.result.fault(f"{where}: {text}")
         return len(expected)
 
-    def _boxes(self) -> dict[int, tuple[str, int]]:
-        """Number of a parameter -> the buffer of the map's copies and the bytes of its box."""
+    def _boxes(self) -> Boxes:
+        """Number of a parameter -> the buffer of the map's copies, the bytes of its box, and
+        whether the kernel adds to the tensor."""
         found = {}
+        adds = {item["name"] for item in self.manifest["tensors"] if item.get("adds")}
         for number, item in enumerate(self.manifest["arguments"]):
             if item["kind"] == "tensor_map":
                 size = _BYTES[item["dtype"]]
                 for extent in item["box"]:
                     size *= extent
-                found[number] = (item["operation"], size)
+                found[number] = (item["operation"], size, item["tensor"] in adds)
         return found
 
     def _who(

@@ -29,7 +29,7 @@ ANSWER_BYTES = 16  # of clusterlaunchcontrol.try_cancel
 _ROW_BYTES = 4
 _COLUMNS_OF_STEP = STEP_BYTES // 4  # of a left operand in tensor memory
 _DESCRIPTOR_MASK = 0x3FFF  # matrix descriptors hold bits 4 to 17 of an address
-Boxes = Mapping[int, tuple[str, int]]  # by the number of the parameter
+Boxes = Mapping[int, tuple[str, int, bool]]  # by the number of the parameter
 
 
 class CutShort(TitanError):
@@ -496,7 +496,7 @@ class Matcher:
         ranges: set[tuple[int, int]] = set()
         total = 0
         while (event := self.left()) is not None and event.kind == "load":
-            buffer, size = self._box(event)
+            buffer, size, _ = self._box(event)
             if buffer != name or total + size > occurrence.bytes:
                 break
             place = event.values[0]
@@ -527,10 +527,11 @@ class Matcher:
             return False
         return self._extent(occurrence.writes[0], {(place, place + size)})
 
-    def _box(self, event: ThreadEvent) -> tuple[str, int]:
-        """The buffer of the copies through a tensor map, and the bytes of its box."""
+    def _box(self, event: ThreadEvent) -> tuple[str, int, bool]:
+        """The buffer of the copies through a tensor map, the bytes of its box, and whether they
+        add."""
         number = event.values[1]
-        return self.boxes.get(-1 if number is None else number, ("", 0))
+        return self.boxes.get(-1 if number is None else number, ("", 0, False))
 
     def _several(self, occurrence: Occurrence) -> bool:
         return len(occurrence.completes) > 1
@@ -561,10 +562,10 @@ class Matcher:
         wanted = self._bytes(region)
         ranges: set[tuple[int, int]] = set()
         total = 0
-        while total < wanted and (event := self._next("store")) is not None:
+        while total < wanted and (event := self._next("store", "add")) is not None:
             place = event.values[0]
-            size = self._box(event)[1]
-            if place is None or not size:
+            _, size, adds = self._box(event)
+            if place is None or not size or adds is not (event.kind == "add"):
                 return False
             total += size
             ranges.add((place, place + size))

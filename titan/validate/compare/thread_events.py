@@ -239,8 +239,10 @@ class EventReader:
     def _asynchronous(self, event: ev.AsynchronousEvent) -> Reported:
         kinds = ev.RecordedOperation
         match event.kind:
-            case kinds.TENSOR_COPY | kinds.TENSOR_REDUCE if event.queue is ev.RecordedQueue.BULK:
-                return self._store(event)
+            case kinds.TENSOR_COPY if event.queue is ev.RecordedQueue.BULK:
+                return self._store(event, "store")
+            case kinds.TENSOR_REDUCE if "add" in self._modifiers(event):
+                return self._store(event, "add")
             case kinds.TENSOR_COPY if event.completes:
                 return self._load(event)
             case kinds.TRY_CANCEL:
@@ -282,11 +284,11 @@ class EventReader:
         barrier = self._address(event.completes[0].barrier, event.cta)
         return "ask", (address, barrier), ()
 
-    def _store(self, event: ev.AsynchronousEvent) -> Reported:
+    def _store(self, event: ev.AsynchronousEvent, kind: str) -> Reported:
         """Its place and map."""
         (read,) = (e.footprint for e in event.effects if e.footprint.space is MemorySpace.SHARED)
         number = self.map_number(event.tensor_map)
-        return "store", (self._place(read.bounds[0], read.cta, event.cta), number), ()
+        return kind, (self._place(read.bounds[0], read.cta, event.cta), number), ()
 
     def _product(self, event: ev.AsynchronousEvent) -> Reported:
         """Whether its left operand is in registers, and whether it adds."""
