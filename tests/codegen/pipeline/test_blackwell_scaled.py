@@ -148,9 +148,57 @@ def test_other_shapes_have_no_form(shape):
         construct(scaled(), shape, STARTS, 1)
 
 
-def test_clusters_have_no_form():
-    with pytest.raises(FormRefused, match="single CTAs"):
+def test_a_pair_needs_common_columns():
+    with pytest.raises(FormRefused, match="a and its scales alone differs"):
         construct(scaled(cluster=2), Shape("", 2), STARTS, 1)
+    tile = scaled("mxf8_pair")
+    b_scale = next(op for op in tile.body if op.name == "b_high")
+    own = replace(b_scale, view=next(op for op in tile.body if op.name == "a_scale").view)
+    body = tuple(own if op is b_scale else op for op in tile.body)
+    with pytest.raises(FormRefused, match="a and its scales alone differs"):
+        construct(replace(tile, body=body), Shape("", 2), STARTS, 1)
+
+
+def test_work_items_from_the_hardware_have_no_form():
+    with pytest.raises(FormRefused, match="ask the hardware"):
+        construct(scaled(persistent=True, launch_control=True), Shape("", 2), STARTS, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "atoms"), [("mxf8", 2, 1), ("mxf8", 3, 1), ("mxf4", 2, 2), ("nvf4", 2, 4)]
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_pairs_verify_for_any_number(kind, depth, atoms, listed):
+    """Each CTA has half of the columns, and the scales of all of them."""
+    text = written(depth=depth, kind=f"{kind}_pair")
+    rows = 32 * atoms
+    assert text.count(f"stages: depth, tile: [{rows}, 16]") == 3
+    assert "  b: {stages: depth, tile: [128, 128]" in text
+    assert f"bytes: {2 * (2 * 128 * 128 + 3 * 16 * rows)}\n" in text
+    finding = verdict(text.replace("sizes:", f"{LISTED}sizes:", 1) if listed else text)
+    assert finding.verdict is Verdict.VERIFIED
+    assert any_number(finding)
+
+
+def test_what_hands_scales_over_in_a_pair_is_needed():
+    text = written(kind="mxf8_pair")
+    freed = [FREED.replace("depth]", f"depth]@{cta}") for cta in (0, 1)]
+    unsafe = {
+        "no wait for the stage": broken(WAITED, "", text),
+        "the stage of the peer is never freed": broken(freed[1], "", text),
+        "the own stage is never freed": broken(freed[0], "", text),
+        "the stages are freed before the scales are copied": broken("".join(freed), "", text)
+        .replace(copies(text)[0], "".join(freed) + copies(text)[0]),
+        "fewer bytes": broken("bytes: 68608", "bytes: 68096", text),
+        "scales of the peer are not copied": text.replace(
+            ", b_high[t % depth]@1 = t", "").replace(
+            "b_high_in_tensor_memory[t % depth]@0 = t, b_high_in_tensor_memory[t % depth]@1 = t\n",
+            "b_high_in_tensor_memory[t % depth]@0 = t\n", 1),
+    }  # fmt: skip
+    for number, copy in enumerate(copies(text)):
+        unsafe[f"copy {number} is left out"] = broken(copy, "", text)
+    for what, program in unsafe.items():
+        assert program != text and verdict(program).verdict is Verdict.REFUTED, what
 
 
 def test_scales_of_too_many_stages_do_not_fit_beside_the_accumulators():

@@ -363,9 +363,13 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
         x["X"] / np.sqrt((x["X"] ** 2).mean(axis=1, keepdims=True) + 1e-5) * x["weight"]
     ),
     "layer_norm": layer_norm,
-    **dict.fromkeys(("gemm_mxf8", "gemm_mxf8_wide"), block_scaled(32)),
-    **dict.fromkeys(("gemm_mxf4", "gemm_mxf4_wide"), block_scaled(32, pairs=True)),
-    **dict.fromkeys(("gemm_nvf4", "gemm_nvf4_wide"), block_scaled(16, pairs=True)),
+    **dict.fromkeys(("gemm_mxf8", "gemm_mxf8_wide", "gemm_mxf8_pair"), block_scaled(32)),
+    **dict.fromkeys(
+        ("gemm_mxf4", "gemm_mxf4_wide", "gemm_mxf4_pair"), block_scaled(32, pairs=True)
+    ),
+    **dict.fromkeys(
+        ("gemm_nvf4", "gemm_nvf4_wide", "gemm_nvf4_pair"), block_scaled(16, pairs=True)
+    ),
     "linear_attention_causal": linear_attention,
     "state_space_scan": state_space_scan,
     "convolution": convolution,
@@ -453,7 +457,8 @@ def test_the_library_is_complete() -> None:
     several |= {"attention_forward_group_rows", "gemm_large_nn"}
     several |= {f"attention_forward{more}_pair{head}" for more in ("", "_causal")
                 for head in ("", "_64")}  # fmt: skip
-    scaled = {f"gemm_{kind}{wide}" for kind in ("mxf8", "mxf4", "nvf4") for wide in ("", "_wide")}
+    scaled = {f"gemm_{kind}{more}" for kind in ("mxf8", "mxf4", "nvf4")
+              for more in ("", "_wide", "_pair")}  # fmt: skip
     assert without == several | scaled | {"gemm_launch_control"}
     for name in ("gemm", "copy", "scale_bias_silu", "row_sum"):
         assert targets[name] == {"sm_90a", "sm_100a", "gfx942", "gfx950"}

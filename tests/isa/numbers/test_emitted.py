@@ -133,6 +133,9 @@ CASES = [
     ("gemm_mxf8_wide_sm_100a", {"M": 136, "N": 400, "K": 272}),
     ("gemm_nvf4_wide_sm_100a", {"M": 136, "N": 264, "pairs": 656}),
     ("gemm_mxf4_wide_sm_100a", {"M": 72, "N": 520, "pairs": 272}),
+    ("gemm_mxf8_pair_sm_100a", {"M": 300, "N": 400, "K": 784}),
+    ("gemm_nvf4_pair_sm_100a", {"M": 200, "N": 264, "pairs": 656}),
+    ("gemm_mxf4_pair_sm_100a", {"M": 300, "N": 264, "pairs": 272}),
     ("gemm_persistent_sm_100a", {"M": 300, "N": 136, "K": 72}),
     ("gemm_large_sm_100a", {"M": 300, "N": 264, "K": 328}),
     ("gemm_large_nn_sm_100a", {"M": 300, "N": 264, "K": 200}),
@@ -174,6 +177,7 @@ QUICK = {
     "gemm_mxf8_sm_100a",
     "gemm_nvf4_sm_100a",
     "gemm_mxf4_wide_sm_100a",
+    "gemm_mxf4_pair_sm_100a",
 }
 
 
@@ -287,6 +291,25 @@ def test_other_columns_masks_or_trips_of_a_causal_pair_give_wrong_numbers(right,
     assert far > 0.1
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("x_cta * 128", "(1 - x_cta) * 128"),
+        ("x_t * 128, w_band * 8 + w_m", "x_t * 128, w_band * 8 + w_m / 2 * 2"),
+        ("2 * w_n + 1", "2 * w_n + 1 - x_cta"),
+        ("of_right + atom * 2", "of_right"),
+    ],
+)
+def test_other_scales_in_a_pair_give_wrong_numbers(right, wrong):
+    """The scales of own rows, and of all columns, of which a CTA has half."""
+    made = emission("gemm_nvf4_pair_sm_100a", "sm_100a")
+    source = made.files[SOURCE]
+    assert right in source
+    text = ptx_of({**made.files, SOURCE: source.replace(right, wrong)}, "sm_100a")
+    (far,) = furthest(made, text, {"M": 256, "N": 256, "pairs": 128}, 0).values()
+    assert far > 0.1
+
+
 def test_a_program_of_single_ctas_is_right_in_pairs():
     """Pairs are one of the shapes that attention may have."""
     text = (root("protocols") / "tiles" / "attention_forward_64_sm_100a.yaml").read_text("utf-8")
@@ -296,6 +319,22 @@ def test_a_program_of_single_ctas_is_right_in_pairs():
     assert emitted.manifest["launch"]["cluster"] == 2
     made = Emission(emitted.files, dict(emitted.manifest), built.program, tile, [], "sm_100a")
     sizes = {"heads": 2, "queries": 300, "keys": 200}
+    (far,) = furthest(made, ptx_of(made.files, "sm_100a"), sizes, 3, "starve", "random").values()
+    assert far <= TOLERANCE["bf16"]
+
+
+def test_a_scaled_product_of_single_ctas_is_right_in_pairs():
+    """Without `cluster: 2` pairs are a shape too, and come first: the model has them ahead."""
+    text = (root("protocols") / "tiles" / "gemm_mxf8_pair_sm_100a.yaml").read_text("utf-8")
+    text = text.replace("cluster: 2\n", "")
+    tile, limits = parse_tile(text), BuildLimits(schedule_seconds=0.5)
+    built = build(tile, text, limits)
+    assert tile.cluster == 1 and built.shape.pair
+    assert not all(one.shape.pair for one in built.ranking)
+    emitted = emit(tile, built.kernel, built.program)
+    assert emitted.manifest["launch"]["cluster"] == 2
+    made = Emission(emitted.files, dict(emitted.manifest), built.program, tile, [], "sm_100a")
+    sizes = {"M": 300, "N": 264, "K": 400}
     (far,) = furthest(made, ptx_of(made.files, "sm_100a"), sizes, 3, "starve", "random").values()
     assert far <= TOLERANCE["bf16"]
 

@@ -16,7 +16,14 @@ NAME = "gemm_mxf8_sm_100a"
 
 
 @pytest.mark.parametrize(
-    "name", [NAME, "gemm_nvf4_sm_100a", "gemm_mxf4_sm_100a", "gemm_nvf4_wide_sm_100a"]
+    "name",
+    [
+        NAME,
+        "gemm_nvf4_sm_100a",
+        "gemm_mxf4_sm_100a",
+        "gemm_nvf4_wide_sm_100a",
+        "gemm_mxf8_pair_sm_100a",
+    ],
 )
 def test_what_is_emitted_does_what_its_program_says(name):
     made = emission(name, "sm_100a")
@@ -57,7 +64,7 @@ FAULTS = {
     "header: rows of scales 32 bytes apart": (
         HEADER, r"\(128 >> 4\) << 32", "(256 >> 4) << 32", "scales"),
     "header: products without scales": (
-        HEADER, r'TITAN_SCALED_PRODUCT\("mxf8f6f4[^;]*;',
+        HEADER, r'TITAN_SCALED_PRODUCT_OF\("mxf8f6f4[^\n]*',
         "tensor_multiply<Type, N, false>(d, a, b, accumulate);", "scales"),
     "header: block of A alone": (HEADER, r"\(u32\)first << 4 \|", "", "instruction descriptor"),
 }  # fmt: skip
@@ -120,6 +127,33 @@ OF_TWO_TILES = {
 def test_a_planted_fault_in_two_tiles_of_scales_is_told(name):
     file, pattern, replacement, told = OF_TWO_TILES[name]
     made = emission("gemm_nvf4_wide_sm_100a", "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[file])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, file: text})
+    assert any(told in fault for fault in found), found
+
+
+BY_PAIRS = {
+    "one CTA copies its scales": (
+        SOURCE, r"tensor_copy_scales<4, 8, 2>\(([^;]*s_b_low)", r"tensor_copy_scales<4, 8, 1>(\1",
+        "number of CTAs that copy scales"),
+    "one CTA multiplies": (
+        SOURCE, r"titan::e4m3, 256, 2>", "titan::e4m3, 256>", "number of CTAs that multiply"),
+    "128 rows of a pair": (
+        HEADER, r"\(u32\)Ctas << 27", "(u32)1 << 27", "instruction descriptor"),
+    "scales of the left operand are never copied": (
+        SOURCE, r"titan::tensor_copy_scales<4, 4, 2>\([^;]*\);", "", "scales"),
+    "the second tile over the first": (
+        SOURCE, r"titan_tensor \+ 324", "titan_tensor + 320", "columns of the scales"),
+    "the peer loads scales of its own into the other stage": (
+        SOURCE, r"s_b_high \+ \(x_t % 4\)", "s_b_high + ((x_t + x_cta) % 4)", "is not in b_high"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(BY_PAIRS, every=3))
+def test_a_planted_fault_in_scales_of_a_pair_of_ctas_is_told(name):
+    file, pattern, replacement, told = BY_PAIRS[name]
+    made = emission("gemm_nvf4_pair_sm_100a", "sm_100a")
     text, count = re.subn(pattern, replacement, made.files[file])
     assert count >= 1, "the fault changes the text"
     found = made.faults({**made.files, file: text})

@@ -7,9 +7,9 @@ same CTA, an arrival goes to that CTA and a copy to several CTAs is a multicast;
 the rank in every CTA becomes `cta`. Roles that differ otherwise are refused.
 
 Where a pair of CTAs multiplies together, a role and barriers that it waits for may stand in CTA 0
-alone. Its products then name the operands and accumulators of all CTAs, and two commits one after
-the other the same barrier of each; copies of all CTAs may complete at a barrier of CTA 0 alone,
-and CTA 0 alone may arrive there, under a condition.
+alone. Its products, and its copies of scales, then name the buffers of all CTAs, and two commits
+one after the other the same barrier of each; copies of all CTAs may complete at a barrier of CTA 0
+alone, and CTA 0 alone may arrive there, under a condition.
 
 The barrier of the whole cluster is only taken at the end of every role: nobody leaves while a peer
 may still arrive at, or write to, shared memory here.
@@ -55,7 +55,7 @@ class LedCopy(ir.Asynchronous):
 
 @dataclass(frozen=True, slots=True)
 class TogetherProduct(ir.Asynchronous):
-    """A product that CTA 0 issues for all: each effect is there in every CTA."""
+    """A product or a copy of scales that CTA 0 issues for all: each effect is in every CTA."""
 
 
 @dataclass(frozen=True, slots=True)

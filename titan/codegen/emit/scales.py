@@ -31,13 +31,15 @@ STEP_BYTES = 32  # of K of one tcgen05.mma
 
 @dataclass(frozen=True, slots=True)
 class SpelledScaleCopy(SpelledStatement):
-    """Atoms of scales from a shared tile to columns of tensor memory, every `apart`."""
+    """Atoms of scales from a shared tile to columns of tensor memory, every `apart`; `together`: in
+    each CTA of a pair."""
 
     tile: str
     place: str
     atoms: int
     note: str
     apart: int = ATOM_BLOCKS
+    together: bool = False
     kind: ClassVar[str] = "scale_copy"
 
 
@@ -87,12 +89,12 @@ def with_scales(
 ) -> SpelledScaledProduct:
     """The product along so many columns of its operands, with scales at these places."""
     depth = row.depth(columns)
-    if product.together or depth % row.atom_depth:
-        raise EmissionRefused(f"{product.note} takes no scales by a pair, or parts of an atom")
+    if depth % row.atom_depth:
+        raise EmissionRefused(f"{product.note} takes no parts of an atom of scales")
     of_left, of_right, *more = places
     return SpelledScaledProduct(
         product.a, product.b, product.steps, product.type, product.transpose_b, product.columns,
-        product.place, product.accumulate, product.note,
+        product.place, product.accumulate, product.note, together=product.together,
         of_left=of_left, of_right=of_right, scale_type=row.scale,
         blocks=depth // product.steps // row.block, right_tiles=1 + len(more),
     )  # fmt: skip

@@ -284,13 +284,14 @@ class TensorSpelling(Spelling):
         made = scale_copy(site.name, tile, self.stage(tile, read, scope), columns, apart)
         if 4 * made.atoms != self.places[write.buffer].columns:
             raise EmissionRefused(f"{site.name} has another shape than its columns")
-        return made
+        return replace(made, together=self._shares(site) > 1)
 
     def _shares(self, site: EmissionSite) -> int:
-        """How many CTAs hold the columns of the right operand, each as many."""
+        """How many CTAs hold the columns of the right operand, each as many; those that a copy of
+        scales is for."""
         together = isinstance(site.operation, TogetherProduct)
         if together is not (self.ctas > 1) or self.ctas > PAIR:
-            raise EmissionRefused(f"{site.name} is not multiplied by a pair of CTAs together")
+            raise EmissionRefused(f"{site.name} is not done for a pair of CTAs together")
         return self.ctas
 
     def _accumulator(self, operation: TileOperation, into: ir.Effect, columns: int) -> None:

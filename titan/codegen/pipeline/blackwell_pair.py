@@ -19,6 +19,7 @@ cta_group::2, cp.async.bulk.tensor with cta_group::2.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
@@ -26,6 +27,7 @@ from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.tile.block_scales import scales_of
 from titan.codegen.tile.clusters import alike, differing
 from titan.codegen.tile.model import TileProgram, Value
 
@@ -53,8 +55,12 @@ class BlackwellPair(Blackwell):
             raise FormRefused("pairs of CTAs have a form for the operands of one product alone")
         left, right = self.mma.operands[:2]
         last = tile.work[-1].name
-        if differing(tile) != {left} or not alike(tile, tile.trip_count, CTAS):
-            raise FormRefused(f"a pair multiplies where {left} alone differs with {last}")
+        if differing(tile) != {left, *scales_of(self.mma)[:1]} or not alike(
+            tile, tile.trip_count, CTAS
+        ):
+            scaled = " and its scales" if scales_of(self.mma) else ""
+            text = f"a pair multiplies where {left}{scaled} alone differs with {last}"
+            raise FormRefused(text)
         half = self._held(right)
         if self.mma.transpose[1] and half.rows % ROWS_STEP:
             raise FormRefused(f"half of {right} is not a multiple of {ROWS_STEP} rows")
@@ -148,18 +154,14 @@ class BlackwellPair(Blackwell):
     def _issuer(self) -> doc.Block:
         place = self.position or "t"
         stage = f"{place} % depth"
-        operands = tuple(
-            slot(name, stage, content=place, cta=str(cta))
-            for name in self.mma.operands[:2]
-            for cta in range(CTAS)
-        )
         index, turn = self._accumulator()
         into, *peers = (
             slot(self.carried.value.name, index, content=turn, cta=str(cta)) for cta in range(CTAS)
         )
         body: list[doc.DocumentStatement] = [
             doc.WaitStatement(slot(f"{self.ring.name}_full", stage), f"{place} // depth"),
-            doc.MultiplyStatement(operands, TENSOR_CORE, into, tuple(peers)),
+            *self._before_product(stage, place),
+            doc.MultiplyStatement(self._operands(stage, place), TENSOR_CORE, into, tuple(peers)),
             *self._commits(f"{self.ring.name}_empty", stage),
         ]
         if self.position:
@@ -172,6 +174,20 @@ class BlackwellPair(Blackwell):
         work.append(doc.ForStatement("t", "0", "tiles", tuple(body)))
         work += self._commits(f"{self.results}_full", index)
         return (*self._over_work(tuple(work)), *self._last())
+
+    def _operands(self, stage: str, place: str) -> tuple[doc.Slot, ...]:
+        """What the product of an iteration reads."""
+        return self._of_pair(self.mma.operands[:2], stage, place)
+
+    def _of_pair(self, names: Iterable[str], stage: str, place: str) -> tuple[doc.Slot, ...]:
+        """A stage of each of the buffers, in the one CTA and in the other."""
+        return tuple(
+            slot(name, stage, content=place, cta=str(cta)) for name in names for cta in range(CTAS)
+        )
+
+    def _before_product(self, stage: str, place: str) -> doc.Block:
+        """What the issuing thread does when a stage is full, before it multiplies."""
+        return ()
 
     def _accumulator(self) -> tuple[str, str]:
         """The stage of a work item's accumulator, and its number."""

@@ -9,8 +9,14 @@ the commit behind the product frees shared memory and columns together, and no c
 scales that a product still reads.
 
 A persistent kernel has two accumulators. Written with the primitives themselves, since a ring of
-the protocol level has no copies within a stage. Decides no correctness. Source: PTX, tcgen05.cp
-and tcgen05.mma with block scaling.
+the protocol level has no copies within a stage.
+
+A pair of CTAs multiplies as in `blackwell_pair.py`. Each holds the scales of its own rows of the
+left operand, and those of all columns of the right one, of which it holds half: so the tensor core
+of each reads them (PTX, tcgen05.mma with block scaling and cta_group::2). One copy of the issuing
+thread takes the tile of each CTA on to the tensor memory of that CTA.
+
+Decides no correctness. Source: PTX, tcgen05.cp and tcgen05.mma with block scaling.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from __future__ import annotations
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import COLUMNS_MAX, LANES
+from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.hopper import BITS, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
@@ -27,12 +34,12 @@ from titan.codegen.tile.model import TileProgram, Value
 TENSOR_CORE = "tensor_core"  # the queue of copies of scales and of multiplications
 
 
-class BlackwellScaled(Blackwell):
-    """One block-scaled product in tensor memory. Raises FormRefused."""
+class _Scales(Blackwell):
+    """What CTAs of a product with scales hold of these. Raises FormRefused."""
 
     def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
-        if tile.cluster != 1 or tile.launch_control:
-            raise FormRefused("products with scales have a form for single CTAs alone")
+        if tile.launch_control:
+            raise FormRefused("products with scales do not ask the hardware for work items")
         if not shape.specialised or shape.unified or shape.poison or shape.guarded or shape.tail:
             raise FormRefused("scales are loaded by a warp of its own, and by bulk copies alone")
         super().__init__(tile, shape, starts, ii)
@@ -55,8 +62,6 @@ class BlackwellScaled(Blackwell):
         value = self._loaded(name)
         return value.rows // ATOM_ROWS * value.columns * BITS[value.dtype] // 32
 
-    # ------------------------------------------------------------------------- declarations
-
     def _buffers(self) -> list[doc.BufferDeclaration]:
         found = super()._buffers()
         for name in self.scales:
@@ -68,6 +73,17 @@ class BlackwellScaled(Blackwell):
                 )
             )
         return found
+
+
+class BlackwellScaled(_Scales):
+    """One block-scaled product of a single CTA. Raises FormRefused."""
+
+    def __init__(self, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) -> None:
+        if tile.cluster != 1:
+            raise FormRefused(f"a cluster of {tile.cluster} CTAs; this is the form of one")
+        super().__init__(tile, shape, starts, ii)
+
+    # ------------------------------------------------------------------------- declarations
 
     def _rings(self) -> list[doc.RingDeclaration]:
         return []
@@ -151,3 +167,23 @@ class BlackwellScaled(Blackwell):
             work.append(doc.ArriveStatement(slot(f"{self.results}_empty", index)))
         work += self._afterwards(turn)
         return (*self._over_work(tuple(work)), *self._sent())
+
+
+class BlackwellScaledPair(_Scales, BlackwellPair):
+    """One block-scaled product of a pair of CTAs. Raises FormRefused."""
+
+    def _operands(self, stage: str, place: str) -> tuple[doc.Slot, ...]:
+        held = self._of_pair(self.mma.operands[:2], stage, place)
+        return (*held, *self._of_pair(map(in_tensor_memory, self.scales), stage, place))
+
+    def _before_product(self, stage: str, place: str) -> doc.Block:
+        """The scales of the stage go on to tensor memory, in both CTAs by one copy."""
+        return tuple(
+            doc.AsynchronousStatement(
+                TENSOR_CORE,
+                self._of_pair((name,), stage, place),
+                self._of_pair((in_tensor_memory(name),), stage, place),
+                engine=True,
+            )
+            for name in self.scales
+        )

@@ -12,8 +12,9 @@ depths without a warp that only loads, and at the very end no pipeline at all. W
 tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
 orders by threads. Where poison is asked for, all shapes have it. Where stores may be staged in
 slices, each depth begins with that, which leaves the ring of the loop more room. Attention in
-tensor memory whose CTAs differ in the queries alone ends, of the shapes with a loading warp, with
-pairs of CTAs, whose rings have more stages: they need a peer, and an even number of tiles.
+tensor memory whose CTAs differ in the queries alone, and a product whose CTAs differ in the rows
+alone, end, of the shapes with a loading warp, with pairs of CTAs, whose rings have more stages:
+they need a peer, and an even number of tiles.
 Source: seed formulation, architecture overview.
 """
 
@@ -80,7 +81,7 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield from _variants(tile, named, multiplications)
     if poison:
         return
-    if attention and may_pair(tile):
+    if elsewhere and (attention or multiplications == 1) and may_pair(tile):
         for stages in range(_stages_of_pairs(tile, wanted), DEPTH_MIN - 1, -1):
             name = f"depth {stages}, pairs of CTAs"
             pairs = replace(plain, name=name, depth=stages, pair=True)

@@ -16,7 +16,7 @@ from titan.codegen.pipeline.blackwell_attention_asking import BlackwellAttention
 from titan.codegen.pipeline.blackwell_attention_pair import BlackwellAttentionPair
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.blackwell_products import BlackwellProducts, BlackwellTogether
-from titan.codegen.pipeline.blackwell_scaled import BlackwellScaled
+from titan.codegen.pipeline.blackwell_scaled import BlackwellScaled, BlackwellScaledPair
 from titan.codegen.pipeline.cluster import Clustered
 from titan.codegen.pipeline.document import PipelineDocument
 from titan.codegen.pipeline.filling import (
@@ -73,7 +73,8 @@ def blackwell(tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int) 
     if not products:
         return hopper(tile, shape, starts, ii)
     if any(scales_of(operation) for operation in tile.operations):
-        return BlackwellScaled(tile, shape, starts, ii).document()
+        form = BlackwellScaled if tile.cluster == 1 else BlackwellScaledPair
+        return form(tile, shape, starts, ii).document()
     if tile.cluster != 1 and products == 1:
         return BlackwellPair(tile, shape, starts, ii).document()
     if not shape.specialised:

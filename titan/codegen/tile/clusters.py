@@ -8,7 +8,8 @@ multiple of that number is one number for the cluster, and nothing else of it is
 from __future__ import annotations
 
 from titan.codegen.tile.attention import NotAttention, attention_of
-from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.block_scales import scales_of
+from titan.codegen.tile.model import TileOperation, TileProgram
 from titan.sync.expression import ZERO, Binary, Constant, Expression, Name, Not, substitute
 
 PAIR = 2
@@ -26,15 +27,27 @@ def differing(tile: TileProgram) -> frozenset[str]:
 
 
 def may_pair(tile: TileProgram) -> bool:
-    """Whether pairs of CTAs may multiply together where a program of single CTAs is attention of
-    one work item each: they differ in the left operand of the first product alone."""
-    if tile.cluster != 1 or tile.persistent or tile.launch_control or not tile.work:
+    """Whether pairs of CTAs may multiply together where a program of single CTAs has one product,
+    or is attention of one work item each: they differ in the left operand of the first product
+    alone, and in its scales."""
+    if tile.cluster != 1 or tile.launch_control or not tile.work:
         return False
+    product = _first_product(tile)
+    if product is None:
+        return False
+    own = {*product.operands[:1], *scales_of(product)[:1]}
+    return differing(tile) == own and alike(tile, tile.trip_count, PAIR)
+
+
+def _first_product(tile: TileProgram) -> TileOperation | None:
+    """The only product of the loop, or the first one of attention; None of other programs."""
+    products = [operation for operation in tile.body if operation.kind == "mma"]
+    if len(products) == 1:
+        return products[0]
     try:
-        left = attention_of(tile).first.operands[0]
+        return None if tile.persistent else attention_of(tile).first
     except NotAttention:
-        return False
-    return differing(tile) == {left} and alike(tile, tile.trip_count, PAIR)
+        return None
 
 
 def alike(tile: TileProgram, expression: Expression, ctas: int) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from titan.codegen.tile.alternation import WARPGROUPS, may_alternate
 from titan.codegen.tile.attention import Attention, NotAttention, attention_of
+from titan.codegen.tile.block_scales import scales_of
 from titan.codegen.tile.dtypes import FORMATS, bytes_of
 from titan.codegen.tile.exponentials import SHARES, polynomial_shares
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
@@ -102,10 +103,12 @@ def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
 
 def shares_of(tile: TileProgram, load: TileOperation, rates_: Rates) -> int:
     """How many CTAs of a cluster each hold a share of a loaded tile, for products that they do
-    together: those of tensor memory, of tiles that do not differ between the CTAs."""
+    together: those of tensor memory, of tiles that do not differ between the CTAs. Block scales are
+    whole in each of them."""
     last = {dimension.name for dimension in tile.work[-1:]}
-    own = load.view is None or last & tile.names_in(*load.view.offsets)
-    return 1 if own or rates_.matrix.result != "tensor" else tile.cluster
+    own = load.view is None or bool(last & tile.names_in(*load.view.offsets))
+    scales = any(load.name in scales_of(operation) for operation in tile.body)
+    return 1 if own or scales or rates_.matrix.result != "tensor" else tile.cluster
 
 
 def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:

@@ -324,7 +324,7 @@ class Matcher:
             if not all(self.tensor.column(one, d) for one in occurrence.writes):
                 return False
             fault = (
-                self.tensor.scaled(event, scaled, into, len(seen))
+                self.tensor.scaled(event, scaled, into, len(seen), ctas)
                 if len(scaled) > 2
                 else self.tensor.instruction(event, left, right, into, ctas)
             )
@@ -353,17 +353,20 @@ class Matcher:
         return len(seen) == steps
 
     def _scale_copies(self, occurrence: Occurrence) -> bool:
-        """A tile of scales to tensor memory, atom by atom."""
-        ((read,), (into,)) = occurrence.reads, occurrence.writes
-        atoms = self._bytes(read) // ATOM_BYTES
+        """A tile of scales to tensor memory, atom by atom, in each CTA of a pair."""
+        reads, writes = occurrence.reads, occurrence.writes
+        atoms = self._bytes(reads[0]) // ATOM_BYTES
         events: list[ThreadEvent] = []
         while len(events) < atoms and (event := self._next("scale_copy")) is not None:
+            if (PAIR in event.modifiers) is not (len(writes) > 1) or len(event.spans) != len(reads):
+                raise OperationMismatch(f"line {event.line}: number of CTAs that copy scales")
             events.append(event)
-            for span in event.spans:
+            for span, read in zip(event.spans, reads, strict=True):
                 self._touch(span, (read,), event.line)
-        first = copied(events, atoms, self.tensor.apart(into[0]))
-        if first is None or not self.tensor.column(into, first[0]):
-            raise OperationMismatch(f"{occurrence.text}: not whole atoms of scales in order")
+        for cta, into in enumerate(writes):
+            first = copied(events, atoms, self.tensor.apart(into[0]), cta)
+            if first is None or not self.tensor.column(into, first[0]):
+                raise OperationMismatch(f"{occurrence.text}: not whole atoms of scales in order")
         return True
 
     def _read(self, occurrence: Occurrence) -> list[BufferRegion]:

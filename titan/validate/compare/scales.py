@@ -38,14 +38,17 @@ _KINDS = {
 }
 
 
-def instruction(event: ThreadEvent, elements: str, scales: str, columns: int, step: int) -> str:
-    """What is wrong with kind and descriptor of step `step`; empty where nothing is."""
+def instruction(
+    event: ThreadEvent, elements: str, scales: str, columns: int, step: int, ctas: int
+) -> str:
+    """What is wrong with kind and descriptor of step `step` of a product by so many CTAs; empty
+    where nothing is."""
     number, kind = _KINDS.get((elements, scales), (0, None))
     if kind is None or not {kind.word, kind.vector, SCALED} <= set(event.modifiers):
         return "kind of a multiplication with scales"
     first = step * kind.blocks % ATOM_BLOCKS
     wanted = number << 7 | number << 10 | columns >> 3 << 17 | kind.scale << 23
-    wanted |= ROWS >> 7 << 27 | first << 4 | first << 29
+    wanted |= ctas * ROWS >> 7 << 27 | first << 4 | first << 29
     return "" if event.values[3] == wanted else "instruction descriptor"
 
 
@@ -65,12 +68,13 @@ def first_columns(
     return first, *others
 
 
-def copied(events: list[ThreadEvent], atoms: int, apart: int) -> tuple[int, int] | None:
-    """The first column and the first byte of the copies of a tile, whose atoms are so many columns
-    `apart`; None where they are not in order, or not of whole atoms."""
+def copied(events: list[ThreadEvent], atoms: int, apart: int, cta: int) -> tuple[int, int] | None:
+    """The first column and the first byte of the copies of a tile in a CTA of a pair, or the one
+    CTA, whose atoms are so many columns `apart`; None where they are not in order, or not of whole
+    atoms."""
     places: list[tuple[int, int]] = []
     for event in events:
-        spans = sorted(span for spans in event.spans for span in spans)
+        spans = sorted(event.spans[cta]) if cta < len(event.spans) else []
         column = event.values[0]
         if column is None or not spans or spans[-1][1] - spans[0][0] != ATOM_BYTES:
             return None

@@ -195,21 +195,33 @@ class TensorSide:
         return ordered == sorted(set(ordered))
 
     def scaled(
-        self, event: ThreadEvent, reads: list[BufferRegion], into: BufferRegion, step: int
+        self,
+        event: ThreadEvent,
+        reads: list[BufferRegion],
+        into: BufferRegion,
+        step: int,
+        ctas: int = 1,
     ) -> str:
-        """What is wrong with step `step` of a product whose scales are the last of `reads`; empty
-        where nothing is."""
+        """What is wrong with step `step` of a product whose scales are the last of `reads`, those
+        of each tile in all CTAs one after the other; empty where nothing is."""
+        if (PAIR in event.modifiers) is not (ctas > 1):
+            return "number of CTAs that multiply"
         left, right, *scales = reads
-        elements = {self.types[left[0]], self.types[right[0]]}
-        types = {self.types[self.scales[name]] for name, *_ in scales}
-        if len(elements) != 1 or len(types) != 1 or len(scales) < 2 or len(event.values) != 8:
+        elements = {self._type(left[0]), self._type(right[0])}
+        types = {self._type(self.scales[name]) for name, *_ in scales}
+        tiles, rest = divmod(len(scales), ctas)
+        if len(elements) != 1 or len(types) != 1 or tiles < 2 or rest or len(event.values) != 8:
             return "operands of a multiplication with scales"
         (element,), (kind,) = elements, types
-        if fault := of_scales.instruction(event, element, kind, self.width(into), step):
+        if fault := of_scales.instruction(event, element, kind, self.width(into), step, ctas):
             return fault
-        places = of_scales.first_columns(event, element, kind, step, len(scales) - 1)
-        if not all(self.column(one, at) for one, at in zip(scales, places, strict=True)):
-            return "columns of the scales"
+        places = of_scales.first_columns(event, element, kind, step, tiles - 1)
+        for cta in range(ctas):
+            mine = scales[cta::ctas]
+            if len({self.buffers[name].cta for name, *_ in mine}) != 1 or not all(
+                self.column(one, at) for one, at in zip(mine, places, strict=True)
+            ):
+                return "columns of the scales"
         return self._descriptors({left[0]: event.values[1], right[0]: event.values[2]})
 
     def instruction(
@@ -248,6 +260,10 @@ class TensorSide:
             if value is None or value >> 46 & 7 != 1 or value >> 61 != mode:
                 return "version or swizzle of a matrix descriptor"
         return ""
+
+    def _type(self, buffer: str) -> str:
+        """Element type, the same in every CTA."""
+        return self.types[buffer.partition("@")[0]]
 
     def _format(self, buffer: str) -> tuple[int, str]:
         """Swizzle and element type, the same in every CTA."""
@@ -296,8 +312,7 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
                 read = {item.buffer for item in effects if not item.write}
                 taken |= read
                 products.append([item.buffer for item in effects if not item.write])
-                if len(read) == len(written) == 1:
-                    filled[next(iter(written))] = next(iter(read))
+                filled |= _moved(effects)
                 touched |= {item.buffer for item in effects}
             elif isinstance(operation, ir.Access):
                 put |= written
@@ -310,13 +325,28 @@ def tensor_side(program: ir.SyncProgram, manifest: Manifest) -> TensorSide:
     columns = int(manifest["resources"]["tensor_columns"])
     shared = {b.name for b in program.buffers if b.space is ir.Space.SHARED}
     scales = {name: of for name, of in filled.items() if name in taken & set(buffers)}
-    of_right = [[name for name in read if name in scales][1:] for read in products]
+    of_right = [
+        [name for name in read if name in scales and buffers[name].cta == cta][1:]
+        for read in products
+        for cta in {buffer.cta for buffer in buffers.values()}
+    ]
     return TensorSide(
         frozenset(queues), buffers, _handed_on(program, set(buffers)),
         handed=frozenset(shared & put - touched), formats=formats, columns=columns,
         scales=scales, beside={name: len(names) for names in of_right for name in names},
         types={item["operation"]: item["dtype"] for item in mapped},
     )  # fmt: skip
+
+
+def _moved(effects: tuple[ir.Effect, ...]) -> dict[str, str]:
+    """By buffer that is written the one that is read, where one is copied to the other, in each CTA
+    of a pair by itself."""
+    read = [item.buffer for item in effects if not item.write]
+    written = [item.buffer for item in effects if item.write]
+    names = [{name.partition("@")[0] for name in found} for found in (read, written)]
+    if len(read) != len(written) or any(len(found) != 1 for found in names):
+        return {}
+    return dict(zip(written, read, strict=True))
 
 
 def _handed_on(program: ir.SyncProgram, buffers: set[str]) -> dict[str, dict[str, bool]]:

@@ -26,11 +26,11 @@ Lanes = Mapping[int, Sequence[int]]  # of each warp, those that are examined
 Threads = dict[tuple[int, int], list["ThreadEvent"]]  # by rank and number in the CTA
 
 SCALED = "block_scale"  # among the modifiers of products with scales in tensor memory
-_SCALED_PRODUCT = {"mma", "cta_group::1", SCALED, "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4",
-                   "scale_vec::1X", "scale_vec::2X", "scale_vec::4X"}  # fmt: skip
-_SCALE_COPY = {"cp", "cta_group::1", "32x128b", "warpx4"}
-_PLAIN_PRODUCT = {"mma", "cta_group::1", "cta_group::2", "kind::f16", "kind::f8f6f4"}
 PAIR = "cta_group::2"  # among the modifiers of what works in two CTAs
+_SCALED_PRODUCT = {"mma", "cta_group::1", PAIR, SCALED, "kind::mxf8f6f4", "kind::mxf4",
+                   "kind::mxf4nvf4", "scale_vec::1X", "scale_vec::2X", "scale_vec::4X"}  # fmt: skip
+_SCALE_COPY = {"cp", "cta_group::1", PAIR, "32x128b", "warpx4"}
+_PLAIN_PRODUCT = {"mma", "cta_group::1", PAIR, "kind::f16", "kind::f8f6f4"}
 _COMMITS = {ev.RecordedQueue.BULK: "bulk_commit", ev.RecordedQueue.WGMMA: "mma_commit"}
 _WAITS = {
     ev.RecordedQueue.BULK: "bulk_wait",
@@ -324,27 +324,33 @@ class EventReader:
         return "tensor_mma", numbers, spans
 
     def _scaled_product(self, event: ev.AsynchronousEvent) -> Reported:
-        """As a plain one, and the first columns of the scales of A and of B."""
+        """As a plain one, and the first columns of the scales of A and of B, alike in all CTAs."""
         tensor = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
         scales = [effect for effect in tensor if effect.mode is ev.Mode.READ]
         writes = [effect for effect in tensor if effect.mode is not ev.Mode.READ]
         shared = [e for e in event.effects if e.footprint.space is MemorySpace.SHARED]
-        if len(event.operands) != 7 or (len(writes), len(scales), len(shared)) != (1, 2, 2):
+        ctas = event.cta_group
+        whole = (len(writes), len(scales), len(shared)) == (ctas, 2 * ctas, 2 * ctas)
+        if len(event.operands) != 7 or not whole:
             return "other", (), ()
-        numbers = (
-            self._column(writes[0], event.cta), *event.operands[1:4],
-            int(bool(event.operands[4])), 0, *(self._column(one, event.cta) for one in scales),
-        )  # fmt: skip
+        groups = writes, scales[:ctas], scales[ctas:]  # of each the CTAs one after the other
+        columns = [{self._column(one, one.footprint.cta) for one in group} for group in groups]
+        if any(len(found) != 1 for found in columns):
+            return "other", (), ()
+        d, *of_scales = (min(found) for found in columns)
+        numbers = (d, *event.operands[1:4], int(bool(event.operands[4])), 0, *of_scales)
         return "tensor_mma", numbers, tuple(self._bytes(e.footprint, event.cta) for e in shared)
 
     def _scale_copy(self, event: ev.AsynchronousEvent) -> Reported:
-        """The first of four columns in all lanes, and the bytes that it reads."""
+        """The first of four columns in all lanes, the same in each CTA, and the bytes that it reads
+        in each."""
         reads = [e for e in event.effects if e.footprint.space is MemorySpace.SHARED]
         writes = [e for e in event.effects if e.footprint.space is MemorySpace.TENSOR]
-        if not reads or len(writes) != 1:
+        columns = {self._column(write, write.footprint.cta) for write in writes}
+        if (len(reads), len(writes), len(columns)) != (event.cta_group, event.cta_group, 1):
             return "other", (), ()
         spans = tuple(self._bytes(read.footprint, event.cta) for read in reads)
-        return "scale_copy", (self._column(writes[0], event.cta),), spans
+        return "scale_copy", (columns.pop(),), spans
 
     def _column(self, effect: ev.RecordedEffect, cta: int) -> int:
         """Lane and column of a rectangle, as an address; the allocation begins at TENSOR_BASE."""
