@@ -1,0 +1,87 @@
+"""What the loops of block-scaled products on sm_100a cost: a table of docs/reference/sass.md.
+
+One thread issues copies of scales and products there; its loop is the one with the most products
+of the tensor cores. Both kernels of a problem have the same tile of a product. `bench_sass.py`
+measures and writes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from titan.foundation.errors import TitanError
+from titan.inspect import machine
+from titan.inspect.counts import count
+
+BEGIN, END = "<!-- scaled -->", "<!-- end of scaled -->"
+KINDS = ("mxf8", "mxf4", "nvf4")
+PRODUCTS = {
+    "": "128 x 128 by one CTA", "_wide": "128 x 256 by one CTA", "_pair": "256 x 256 by a pair",
+}  # fmt: skip
+PEERS = {f"cutlass_{kind}_pair": f"{kind}, {PRODUCTS['_pair']}" for kind in KINDS}
+Row = dict[str, object]
+
+
+def row_of(path: Path, problem: str, who: str, assembler: Path | None) -> Row | None:
+    """The counts of the loop with the products; None where there is none."""
+    compiler, figures, functions = machine.read(path, assembler)
+    counted = [one for one in map(count, functions) if one.main is not None]
+    if not counted or figures is None:
+        return None
+    kernel = max(counted, key=lambda one: one.main.tensor if one.main else 0)
+    loop = kernel.main
+    assert loop is not None
+    return {
+        "problem": problem, "kernel": who, "compiler": compiler, "tensor": loop.tensor,
+        "instructions": loop.instructions, "least": loop.least,
+        "fences": sum(sum(one.fences.values()) for one in kernel.loops),
+        "registers": figures.registers, "spill_bytes": figures.spill_bytes,
+        "whole": kernel.instructions,
+    }  # fmt: skip
+
+
+def rows(arguments: argparse.Namespace) -> list[Row]:
+    """All rows, those of one problem together."""
+    wanted: list[tuple[Path, str, str]] = []
+    for text in arguments.packages:
+        _, _, folder = text.partition("=")
+        for kind in KINDS:
+            for more, product in PRODUCTS.items():
+                name = f"gemm_{kind}{more}_sm_100a"
+                wanted.append((Path(folder) / f"{name}-sm_100a", f"{kind}, {product}", f"`{name}`"))
+    if arguments.peers is not None:
+        wanted += [
+            (arguments.peers / f"{file}.ptx", problem, "CUTLASS") for file, problem in PEERS.items()
+        ]
+    order = list(dict.fromkeys(problem for _, problem, _ in wanted))
+    found: list[Row] = []
+    for path, problem, who in sorted(wanted, key=lambda one: order.index(one[1])):
+        try:
+            row = row_of(path, problem, who, arguments.ptxas) if path.exists() else None
+        except TitanError as reason:
+            print(f"{who}: {reason}", file=sys.stderr)
+            continue
+        if row is not None:
+            found.append(row)
+    return found
+
+
+def table(found: list[Row]) -> str:
+    """The table as Markdown."""
+    lines = [
+        "| problem | kernel | loop: instructions (shortest way) | products | instructions for each"
+        " (shortest way) | costly fences | whole kernel | registers, spilled bytes |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in found:
+        numbers = [row[name] for name in ("instructions", "least", "tensor")]
+        every, least, tensor = (int(str(number)) for number in numbers)
+        lines.append(
+            f"| {row['problem']} | {row['kernel']} | {every} ({least}) | {tensor}"
+            f" | {every / tensor:.1f} ({least / tensor:.1f}) | {row['fences']} | {row['whole']}"
+            f" | {row['registers']}, {row['spill_bytes']} |"
+        )
+    compilers = ", ".join(dict.fromkeys(str(row["compiler"]) for row in found))
+    return "\n".join([*lines, "", f"Assembled by {compilers}."]) + "\n"
