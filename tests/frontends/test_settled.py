@@ -234,10 +234,15 @@ LAST = """
 """
 
 
-def test_what_blocks_hand_over_by_a_counter_stays_open():
+@pytest.mark.parametrize("left_out", [None, 0, 1])
+def test_what_blocks_hand_over_by_a_counter(left_out):
     head, tail = COUNTING.split("	mov.u32 %r0, %tid.x;", maxsplit=1)[0], "}"
-    finding = verified(head.replace("{{", "{") + LAST + tail, ZERO)
-    assert finding.verdict is Verdict.UNDECIDED, finding.diagnostics
+    parts = LAST.split("	fence.acq_rel.gpu;\n")
+    fences = ["" if n == left_out else "	fence.acq_rel.gpu;\n" for n in range(2)]
+    body = parts[0] + fences[0] + parts[1] + fences[1] + parts[2]
+    finding = verified(head.replace("{{", "{") + body + tail, ZERO)
+    expected = Verdict.VERIFIED if left_out is None else Verdict.REFUTED
+    assert finding.verdict is expected, (finding.notes, finding.diagnostics)
 
 
 VALUES = """setp.eq.u32 %p1, %r0, 0; setp.eq.u32 %p2, %r0, 1; setp.eq.u32 %p3, %r0, 64;

@@ -7,7 +7,7 @@ clusters that are run are then compared: whether they race in global memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
+from titan.frontends.ptx.hand_over import HandOver, handed_over
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
@@ -26,7 +27,7 @@ from titan.frontends.ptx.missing import missing_value
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.remarks import COUNTERS
+from titan.frontends.ptx.remarks import COUNTERS, ONE_GRID, TICKETS
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
 from titan.isa.ptx.module import Function, Module
@@ -200,6 +201,11 @@ def _verify_entry(
         launches += [(trial.label, launch) for trial in alone]
         trials += alone
     found = None
+    if options.require == "any" and any(
+        text == TICKETS for trial in trials for text, _, _ in trial.assumptions
+    ):
+        ctas = ", ".join(trial.cta for trial in trials[:1])
+        trials.append(Trial("", ctas, Verdict.UNDECIDED, reason=ONE_GRID))
     if options.require == "any" and all(item.verdict is Verdict.VERIFIED for item in trials):
         found = _any_number(code, launch, places, options)
         trials += found.trials
@@ -246,22 +252,43 @@ def _trials(
     accesses = GridAccesses(launch, policies.equal_writes, policies.unsettled == "refuse")
     runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
+    first: Run | None = None
     for cta in ctas_of(launch, options):
         run, trial = _trial(code, runner, (launch, cta, label), places, options)
+        first = first or run
         trials.append(trial)
         if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
             return trials, []
         if run is not None:
             accesses.add(run, cta)
+    handed = HandOver()
+    if given and first is not None and options.ctas is None and launch.ctas > 1:
+        handed = handed_over(first, label, places, _judge_of(code, places, policies))
+        if handed.trials:
+            return handed.trials, handed.notes
     if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):
-        return trials, []
+        return trials, handed.texts()
     for cta in neighbours(launch) if options.ctas is None else ():
         if cta not in accesses.runs:
             run, _ = runner.run(launch, cta)
             if run is not None:
                 accesses.add(run, cta)
     together, notes = judge_grid(accesses, label, places)
+    if together is not None:
+        notes = [*notes, *handed.texts()]
     return [*trials, *([together] if together is not None else [])], notes
+
+
+def _judge_of(
+    code: CodeKernel, places: CodePlaces, policies: CodePolicies
+) -> Callable[[Run, str, str], Trial]:
+    """The judgement on a run of a launch of the code, for a label and the name of a CTA."""
+
+    def judge(run: Run, label: str, cta: str) -> Trial:
+        name, registers = code.function.name, code.registers
+        return judge_run(run, (label, cta), name, places, policies, registers)
+
+    return judge
 
 
 def _alone(

@@ -41,6 +41,8 @@ EARLY_WRITE = (
 )
 DECIDES_MORE = "decides more than whether to wait"
 COUNTERS = "clusters raise a counter that steers in turn, or one alone does"
+TICKETS = "the counter of tickets begins with the number that the launch gives"
+ONE_GRID = "what CTAs hand over by tickets is decided for the grid of the launch alone"
 REMARKS = {
     "lane-order": "lanes of a warp that have diverged run in the order of the recorded run",
     "partial-group": "a commit or wait of some lanes only is left out",
@@ -67,6 +69,7 @@ REMARKS = {
     "counted-arrivals": "a warp that arrives twice in one generation of a barrier counts twice",
     "early-reads": "the grid before does not write what is read before griddepcontrol.wait",
     "counters": COUNTERS,
+    "tickets": TICKETS,
     "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",

@@ -149,7 +149,9 @@ def is_settling(event: ev.Event, run: Run) -> TypeGuard[ev.AccessEvent]:
 def own_counters(run: Run) -> set[int]:
     """The additions, by sequence number, to counters in global memory that one lane alone uses.
 
-    None where other atomics, too, give old values: which of them steers is not kept.
+    None where other atomics, too, give old values: which of them steers is not kept. Of counters
+    that the launch gives as tickets (`Launch.tickets`) the one atomic counts, whatever it makes of
+    the number: what else touches them is judged as any other access.
     """
     found: dict[Footprint, list[ev.AccessEvent]] = {}
     others: list[ev.Event] = []
@@ -170,9 +172,12 @@ def own_counters(run: Run) -> set[int]:
         low, high = footprint.bounds
         lanes = {(event.cta, event.warp, event.lanes) for event in events}
         alone = len(lanes) == 1 and _is_one(events[0].lanes)
-        apart = all(low >= end or high <= start for pairs in touched for start, end in pairs)
+        given = low in run.launch.tickets and len(events) == 1
+        apart = given or all(
+            low >= end or high <= start for pairs in touched for start, end in pairs
+        )
         same = sum(other.bounds[0] < high and low < other.bounds[1] for other in found) == 1
-        adds = all(
+        adds = given or all(
             event.instruction < len(steps) and _adds(steps[event.instruction]) for event in events
         )
         if not (alone and apart and same and adds):

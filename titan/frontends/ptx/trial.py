@@ -531,7 +531,8 @@ def _conditions(
         reasons.append(judged.polled)
     counters = own_counters(run) if run.confluence.atomics else set()
     if counters:
-        judged.assumptions["counters"] = (len(counters), run.confluence.atomics[0])
+        tried = "tickets" if run.launch.tickets else "counters"
+        judged.assumptions[tried] = (len(counters), run.confluence.atomics[0])
     for instruction in () if counters else run.confluence.atomics[:1]:
         reasons.append(f"the old value of an atomic decides control flow ({at(instruction)})")
     for steering in run.confluence.steering:

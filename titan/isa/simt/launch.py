@@ -83,7 +83,8 @@ class Launch:
     the only one of the module. `module` None: its variables have their initial values.
     `cancelled`: how many clusters clusterlaunchcontrol.try_cancel obtains for each cluster that is
     run, those that follow it in the grid, before it finds none. `in_turn`: additions to global
-    memory whose old value is used act as if each cluster of the grid made one in turn.
+    memory whose old value is used act as if each cluster of the grid made one in turn. `tickets`:
+    addresses of counters whose number in `memory` is the one that the CTA that is run finds there.
     """
 
     entry: str | None
@@ -99,6 +100,7 @@ class Launch:
     pointed: tuple[Allocation, ...] = ()
     cancelled: int = 0
     in_turn: bool = False
+    tickets: tuple[int, ...] = ()
 
     @property
     def threads(self) -> int:

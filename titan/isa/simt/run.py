@@ -85,6 +85,23 @@ def run_again(made: PreparedLaunch, *, strong_as_plain: bool) -> Run:
     return replace(found, prepared=replace(made, options=options))
 
 
+def run_prepared(
+    made: PreparedLaunch, reads: tuple[tuple[int, int], ...] = ()
+) -> tuple[Run, list[bytes | None]]:
+    """The run of a prepared launch, and what it leaves in ranges of global memory, if known."""
+    places = list(made.parameters)
+    if core() is not None:
+        native = Native(made.code, made.layout, made.launch, made.options)
+        found = native.run(places, tuple((low, high - low) for low, high in reads))
+        left = native.read if reads else []
+    else:
+        machine = SimtExecution(made.code, made.layout, made.launch, made.options)
+        machine.load_parameters(places)
+        found = machine.run()
+        left = [machine.memory.bytes_at(low, high - low) for low, high in reads]
+    return replace(found, prepared=made), left
+
+
 Prepared = tuple[DecodedCode, MemoryLayout, list[tuple[int, int]]]
 
 
