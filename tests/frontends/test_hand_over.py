@@ -156,6 +156,11 @@ add.s64 %d2, %d2, %d9;"""
     assert found(shared, grid="[3, 2]", start="[0, 0]")[0] is not VERIFIED
     overlapping = edited(at0=own.replace("1024", "256") + WRITE, at9=apart)
     assert found(overlapping, grid="[3, 2]", start="[0, 0]")[0] is REFUTED
+    crossed = edited(at0=own.replace("d1, %r21", "d1, %r23") + WRITE, at9=apart)
+    crossed = "mov.u32 %r23, %ctaid.x; " + crossed.replace("%r3, -1", "%r24, -1")
+    crossed = "mov.u32 %r24, %nctaid.y; " + crossed
+    verdict, text = found(crossed, grid="[3, 2]", start="[0, 0, 0]")
+    assert verdict is REFUTED and "different counters" in text
 
 
 # -------------------------------------------------------------- against the memory model

@@ -18,7 +18,7 @@ have been observed by then. What `ld.global.nc` reads is ordered by nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.verdict import Verdict
@@ -46,6 +46,7 @@ ACQUIRE_HELP = (
     "that reads where all fences are `fence.sc` (`membar.gl`)"
 )
 READ_ONLY_HELP = "`ld.global.nc` may be answered from a cache that nothing keeps coherent"
+APART_HELP = "these CTAs draw from different counters, or from none, which orders nothing"
 COUNTER_HELP = "`atomicAdd_block` and `.cta` or `.cluster` atomics are none for other CTAs"
 
 
@@ -254,8 +255,9 @@ class _Together:
         self, one: _Access, other: _Access, found: dict[tuple[int, int], _Race],
         key: tuple[int, int],
     ) -> None:  # fmt: skip
-        pairs = list(self._orders(one, other))
-        open_ = [pair for pair in pairs if not _ordered(*pair)]
+        apart = self._apart(one, other)
+        pairs = self._orders(one, other)
+        open_ = [pair for pair in pairs if apart or not _ordered(*pair)]
         if not open_ or _equal(one, other):
             return
         first, second = open_[0]
@@ -267,8 +269,8 @@ class _Together:
         if not (one.known and other.known):
             self._leave(event, "where or when an access happens is not known")
             return
-        helps = self._helps(first, second)
-        partly = helps and not (self._whole(first) and self._whole(second))
+        helps = (APART_HELP,) if apart else self._helps(first, second)
+        partly = not (self._whole(first) and self._whole(second))
         if partly:
             self._leave(event, "whether CTAs hand over the same bytes in order is not known")
             return
@@ -276,24 +278,28 @@ class _Together:
         ends = [(self.found[item.place], self.events[item], item.mode) for item in (first, second)]
         found[key] = self._race(ends[0], ends[1], (low, high), helps)
 
-    def _orders(self, one: _Access, other: _Access) -> Iterator[tuple[_Access, _Access]]:
-        """Both accesses in the orders of tickets that they may have; None are of one counter."""
+    def _apart(self, one: _Access, other: _Access) -> bool:
+        """Whether the accesses are of CTAs that draw from different counters, or from none."""
         mine, its = self.found[one.place], self.found[other.place]
-        if mine.counter is None or mine.counter != its.counter:
-            yield one, replace(other, acquired=False, fenced_behind=False)
-            return
+        return mine.counter is None or mine.counter != its.counter
+
+    def _orders(self, one: _Access, other: _Access) -> list[tuple[_Access, _Access]]:
+        """Both accesses, the one with the earlier ticket first, as they may come."""
+        mine, its = self.found[one.place], self.found[other.place]
+        if self._apart(one, other):
+            return [(one, other)]
+        found = []
         if mine.tickets[0] < its.tickets[-1]:
-            yield one, other
+            found.append((one, other))
         if its.tickets[0] < mine.tickets[-1]:
-            yield other, one
+            found.append((other, one))
+        return found
 
     def _whole(self, access: _Access) -> bool:
         """Whether all lanes of an access are on one side, and all that orders was followed."""
-        sides, event = self.sides[access.place], self.events.get(access)
+        sides, event = self.sides[access.place], self.events[access]
         if not sides.complete:
             return False
-        if event is None:
-            return True
         masks = sides.released, sides.acquired, sides.fenced_before, sides.fenced_behind
         return all(mask.get(event.sequence, 0) in (0, event.lanes) for mask in masks)
 

@@ -22,6 +22,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from titan.foundation.errors import TitanError
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import successors
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
@@ -39,7 +40,7 @@ _KNOWN_RUN = re.compile(bytes((KNOWN,)) + b"+")
 Ranges = tuple[tuple[int, int], ...]
 
 
-class NoTickets(Exception):
+class NoTickets(TitanError):
     """Tickets do not decide what the CTAs do; `str()` is why, empty where there are none."""
 
 
