@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, permutations
+from operator import eq, ge, lt, ne
 
 import pytest
 from hypothesis import given, settings
@@ -145,6 +147,15 @@ def test_the_number_at_the_start_counts() -> None:
     assert verdict is UNDECIDED and "the launch may give it" in text
 
 
+def test_blocks_that_draw_no_ticket_take_part() -> None:
+    leaves = "setp.eq.u32 %p6, %r2, 0; @%p6 bra END;"
+    others = edited(at0=leaves + WRITE, at4="add.u32 %r6, %r3, -2;",
+                    at9=READ.replace("mov.u32 %r10, 0", "mov.u32 %r10, 1"))  # fmt: skip
+    assert found(others)[0] is VERIFIED
+    assert found(others.replace("%r10, 1;\nLOOP", "%r10, 0;\nLOOP").replace(
+        leaves, WRITE + leaves))[0] is REFUTED  # fmt: skip
+
+
 def test_each_row_of_a_grid_has_its_counter() -> None:
     own = """mov.u32 %r21, %ctaid.y; mad.wide.u32 %d1, %r21, 4, %d1;
 mul.lo.u32 %r22, %r21, 1024; cvt.u64.u32 %d9, %r22; add.s64 %d0, %d0, %d9;
@@ -257,3 +268,103 @@ def test_random_programs_as_the_memory_model_has_them(program: _Program) -> None
     verdict, text = found(program.ptx(), grid="2")
     assert racy is not None
     assert verdict is (REFUTED if racy else VERIFIED), (program.litmus(), text)
+
+
+# ------------------------------------------------------------- against every order of tickets
+
+CTAS = 3
+_COMPARED = {"eq": eq, "ne": ne, "lt": lt, "ge": ge}
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One access by the first thread: a write or not, of a slot that may depend on the CTA or its
+    ticket, behind the ticket perhaps under a condition on it."""
+
+    writes: bool
+    by: str
+    slot: int
+    condition: tuple[str, int] | None = None
+
+    def touched(self, cta: int, ticket: int) -> int | None:
+        """The slot, if the step is taken."""
+        if self.condition is not None:
+            word, number = self.condition
+            if not _COMPARED[word](ticket, number):
+                return None
+        return self.slot + {"cta": cta, "ticket": ticket, "": 0}[self.by]
+
+    def ptx(self) -> str:
+        """The step as instructions."""
+        number = {"cta": "%r2", "ticket": "%r5", "": "0"}[self.by]
+        guard = "mov.pred %p4, %p0;"
+        if self.condition is not None:
+            word, compared = self.condition
+            guard = f"setp.{word}.u32 %p4, %r5, {compared}; and.pred %p4, %p4, %p0;"
+        place = f"mov.u32 %r13, {number}; mad.wide.u32 %d6, %r13, 4, %d0;"
+        at = f"[%d6+{4096 + 4 * self.slot}]"
+        done = f"st.global.u32 {at}, %r14;" if self.writes else f"ld.global.u32 %r15, {at};"
+        return f"{guard} {place} @%p4 {done}"
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """What each CTA does before its ticket and behind it, with a fence on each side or without."""
+
+    before: tuple[_Step, ...]
+    behind: tuple[_Step, ...]
+    released: bool
+    acquired: bool
+
+    def ptx(self) -> str:
+        """As a kernel; what a CTA writes is its number."""
+        lines = ["add.u32 %r14, %r2, 1;", *(step.ptx() for step in self.before)]
+        lines += [FENCE] * self.released
+        lines.append(DRAW)
+        lines += [FENCE] * self.acquired
+        return "\n".join([*lines, *(step.ptx() for step in self.behind)])
+
+    def races(self) -> bool:
+        """Whether some order of the CTAs has accesses that conflict and are not ordered."""
+        return any(
+            self._in_order(one, two)
+            for order in permutations(range(CTAS))
+            for one, two in combinations(enumerate(order), 2)
+        )
+
+    def _in_order(self, one: tuple[int, int], two: tuple[int, int]) -> bool:
+        """Each a ticket and a CTA, the earlier one first."""
+        for first, early in self._accesses():
+            for second, late in self._accesses():
+                slots = first.touched(one[1], one[0]), second.touched(two[1], two[0])
+                handed = self.released and self.acquired and early and not late
+                clash = slots[0] is not None and slots[0] == slots[1]
+                if clash and (first.writes or second.writes) and not handed:
+                    return True
+        return False
+
+    def _accesses(self) -> list[tuple[_Step, bool]]:
+        before = [(step, True) for step in self.before]
+        behind = [(step, False) for step in self.behind]
+        return [*before, *behind]
+
+
+_CONDITIONS = st.one_of(
+    st.none(), st.tuples(st.sampled_from(sorted(_COMPARED)), st.integers(0, CTAS - 1))
+)
+_BEFORE = st.builds(_Step, st.booleans(), st.sampled_from(("cta", "cta", "")), st.integers(0, 3))
+_BEHIND = st.builds(
+    _Step, st.booleans(), st.sampled_from(("cta", "ticket", "")), st.integers(0, 3), _CONDITIONS
+)
+_FENCED = st.sampled_from((True, True, True, False))
+_ROLES = st.builds(
+    _Roles, st.lists(_BEFORE, max_size=2).map(tuple), st.lists(_BEHIND, max_size=3).map(tuple),
+    _FENCED, _FENCED,
+)  # fmt: skip
+
+
+@settings(max_examples=part(400), deadline=None, derandomize=True)
+@given(_ROLES)
+def test_random_roles_in_every_order(roles: _Roles) -> None:
+    verdict, text = found(roles.ptx(), grid=str(CTAS))
+    assert verdict is (REFUTED if roles.races() else VERIFIED), (roles.ptx(), text)

@@ -19,7 +19,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
-from titan.frontends.ptx.hand_over import HandOver, handed_over
+from titan.frontends.ptx.hand_over import HandOver, draws, handed_over
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
@@ -252,18 +252,18 @@ def _trials(
     accesses = GridAccesses(launch, policies.equal_writes, policies.unsettled == "refuse")
     runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
-    first: Run | None = None
+    drawing: Run | None = None
     for cta in ctas_of(launch, options):
         run, trial = _trial(code, runner, (launch, cta, label), places, options)
-        first = first or run
         trials.append(trial)
         if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
             return trials, []
         if run is not None:
             accesses.add(run, cta)
+            drawing = drawing or (run if draws(run) else None)
     handed = HandOver()
-    if given and first is not None and options.ctas is None and launch.ctas > 1:
-        handed = handed_over(first, label, places, _judge_of(code, places, policies))
+    if given and drawing is not None and options.ctas is None and launch.ctas > 1:
+        handed = handed_over(drawing, label, places, _judge_of(code, places, policies))
         if handed.trials:
             return handed.trials, handed.notes
     if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):

@@ -87,20 +87,23 @@ class HandOver:
         return [f"tickets do not decide it: {self.reason}"] if self.reason else []
 
 
+def draws(run: Run) -> bool:
+    """Whether a CTA may draw a ticket."""
+    return not run.launch.cancelled and any(map(is_drawn, run.events))
+
+
 def handed_over(
-    first: Run, label: str, places: CodePlaces, judge: Callable[[Run, str, str], Trial]
+    drawing: Run, label: str, places: CodePlaces, judge: Callable[[Run, str, str], Trial]
 ) -> HandOver:
-    """What tickets decide of a launch. `first`: the run of one of its CTAs. `judge`: the judgement
-    on a run by itself, for a label and the name of a CTA."""
-    if first.launch.cancelled or not any(map(is_drawn, first.events)):
-        return HandOver()
+    """What tickets decide of a launch. `drawing`: the run of a CTA that draws one. `judge`: the
+    judgement on a run by itself, for a label and the name of a CTA."""
     try:
-        found = behaviours_of(first)
+        found = behaviours_of(drawing)
     except NoTickets as why:
         return HandOver(reason=str(why))
     if not any(item.counter is not None for item in found):
         return HandOver()
-    launch = first.launch
+    launch = drawing.launch
     trials = []
     for item in found:
         if item.cta in (0, launch.ctas // 2, launch.ctas - 1):

@@ -41,7 +41,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class NoTickets(TitanError):
-    """Tickets do not decide what the CTAs do; `str()` is why, empty where there are none."""
+    """Tickets do not decide what the CTAs do; `str()` is why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,11 @@ class Behaviour:
         return self.counter is not None and self.tickets == (len(self.counter.drawers) - 1,)
 
 
-def behaviours_of(first: Run) -> list[Behaviour]:
-    """What each CTA does with each ticket. Raises NoTickets.
-
-    `first`: the run of some CTA of the launch, which shows whether there are tickets at all.
-    """
-    made, launch = first.prepared, first.launch
-    if made is None or not any(map(is_drawn, first.events)):
-        raise NoTickets
+def behaviours_of(drawing: Run) -> list[Behaviour]:
+    """What each CTA does with each ticket, by the run of one that draws one. Raises NoTickets."""
+    made, launch = drawing.prepared, drawing.launch
+    if made is None:
+        raise NoTickets("the launch cannot be run again")
     if launch.cluster_size > 1:
         raise NoTickets("clusters of several CTAs draw tickets")
     if launch.ctas > CTAS_MAX:
