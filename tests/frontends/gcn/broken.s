@@ -1498,3 +1498,46 @@ s_nop 0
 global_load_lds_dword v1, s[4:5]
 ds_read_u8 v5, v9 offset:256
 s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | barrier only where a number is not zero | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, 1.0
+v_cmp_neq_f32_e32 vcc, 1.0, v12
+s_cbranch_vccz .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; right | barrier where a number is one | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, 1.0
+v_cmp_eq_f32_e32 vcc, 1.0, v12
+s_cbranch_vccz .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | barrier where a subnormal number is not zero | 2 waves
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, 1
+v_cmp_lg_f32_e32 vcc, 0, v12
+s_cbranch_vccz .Lx
+s_barrier
+.Lx:
+ds_read_b32 v5, v3
+s_waitcnt lgkmcnt(0)
+; broken | atomic of the scalar unit beside a store | 2 waves
+s_mov_b32 s10, 1
+s_atomic_add s10, s[4:5], 0x0 glc
+s_waitcnt lgkmcnt(0)
+; broken | store of the scalar unit
+s_mov_b32 s10, 1
+s_store_dword s10, s[4:5], 0x0
+global_load_dword v5, v1, s[4:5]
+s_waitcnt vmcnt(0) lgkmcnt(0)
+; broken | scalar atomic not waited for
+s_atomic_add s10, s[4:5], 0x0 glc
+s_mov_b32 s11, s10
+s_waitcnt lgkmcnt(0)

@@ -149,3 +149,32 @@ def test_every_function_is_of_an_instruction():
         *scalar.UNARY, *scalar.BINARY, *scalar.COMPARE,
     ]  # fmt: skip
     assert [name for name in named if name not in OPCODES] == []
+
+
+REALS = [0x0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x40490FDB]
+WORDS_OF_REALS = {
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "nlt": "<", "nle": "<=", "ngt": ">",
+    "nge": ">=", "neq": "==",
+}  # fmt: skip
+
+
+def test_comparisons_of_reals_are_those_of_ieee():
+    number = {bits: float(np.array(bits, np.uint32).view(np.float32)) for bits in REALS}
+    for word, sign in WORDS_OF_REALS.items():
+        test = arithmetic.real_comparison(f"v_cmp_{word}_f32")
+        for a in REALS:
+            for b in REALS:
+                expected = eval(f"a {sign} b", {"a": number[a], "b": number[b]})
+                found = test(*(np.array([bits], np.uint32) for bits in (a, b)))
+                assert bool(found[0]) == (expected != word.startswith("n")), (word, a, b)
+    ordered, unordered = (arithmetic.real_comparison(f"v_cmpx_{one}_f32") for one in "ou")
+    one, none = (np.array([bits], np.uint32) for bits in (0x3F800000, 0x7FC00000))
+    assert ordered(one, one)[0] and unordered(one, none)[0] and unordered(none, one)[0]
+    assert not ordered(one, none)[0] and not unordered(one, one)[0]
+    assert arithmetic.real_comparison("v_cmp_lt_f16") is None
+    assert arithmetic.real_comparison("v_cmp_lt_i32") is None
+
+
+def test_subnormal_numbers_are_found():
+    words = np.array([0, 0x80000000, 1, 0x807FFFFF, 0x00800000, 0x7F800000], np.uint32)
+    assert arithmetic.tiny(words).tolist() == [False, False, True, True, False, False]

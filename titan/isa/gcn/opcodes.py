@@ -71,6 +71,7 @@ def expanded(pattern: str) -> list[str]:
 
 _COMPARISONS = "{f,lt,eq,le,gt,ne,ge,t}"
 _REAL_COMPARISONS = "{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}"
+_SCALAR_SIZES = "{dword,dwordx2,dwordx4}"
 _ATOMICS = "{swap,cmpswap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec}"
 
 # Patterns by kind and number of results; `+` in front: the results are read as well.
@@ -99,7 +100,9 @@ _PATTERNS: dict[tuple[OpcodeKind, int], str] = {
         s_load_{dword,dwordx2,dwordx4,dwordx8,dwordx16}
         s_buffer_load_{dword,dwordx2,dwordx4,dwordx8,dwordx16} s_memtime s_memrealtime
         s_scratch_load_{dword,dwordx2,dwordx4}""",
-    (OpcodeKind.SCALAR_MEMORY, 0): "s_dcache_{inv,wb,inv_vol,wb_vol}",
+    (OpcodeKind.SCALAR_MEMORY, 0): f"""
+        s_dcache_{{inv,wb,inv_vol,wb_vol}} s_atomic_{_ATOMICS}{{,_x2}}
+        s_buffer_atomic_{_ATOMICS}{{,_x2}} s_{{,buffer_,scratch_}}store_{_SCALAR_SIZES}""",
     (OpcodeKind.CACHE, 0): "buffer_inv buffer_wbl2 buffer_wbinvl1{,_vol} buffer_invl2",
     (OpcodeKind.VECTOR, 0): "v_nop v_clrexcp",
     (OpcodeKind.VECTOR, 1): f"""

@@ -275,6 +275,29 @@ _ORDER: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
 }
 
 
+_NEGATED = {"nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt", "u": "o"}
+_OF_REALS: dict[str, Callable[..., NDArray[np.bool_]]] = {
+    **{word: _ORDER[word] for word in ("f", "lt", "eq", "le", "gt", "ge")},
+    "lg": lambda a, b: (a < b) | (a > b),
+    "o": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    "tru": _ORDER["t"],
+}
+
+
+def real_comparison(name: str) -> Callable[[Words, Words], NDArray[np.bool_]] | None:
+    """What `v_cmp_lt_f32` compares; None for other names, and for other types."""
+    word, _, type_name = name.removeprefix("v_cmpx_").removeprefix("v_cmp_").partition("_")
+    test, negated = _OF_REALS.get(_NEGATED.get(word, word)), word in _NEGATED
+    if test is None or type_name != "f32":
+        return None
+    return lambda a, b: test(_f32(a), _f32(b)) ^ np.bool_(negated)
+
+
+def tiny(a: Words) -> NDArray[np.bool_]:
+    """Whether a number of binary32 is subnormal: comparisons may take it as zero."""
+    return (a << np.uint32(1) < np.uint32(0x0100_0000)) & (a << np.uint32(1) != 0)
+
+
 def comparison(name: str) -> Callable[[Any, Any], NDArray[np.bool_]] | None:
     """What `v_cmp_lt_u32` compares, for integers; None for data in floating point."""
     _, word, type_name = name.rsplit("_", 2)

@@ -33,6 +33,8 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     item, number = code.item, code.number
     if item.base.startswith("s_prefetch_"):
         return lambda wave: None
+    if "_store_" in item.base or "_atomic_" in item.base:
+        raise Refused(f"{item.opcode} writes by the scalar unit, which is not followed")
     if not item.base.startswith(_LOADS):
         return counted_step(code, group)
     if "scale_offset" in item.options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -18,10 +19,13 @@ from titan.isa.waves.arithmetic import (
     Wide,
     bit_operation,
     comparison,
+    real_comparison,
+    tiny,
 )
 from titan.isa.waves.decode import DecodedInstruction, Step, in_halves, register_numbers
 from titan.isa.waves.sources import (
     VectorSource,
+    WideSource,
     scalar_source,
     selected,
     vector_source,
@@ -148,16 +152,28 @@ def opaque_step(code: DecodedInstruction) -> Step:
 
 def _compare(code: DecodedInstruction) -> Step:
     item, name = code.item, code.item.base
-    test = comparison(name)
-    target = item.operands[0] if item.operands else None
-    if test is None or len(item.operands) < 3 or item.opcode.endswith(("_sdwa", "_dpp")):
+    real, test = real_comparison(name), comparison(name)
+    if len(item.operands) < 3 or item.opcode.endswith(("_sdwa", "_dpp")) or in_halves(item):
         return _unknown_mask(code)
-    if in_halves(item):
+    first, second = item.operands[1:3]
+    if real is not None:
+        return _mask(code, _normal(first, code.number), _normal(second, code.number), real)
+    if test is None:
         return _unknown_mask(code)
     make = wide_source if name.endswith(("u64", "i64")) else vector_source
-    left, right = (make(operand, code.number) for operand in item.operands[1:3])
+    return _mask(code, make(first, code.number), make(second, code.number), test)
+
+
+def _mask(
+    code: DecodedInstruction,
+    left: VectorSource | WideSource,
+    right: VectorSource | WideSource,
+    test: Callable[..., NDArray[np.bool_]],
+) -> Step:
+    """The lanes in which a comparison holds; not known if it is not for one of them."""
+    target = code.item.operands[0]
     assert isinstance(target, Registers)
-    exclusive, count = name.startswith("v_cmpx"), target.count
+    exclusive, count = code.item.base.startswith("v_cmpx"), target.count
 
     def step(wave: Wave) -> None:
         a, known, why = left(wave)
@@ -174,6 +190,21 @@ def _compare(code: DecodedInstruction) -> Step:
             wave.set_scalar(EXEC, result, count)
 
     return step
+
+
+def _normal(operand: GcnOperand, number: int) -> VectorSource:
+    """A number of binary32 with its modifiers; not known where it is subnormal."""
+    inner = vector_source(operand, number, True)
+
+    def source(wave: Wave) -> tuple[Words, int, OpaqueWord]:
+        values, known, origin = inner(wave)
+        small = tiny(values)
+        if not small.any():
+            return values, known, origin
+        lanes = mask_of(np.broadcast_to(small, (LANES,)))
+        return values, known & ~lanes, OpaqueWord("a subnormal number", number)
+
+    return source
 
 
 def _unknown_mask(code: DecodedInstruction) -> Step:
