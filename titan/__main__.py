@@ -1,5 +1,5 @@
 """`python -m titan` is `titan`."""
 
-from titan.cli.main import main
+from titan.cli.start import main
 
 main()

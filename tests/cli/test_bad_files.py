@@ -167,3 +167,54 @@ def test_a_package_for_the_table_is_written_whole(tmp_path, monkeypatch):
 
 def _refused(*_: object) -> None:
     raise OSError(28, "the disk is full")
+
+
+FULL = (
+    ("verify", "--html", "made/page.html", "RING"),
+    ("verify", "--output", "made/report", "RING"),
+    ("verify", "--certificate", "made/ring.cert", "RING"),
+    ("examples", "--copy", "made"),
+    ("litmus", "render", "-o", "made", str(root("litmus") / "tensormap")),
+)
+
+
+@pytest.mark.parametrize("command", FULL)
+def test_a_file_that_cannot_be_written_whole_is_named_and_not_there(command, tmp_path):
+    """A limit of the size of files, as a full disk, is met in the middle of a file."""
+
+    def lowered() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150))
+
+    (tmp_path / "made").mkdir()
+    ring = str(root("examples") / "ring.yaml")
+    done = subprocess.run(
+        [sys.executable, "-m", "titan", *(ring if word == "RING" else word for word in command)],
+        cwd=tmp_path, capture_output=True, text=True, preexec_fn=lowered, check=False,
+        env={**os.environ, "PYTHONPATH": str(root("examples").parent)},
+    )  # fmt: skip
+    assert done.returncode == ExitCode.BAD_INPUT, done.stderr
+    assert "file too large" in done.stderr.lower() and "made" in done.stderr
+    assert "standard output" not in done.stderr and ".titan-" not in done.stderr
+    assert not [path for path in (tmp_path / "made").rglob("*") if path.suffix != ".times"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("schedule", str(root("protocols") / "loops" / "gemm_hopper.yaml")), "not used"),
+        (("verify", str(root("examples") / "ring.yaml")), "cannot be used"),
+        (
+            ("build", "--no-compile", "-o", "out",
+             str(root("protocols") / "tiles" / "gemm_small_tiles.yaml")),
+            "not used",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("cache", ["/proc/cache.sqlite", "/dev/null/cache.sqlite"])
+def test_a_cache_that_cannot_be_written_is_not_used(
+    command, words, cache, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert run([*command, "--cache", cache]) == ExitCode.VERIFIED
+    shown = capsys.readouterr().err
+    assert f"warning: {cache}" in shown and words in shown

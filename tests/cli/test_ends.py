@@ -154,3 +154,63 @@ def test_streams_that_are_closed_from_the_start(command: str, closed: str, tmp_p
     assert "bug" not in done.stderr + done.stdout and "Traceback" not in done.stderr
     if "--output" in command:
         assert "VERIFIED" in (tmp_path / "report").read_text()
+
+
+DROPPED = """
+import os, signal, sys, time
+import titan.cli.main as command_line
+from titan.cli.start import main
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.001)  # where Python drops what the signal raises
+
+def invoked(arguments):
+    last = Last()
+    del last
+    for _ in range(300):
+        time.sleep(0.1)
+
+command_line._invoke = invoked
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [
+        (signal.SIGINT, ExitCode.INTERRUPTED, "interrupted\n"),
+        (signal.SIGTERM, ExitCode.TERMINATED, ""),
+    ],
+)
+def test_an_end_that_python_drops_comes_again(number: int, code: int, words: str):
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED, str(int(number))], capture_output=True, text=True,
+        cwd=ROOT, check=False, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, words)
+
+
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "titan.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Slow())
+from titan.cli.start import main
+main()
+"""
+
+
+def test_an_interrupt_of_the_imports_shows_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY], capture_output=True, text=True, cwd=ROOT, check=False,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

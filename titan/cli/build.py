@@ -174,6 +174,8 @@ def build(
         iterations=tiles,
         loop=loop,
     )
+    if not no_cache:
+        _warn_of_damage(cache)
     codes: list[int] = []
     order = BuildOrder(
         Path(output), limits, not no_compile, certificate_states, cluster, format_name,
@@ -256,6 +258,16 @@ def _all_at_once(cluster: str) -> Judge:
         yield from zip(known, spread(answer_on, work, None, cluster), strict=True)
 
     return judge
+
+
+def _warn_of_damage(cache: str) -> None:
+    """Says so where nothing is kept of the schedules, once for all programs."""
+    from titan.scheduling.cache import Cache
+
+    with Cache(cache) as store:
+        pass
+    if store.damage:
+        click.echo(f"warning: {cache} is left as it is and not used: {store.damage}", err=True)
 
 
 def rates_text(cache: str) -> str:

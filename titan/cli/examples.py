@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ KINDS = ("examples", "protocols", "litmus")
 )
 def examples(kind: str, folder: str | None) -> int:
     """List shipped files: examples, the library of protocols, or litmus tests; or copy them."""
+    from titan.foundation.atomic import write_folder
     from titan.foundation.resources import root
 
     place = root(kind)
@@ -31,9 +31,8 @@ def examples(kind: str, folder: str | None) -> int:
     target = Path(folder) / kind
     if target.exists():
         raise click.UsageError(f"{target} exists already")
-    for path in files:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(place / path, target / path)
+    copied = {path.as_posix(): (place / path).read_bytes() for path in files}
+    write_folder(target, copied, may_replace=lambda _: False)
     click.echo(f"{len(files)} files in {target}")
     return ExitCode.VERIFIED
 

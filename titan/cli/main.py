@@ -200,9 +200,11 @@ def _end_on_signals() -> None:
     """Let SIGTERM and SIGHUP unwind the command, so that workers and files are cleaned up.
 
     Python drops what is raised in some places (a destructor, the hooks of a fork), so it is raised
-    once a second until `run` has it.
+    once a second until `run` has it; an interrupt that is dropped is raised once more.
     """
     import signal
+
+    sys.unraisablehook = _raise_again
 
     def ended(number: int, _: object) -> None:
         hung_up = number == getattr(signal, "SIGHUP", None)
@@ -221,6 +223,17 @@ def _end_on_signals() -> None:
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             with contextlib.suppress(ValueError):  # not in the main thread
                 signal.signal(number, ended)
+
+
+def _raise_again(dropped: sys.UnraisableHookArgs) -> None:
+    """What Python says of an exception that it drops; nothing where that was to end the command."""
+    import signal
+
+    if not isinstance(dropped.exc_value, Ended | KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+    elif isinstance(dropped.exc_value, KeyboardInterrupt) and hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def _stop_alarm() -> None:

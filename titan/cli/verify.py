@@ -176,6 +176,8 @@ def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
         kept.close()
         if kept.found:
             click.echo(f"{kept.found} of {len(findings)} verdicts are of an earlier run", err=True)
+        if kept.damage:
+            click.echo(f"warning: {given['cache']} cannot be used: {kept.damage}", err=True)
     if given["html"] is not None:
         deliver(_page(findings, "html"), given["html"], "--html")
     codes = [item.exit_code for item in findings]

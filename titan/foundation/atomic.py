@@ -37,7 +37,8 @@ def write_bytes(path: str | Path, data: bytes, *, durable: bool = False) -> None
     """Replace a file in one step: it holds the old bytes or the new ones, never a part.
 
     The file keeps its permissions, and a link to it stays a link. What is not an ordinary file (a
-    device, a pipe) is written to. `durable`: after a power cut, too. Raises OSError.
+    device, a pipe) is written to. `durable`: after a power cut, too. Raises OSError, which names
+    the file.
     """
     place = Path(os.path.realpath(path))
     mode = place.stat().st_mode if place.exists() else None
@@ -54,9 +55,17 @@ def write_bytes(path: str | Path, data: bytes, *, durable: bool = False) -> None
         if mode is not None:
             new.chmod(stat.S_IMODE(mode))
         os.replace(new, place)
+    except OSError as error:
+        _remove(new)
+        raise OSError(error.errno, error.strerror, str(path)) from None
     except BaseException:
-        new.unlink(missing_ok=True)
+        _remove(new)
         raise
+
+
+def _remove(new: Path) -> None:
+    with contextlib.suppress(OSError):
+        new.unlink(missing_ok=True)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -178,8 +187,8 @@ def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         assert ".." not in PurePosixPath(name).parts, "file names are fixed by TITAN"
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        folders.add(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folders.update(item for item in path.parents if item.is_relative_to(folder))
         with path.open("xb") as stream:
             stream.write(data)
             stream.flush()

@@ -20,10 +20,11 @@ _CODE = (".py", ".c", ".h", ".yaml", ".json", ".j2", ".pyi")
 
 
 class SignedStore:
-    """Bytes by key. `path` None holds nothing and keeps nothing."""
+    """Bytes by key. `path` None holds nothing and keeps nothing; `damage` says why a file does."""
 
     def __init__(self, path: str | Path | None) -> None:
         self.database: sqlite3.Connection | None = None
+        self.damage = ""
         self._key = b""
         if path is None:
             return
@@ -34,8 +35,12 @@ class SignedStore:
             self.database.execute(
                 "CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value BLOB, mark TEXT)"
             )
-        except (sqlite3.Error, OSError):
-            self.database = None
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: sqlite3.Error | OSError) -> None:
+        self.database = None
+        self.damage = (getattr(error, "strerror", None) or str(error)).lower()
 
     def get(self, key: str) -> bytes | None:
         """What was kept under the key by this user, byte for byte; else None."""
@@ -61,8 +66,8 @@ class SignedStore:
                     "INSERT OR REPLACE INTO kept VALUES (?, ?, ?)",
                     (key, value, self._mark(key, value)),
                 )
-        except sqlite3.Error:
-            self.database = None
+        except sqlite3.Error as error:
+            self._give_up(error)
 
     def _mark(self, key: str, value: bytes) -> str:
         return hmac.new(self._key, f"{key}\0".encode() + value, hashlib.sha256).hexdigest()

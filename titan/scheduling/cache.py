@@ -65,7 +65,8 @@ class CacheRate:
 class Cache:
     """A database file; use it as a context. `hits` and `misses` count this use of it.
 
-    A file that is no database is left as it is, and every look-up misses; `damage` says why.
+    A file that is no database, or cannot be written, is left as it is, and every look-up misses;
+    `damage` says why.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -75,19 +76,21 @@ class Cache:
         self.damage = ""
 
     def __enter__(self) -> Cache:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.database = sqlite3.connect(self.path, timeout=10)
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.database = sqlite3.connect(self.path, timeout=10)
             self.database.execute(TABLE)
             self.database.execute(LOOKUPS)
         except sqlite3.DatabaseError as error:
-            self._give_up(error)
+            self._give_up(str(error))
+        except OSError as error:
+            self._give_up((error.strerror or str(error)).lower())
         return self
 
-    def _give_up(self, error: sqlite3.DatabaseError) -> None:
-        assert self.database is not None
-        self.database.close()
-        self.database, self.damage = None, str(error)
+    def _give_up(self, damage: str) -> None:
+        if self.database is not None:
+            self.database.close()
+        self.database, self.damage = None, damage
 
     def __exit__(
         self,
@@ -100,7 +103,7 @@ class Cache:
         try:
             self.database.commit()
         except sqlite3.DatabaseError as damage:
-            self._give_up(damage)
+            self._give_up(str(damage))
         else:
             self.database.close()
 
@@ -112,7 +115,7 @@ class Cache:
         try:
             rows = self.database.execute(query).fetchall()
         except sqlite3.DatabaseError as error:
-            self._give_up(error)
+            self._give_up(str(error))
             return []
         return [CacheRate(CacheSubject(*row[:4]), row[4], row[5]) for row in rows]
 
@@ -128,7 +131,7 @@ class Cache:
             self.database.execute(text, (*named, int(hit), int(not hit)))
             self.database.commit()  # a search that follows must not lock others out
         except sqlite3.DatabaseError as error:
-            self._give_up(error)
+            self._give_up(str(error))
 
     def run(self, loop: Loop, request: Request, subject: CacheSubject | None = None) -> ScheduleRun:
         """The stored result if it still holds, else a fresh one, stored."""
@@ -158,7 +161,7 @@ class Cache:
                 "SELECT content, seconds, explored FROM results WHERE key = ?", (key,)
             ).fetchone()
         except sqlite3.DatabaseError as error:
-            self._give_up(error)
+            self._give_up(str(error))
             return None
         if row is None:
             return None
@@ -201,7 +204,7 @@ class Cache:
                 "INSERT OR REPLACE INTO results VALUES (?, strftime('%s', 'now'), ?, ?, ?)", row
             )
         except sqlite3.DatabaseError as error:
-            self._give_up(error)
+            self._give_up(str(error))
 
 
 def explored(result: ScheduleRun) -> int:

@@ -66,6 +66,11 @@ class KeptFindings:
         if key is not None and finding.verdict is Verdict.VERIFIED:
             self.store.put(key, pickle.dumps(replace(finding, program=None)))
 
+    @property
+    def damage(self) -> str:
+        """Why the file keeps nothing; empty where it does."""
+        return self.store.damage
+
     def close(self) -> None:
         """Close the file."""
         self.store.close()
