@@ -119,3 +119,38 @@ def test_a_session(client: Client, tmp_path: Path):
     assert client.ask("shutdown", None) is None
     client.send("exit", None)
     assert client.process.wait(20) == 0
+
+
+def test_columns_count_as_the_protocol_does(client: Client, tmp_path: Path):
+    """In UTF-16 a sign beyond the first 65,536 has two units; TITAN counts characters."""
+    uri = (tmp_path / "k.yaml").as_uri()
+    text = TEXT.replace("- acquire: operands[t]", '- {"🚀🚀": 1, acquire: operand[t]}', 1)
+    row = next(row for row in text.split("\n") if "🚀" in row)
+    line, before = text.split("\n").index(row), row[: row.index("operand[")]
+    units = len(before.encode("utf-16-le")) // 2
+    client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+    client.send("initialized", {})
+    opened = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
+    client.send("textDocument/didOpen", {"textDocument": opened})
+    named = next(item for item in client.diagnostics() if "`operand`" in item["message"])
+    start = {"line": line, "character": units}
+    assert named["range"] == {"start": start, "end": {"line": line, "character": units + 7}}
+    shown = client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": start})
+    assert named["code"] in shown["contents"]["value"]
+    behind = {"line": line, "character": units - 3}
+    shown = client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": behind})
+    assert named["code"] not in json.dumps(shown)
+    for place in ((10**6, 0), (line, 10**6), (0, 10**6)):
+        at_it = {"line": place[0], "character": place[1]}
+        client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": at_it})
+
+
+def test_a_closed_document_has_no_diagnostics(client: Client, tmp_path: Path):
+    uri = (tmp_path / "k.yaml").as_uri()
+    client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+    client.send("initialized", {})
+    opened = {"uri": uri, "languageId": "yaml", "version": 1, "text": "titan: 1\n"}
+    client.send("textDocument/didOpen", {"textDocument": opened})
+    assert client.diagnostics()
+    client.send("textDocument/didClose", {"textDocument": {"uri": uri}})
+    assert not client.diagnostics()

@@ -54,7 +54,11 @@ class Offer:
 def faults(text: str, path: str) -> list[Diagnostic]:
     """Diagnostics on the text of a kernel: its form, names and numbers; no search."""
     root, _ = parse_text(text, path)
-    if isinstance(root, Mapping) and "titan" in root and "kernel" not in root:
+    if (
+        isinstance(root, Mapping)
+        and "titan" in root
+        and not {"loop", "tile"}.isdisjoint(root.names)
+    ):
         return []  # a loop or a tile program
     return decode_text(text, path)[1]
 
