@@ -190,3 +190,19 @@ def test_a_sum_over_nothing_is_refused_for_its_size(gemm, launched):
     with pytest.raises(CallError, match="K is 24 by A and 0 by B"):
         gemm(np.zeros((0, 24), np.uint16), b)
     assert not launched
+
+
+class Tracer:
+    """What JAX passes while it traces: it has a shape and no memory."""
+
+    def __dlpack__(self) -> object:
+        raise TypeError("Abstract tracer value encountered\nin three\nlines")
+
+
+def test_what_jax_traces_is_named(gemm):
+    traced = type("DynamicJaxprTracer", (Tracer,), {})()
+    with pytest.raises(CallError, match=r"A is traced by JAX .* jax.pure_callback"):
+        gemm(traced, random_bits(24, 64))
+    other = type("Lazy", (), {"__dlpack__": Tracer.__dlpack__})()
+    with pytest.raises(CallError, match=r"DLPack: Abstract tracer value encountered$"):
+        gemm(other, random_bits(24, 64))

@@ -149,7 +149,13 @@ def facts_of(array: object, name: str = "the argument") -> ArrayFacts:
                 f"{name} is a tensor without memory, as torch.vmap, torch.func and torch.export"
                 " have them; an operator of titan.torch_operator takes those of vmap and export"
             ) from None
-        raise CallError(f"{name} cannot be exported through DLPack: {error}") from None
+        if any(kind.__name__ == "Tracer" for kind in type(array).__mro__):
+            raise CallError(
+                f"{name} is traced by JAX (jit, vmap or grad) and has no memory;"
+                " jax.pure_callback calls a package from there"
+            ) from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CallError(f"{name} cannot be exported through DLPack: {reason}") from None
     return _of_capsule(capsule, array, name)
 
 
