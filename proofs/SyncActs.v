@@ -117,7 +117,7 @@ Definition stored (a : nat) (k : key) (b : mbarrier) : outcome mbarrier :=
   Done (if over && (mb_transaction b =? 0)
      then Mbarrier (mb_status b) (mb_owner b) (mb_expected b) (mb_expected b) 0 (mb_phase b + 1) []
             (po_run_ahead (pr_policies p)
-             && match peer_commit p (fst k) with Some _ => false | None => true end) (mb_armed b)
+             && match peer_commit p (fst k) with Some _ => false | None => true end) (mb_tokens b)
      else b).
 
 Definition counted_down (a : nat) (k : key) (b : mbarrier) (count bytes : Z) : outcome mbarrier :=

@@ -156,6 +156,21 @@ def test_a_state_wait_is_not_lapped():
     assert outcome({"a": body, "b": other[:1]}, barriers=two) == Verdict.VERIFIED
 
 
+def test_a_state_is_of_this_phase_or_the_last():
+    """PTX, test_wait: a state of the current phase or of the one immediately before it."""
+    taken, waited = ir.Arrive(at("F"), token=True), ir.TokenWait(at("F"))
+    plain, one = ir.Arrive(at("F")), (ir.Barrier("F", 1),)
+    kept = {"a": [taken, wait("F", 0, phase=0), plain, waited]}
+    assert outcome(kept, barriers=one) == FaultKind.NAMED_BARRIER_MISUSE
+    again = {"a": [taken, wait("F", 0, phase=0), taken, waited]}
+    assert outcome(again, barriers=one) == Verdict.VERIFIED
+    # Others may complete the next phase before the wait passes, or only after it.
+    free = {"a": [taken, waited], "b": [wait("F", 0, phase=0), plain]}
+    assert outcome(free, barriers=one) == FaultKind.NAMED_BARRIER_MISUSE
+    held = {"a": [taken, waited, ir.Arrive(at("E"))], "b": [wait("E", 0), plain]}
+    assert outcome(held, barriers=(*one, ir.Barrier("E", 1))) == Verdict.VERIFIED
+
+
 def test_dropped_arrivals_lower_later_phases():
     leaver = [ir.Arrive(at("F"), drop=True)]
     stayer = [ir.Arrive(at("F")), wait("F", 0), ir.Arrive(at("F")), wait("F", 1)]

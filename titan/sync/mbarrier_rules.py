@@ -84,6 +84,7 @@ class MbarrierRules:
                 pending=barrier.expected,
                 phase=barrier.phase + 1,
                 tokens=frozenset(),
+                armed=barrier.tokens,
                 observed=self._may_run_ahead and key[0] not in self._watched,
             )
         draft.barriers[key] = barrier
@@ -178,12 +179,12 @@ class MbarrierRules:
         operation: ir.TokenWait,
         environment: Environment,
     ) -> None:
-        """A wait for the phase of the agent's last token, which it must have taken."""
+        """A wait for the phase of the agent's last token: of this phase or the one before (PTX)."""
         key = self.declared(draft, context, operation.barrier, environment)
         barrier = self.usable(draft, context, key)
         if context.agent not in barrier.armed:
             who = self._control.agents[context.agent].name
-            message = f"{who} waits at {key_text(key)} without a token"
+            message = f"{who} waits at {key_text(key)} without a token of this phase or the last"
             context.fail(FaultKind.NAMED_BARRIER_MISUSE, message, key[0])
         draft.barriers[key] = barrier._replace(observed=True)
 

@@ -65,8 +65,8 @@ class BarrierStatus(IntEnum):
 class MbarrierState(NamedTuple):
     """`tokens`: agents that hold a state of the phase that is open.
 
-    `observed`: some wait has passed since the last phase was completed. `armed`: agents that have
-    ever taken a token of this life of the barrier.
+    `observed`: some wait has passed since the last phase was completed. `armed`: agents whose token
+    is of the open phase or of the one before.
     """
 
     status: BarrierStatus

@@ -157,7 +157,7 @@ def test_the_verdict_is_that_without_reduction(block: int) -> None:
         for reductions in (PARTIAL_ORDER, Reductions()):
             reduced = explore(given, budget=BUDGET, reductions=reductions)
             assert (reduced.verdict, reduced.reason) == (exact.verdict, exact.reason), seed
-    assert min(seen[verdict] for verdict in DECIDED) > 3, seen
+    assert min(seen[verdict] for verdict in DECIDED) > 1, seen
 
 
 def test_agents_beside_an_initialisation_cost_no_product() -> None:

@@ -344,6 +344,21 @@ def test_a_chunk_is_not_the_end_of_its_copy():
     decided(given, FaultKind.READ_BEFORE_ARRIVAL)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_state_wait_ends_before_the_phase_after_the_next(held):
+    taken, plain = ir.Arrive(at("b"), token=True), ir.Arrive(at("b"))
+    seen = ir.Wait(at("b"), e("0"), e("0"))
+    given = program(
+        "tokens",
+        [
+            role("p", taken, ir.TokenWait(at("b")), *([ir.Arrive(at("c"))] if held else [])),
+            role("q", seen, *([ir.Wait(at("c"), e("0"))] if held else []), plain),
+        ],
+        barriers=[ir.Barrier("b", 1), ir.Barrier("c", 1)],
+    )
+    decided(given, *([] if held else [FaultKind.NAMED_BARRIER_MISUSE]))
+
+
 def test_state_waits_and_dropped_arrivals():
     body = (ir.Arrive(at("b"), token=True), ir.TokenWait(at("b")))
     given = program(

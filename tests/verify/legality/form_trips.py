@@ -18,6 +18,16 @@ def columns(*statements: str) -> str:
     )
 
 
+def accumulator(warps: str, *statements: str, more: str = "") -> str:
+    """Agents of one warp at an accumulator of 128 lanes in four parts."""
+    return text(
+        target="sm_100a",
+        buffers="{T: {space: tensor, parts: 4, tile: [128, 128], dtype: f32, initial: 0}}",
+        roles="{w: {warps: " + warps + more + "}}",
+        program="{w: [" + ", ".join("{" + item + "}" for item in statements) + "]}",
+    )
+
+
 def products(*statements: str, ctas: int = 2) -> str:
     return text(
         target="sm_100a",
@@ -99,6 +109,15 @@ FORM_TRIPS = {
             "take: columns, amount: 64", "take: columns, amount: 32",
             "give: columns, amount: 32", "give: columns, amount: 64",
         ),
+    ),
+    "lanes_within_reach": (accumulator("1", "load: T = 0"), accumulator("4", 'load: "T[0, self]"')),
+    "columns_are_allocated_by_a_warp": (
+        columns("take: columns, amount: 64, by: thread", "give: columns, amount: 64"),
+        columns("take: columns, amount: 64, by: warp", "give: columns, amount: 64"),
+    ),
+    "register_amounts_move": (
+        text(pools="{p: 64}", program="{w: [{take: p, amount: 12}]}"),
+        text(pools="{p: 64}", program="{w: [{take: p, amount: 16}]}"),
     ),
     "products_of_pairs": (
         products(PAIR_OF_BOTH, "mma: A = 0, into: T = 1, queue: q"),

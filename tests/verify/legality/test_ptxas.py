@@ -125,6 +125,7 @@ def test_allocation_of_tensor_memory(tmp_path: Path, columns: int):
     kernel = text(
         target="sm_100a",
         pools="{t: {available: 512, kind: tensor}}",
+        roles="{w: {warps: 1}}",
         program=f"{{w: [{{take: t, amount: {columns}}}, {{give: t, amount: {columns}}}]}}",
     )
     body = f"  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r], {columns};"

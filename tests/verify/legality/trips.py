@@ -247,16 +247,19 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
     "tensor_allocation": (
         text(
             target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
+            roles="{w: {warps: 1}}",
             program="{w: [{take: t, amount: 96}, {give: t, amount: 96}]}",
         ),
         text(
             target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
+            roles="{w: {warps: 1}}",
             program="{w: [{take: t, amount: 128}, {give: t, amount: 128}]}",
         ),
     ),
     "tensor_memory_is_given_back": (
         text(
             target="sm_100a", pools="{t: {available: 512, kind: tensor}}",
+            roles="{w: {warps: 1}}",
             program="{w: [{take: t, amount: 128}]}",
         ),
         text(

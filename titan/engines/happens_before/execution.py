@@ -117,7 +117,7 @@ class OrderedRun(RunState):
                 self._wait(agent, instance)
             case ir.TokenWait():
                 barrier = self._usable(agent, instance)
-                self._armed(barrier, agent, instance, "token")
+                self._armed(barrier, agent, instance, "token of this phase or the last")
                 self.observer.token_waited(barrier, agent, instance)
                 barrier.observed = True
             case ir.BarrierSync() | ir.BarrierArrive():
@@ -432,7 +432,7 @@ class OrderedRun(RunState):
         if barrier.transaction == 0:
             barrier.pending = barrier.expected
             barrier.phase += 1
-            barrier.tokens.clear()
+            barrier.armed, barrier.tokens = barrier.tokens, set()
             barrier.observed = self.runs_ahead and barrier.key[0] not in self.layout.peer_commits
             self.observer.mbarrier_completed(barrier)
             self._lap_check.update(range(len(self.agents)))

@@ -422,9 +422,9 @@ class PhaseRules:
                     f"{barrier.phase - 2} of {barrier.text} when phase {barrier.phase - 1} "
                     "is complete"
                 )
-                self._deviation(
-                    FaultKind.LAPPED_WAIT, message, instance, self._lap_plan(point, agent, at)
-                )
+                token = isinstance(instance.operation, ir.TokenWait)
+                kind = FaultKind.NAMED_BARRIER_MISUSE if token else FaultKind.LAPPED_WAIT
+                self._deviation(kind, message, instance, self._lap_plan(point, agent, at))
         point.waits = []
 
     def _lap_plan(self, point: PhaseClock, agent: int, at: Timestamp) -> Plan:
@@ -508,6 +508,7 @@ class PhaseRules:
             # It may pass later than at once; then it observes what is complete by then.
             if phase + 1 == barrier.phase or self._clocks.complete(track, barrier.phase, at):
                 self._point(track, barrier.phase).observers.append((at.agent, at.index))
+            self._point(track, phase + 1).waits.append((at.agent, at.index, at))
             self._learn(at.agent, track, phase + 1, operation.scope, operation.order)
 
     # ---------------------------------------------------------------- named barriers

@@ -325,7 +325,8 @@ class PromelaState:
             fail(beyond, FaultKind.TRANSACTION_MISMATCH),
             fail(f"{pending} == 0 && {outstanding} < 0", FaultKind.TRANSACTION_MISMATCH),
             f"if :: fault == 0 && {pending} == 0 && {outstanding} == 0 -> {turn}; "
-            f"{p}tokens[barrier] = 0; {p}observed[barrier] = {observed} :: else fi;",
+            f"{p}keys[barrier] = {p}tokens[barrier]; {p}tokens[barrier] = 0; "
+            f"{p}observed[barrier] = {observed} :: else fi;",
         ]
 
     def _tidy(self, lane: int, queue: str | None) -> list[str]:

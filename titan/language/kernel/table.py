@@ -376,7 +376,7 @@ _ELSE = Key("else", ValueForm.BLOCK, "statements where it does not hold")
 BY = Key("by", ValueForm.WORD, "threads of the agent that execute it", ("thread", "warp", "all"))
 _BY_VERBS = (
     "wait", "drain", "init", "arrive", "expect", "load", "store", "access", "bulk_load",
-    "bulk_store", "mma", "cp_async", "async", "commit", "fence",
+    "bulk_store", "mma", "cp_async", "async", "commit", "fence", "take", "give",
 )  # fmt: skip
 WHEN = Key("when", ValueForm.CONDITION, "the statement is executed where this holds")
 

@@ -26,6 +26,7 @@ from titan.verify.legality import (
     sizes,
     tensor_maps,
     tensor_pools,
+    tensor_warps,
     wave_counters,
 )
 from titan.verify.legality.case import Case
@@ -34,6 +35,7 @@ from titan.verify.legality.rule import RULES, Rule
 MODULES = (
     tensor_maps, placement, sizes, barriers, roles, matrix, operations, completion, proxies, amd,
     wave_counters, elected, executors, forms, tensor_pools,
+    tensor_warps,
 )  # fmt: skip
 
 

@@ -53,6 +53,8 @@ from titan.sync.program import (
     Loop,
     Operation,
     Order,
+    PoolGive,
+    PoolTake,
     Proxy,
     QueueArrive,
     QueueWait,
@@ -97,9 +99,9 @@ class Fact:
 
     `what`: "store" or "load" of a buffer by the others; of the elected thread "copy" or "fill" of a
     buffer in flight in a queue, "read" or "filled" once it alone has waited for that, and "init" of
-    a barrier, "own store" or "own load" of a buffer. "unfenced store" or "unfenced load" of the
-    others becomes "left store" or "left load" where a fence of one thread has left it out, and
-    "late store" or "late load" behind a fence of all, until they have met.
+    a barrier, "own store" or "own load" of a buffer, "columns" allocated. "unfenced store" or
+    "unfenced load" of the others becomes "left store" or "left load" where a fence of one thread
+    has left it out, and "late store" or "late load" behind a fence of all, until they have met.
     """
 
     what: str
@@ -200,6 +202,12 @@ class _Walk:
                 return self.wait(operation, at, under)
             case Init(barrier=barrier) if self.single(operation):
                 return self.add(at, "init", barrier.name, operation, under)
+            case PoolTake() if self.single(operation):
+                return self.add(at, "columns", "", operation, under)
+            case PoolGive() if self.single(operation):
+                for fact in at.facts:
+                    if fact.what in ("store", "load") and fact.name in self.tensor:
+                        self.report("freed", fact.name, operation, fact)
             case QueueWait(queue=queue):
                 return self.queue_wait(operation, queue, at, under)
             case Access():
@@ -209,6 +217,13 @@ class _Walk:
             case Asynchronous():
                 return self.issue(operation, at, under)
         return at
+
+    @cached_property
+    def tensor(self) -> frozenset[str]:
+        """The storages in tensor memory."""
+        memories = self.case.memories.values()
+        named = [item.buffer for item in memories if item.buffer.space is Space.TENSOR]
+        return frozenset(plain(buffer.storage or buffer.name) for buffer in named)
 
     def meet(self, at: DataflowState) -> DataflowState:
         """All threads of the agent have come here; copies in flight stay in flight."""
@@ -296,6 +311,8 @@ class _Walk:
     def found_by_all(self, name: str, write: bool, operation: Operation, at: DataflowState) -> None:
         """Report what the elected thread alone has done with what all threads access now."""
         for fact in at.facts:
+            if fact.what == "columns" and name in self.tensor:
+                self.report("taken", name, operation, fact)
             if fact.name != name:
                 continue
             clash = fact.what == "store" or (fact.what == "load" and write)
@@ -499,6 +516,10 @@ def _headline(what: str, name: str, threads: int, verb: str) -> str:
         "own accesses",
         "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
         "not synchronise in between",
+        "taken": f"{threads} threads use {buffer} after one warp has allocated columns, and they "
+        "do not synchronise in between",
+        "freed": f"one warp frees columns while {threads} threads use {buffer}: they do not "
+        "synchronise in between",
     }[what]
 
 

@@ -305,9 +305,7 @@ static int agent_commutes(search_t *s, word *w)
     if ((node->kind == N_WAIT || node->kind == N_TOKEN_WAIT)
         && !barrier_at(s, w, number)[B_OBSERVED] && (c->arrivals[number] || c->strange[number]))
         return STAYS;
-    if (node->kind == N_TOKEN_WAIT)
-        return s->program->follows && completions(s, w, number) ? STAYS : DONE;
-    if (node->kind == N_WAIT)
+    if (node->kind == N_WAIT || node->kind == N_TOKEN_WAIT)
         return completions(s, w, number) ? STAYS : DONE;
     if (node->kind == N_ARRIVE)
         return first <= 0 || second < 0 ? STAYS

@@ -17,7 +17,7 @@
  *    unfenced accesses are sets by agent: fences of other agents take nothing from them, except by
  *    the path rule, and except for the marks of engines.
  *  - wait: no completion of a phase of its barrier is in U, and no arrival as long as no wait has
- *    passed in its phase. A token wait: the latter.
+ *    passed in its phase. A token wait: the same, since its token gets too old.
  *  - arrival or completed bytes: with all of U the phase ends at most once, at the very end, so the
  *    order does not matter, and no wait in U passes on this barrier if it ends.
  *  - initialisation and invalidation: nobody in U comes to an operation on the barrier, or has one

@@ -408,6 +408,7 @@ static int close_phase(search_t *s, word number, word *barrier)
         barrier[B_PHASE] += 1;
         if (!barrier_info(s, number)->phase)
             barrier[B_PHASE] &= 1;
+        barrier[B_ARMED] = barrier[B_TOKENS]; /* PTX: a state of the phase before, no older one */
         barrier[B_TOKENS] = 0;
         barrier[B_OBSERVED] = s->program->allow_unobserved && !barrier_info(s, number)->watched;
         barrier[B_CARRIED] = barrier[B_CARRYING];
