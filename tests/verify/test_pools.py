@@ -54,3 +54,58 @@ def test_nothing_may_rest_on_a_pool_alone(accesses: str, engine: str):
     assert finding.verdict is Verdict.REFUTED
     (item,) = diagnostics_of(finding)
     assert item.code == "TTN305" and "the pool registers" in item.headline
+
+
+COLUMNS = """\
+titan: 1
+kernel: columns
+target: sm_100a
+sizes: {tiles: any}
+buffers:
+  A: {tile: [128, 64], dtype: bf16, initial: 0}
+  T: {space: tensor, tile: [128, 128], dtype: f32}
+barriers: {ready: 1, done: 1, read: 1}
+pools: {columns: {available: 512, kind: tensor}}
+queues: {tc: tcgen05}
+roles: {owner: {warps: 1}, issuer: {threads: 1}, reader: {warpgroups: 1}}
+program:
+  owner:
+    - {take: columns, amount: 128}
+    - arrive: ready
+    - {wait: read, phase: 0}
+    - {give: columns, amount: 128}
+  issuer:
+    - {wait: ready, phase: 0}
+    - for: t in 0..tiles + 1
+      do:
+        - mma: A = 0
+          into: T = 0
+          queue: tc
+    - {commit: tc, arrives: done}
+    - {wait: done, phase: 0}
+  reader:
+    - {wait: done, phase: 0}
+    - load: T = 0
+    - arrive: read
+"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "explore", "order"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("  issuer:\n    - {wait: ready, phase: 0}\n", "  issuer:\n"),
+        ("    - {wait: read, phase: 0}\n", "    - {wait: done, phase: 0}\n"),
+        ("    - load: T = 0\n    - arrive: read\n", "    - arrive: read\n    - load: T = 0\n"),
+    ],
+    ids=["in order", "used too early", "freed too early", "read too late"],
+)
+def test_tensor_memory_is_used_while_its_columns_are_allocated(old: str, new: str, engine: str):
+    finding = finding_of(COLUMNS.replace(old, new) if old else COLUMNS, engine)
+    if not old:
+        assert finding.verdict is Verdict.VERIFIED
+        return
+    assert finding.verdict is Verdict.REFUTED
+    (item,) = diagnostics_of(finding)
+    assert item.code == "TTN305" and "columns" in item.headline

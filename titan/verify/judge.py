@@ -61,10 +61,16 @@ def _without_order_of_pools(
     `take` and `give` order execution, not memory. What verifies without them too rests on other
     order; where happens-before has verified, it has found such order for all sizes it ran.
     """
-    if all(item.engine == engines.ORDER for item in decision.engines):
+    kinds = kernel.placement.kinds
+    columns = frozenset(name for name, kind in kinds if kind == "tensor")
+    ordered = all(item.engine == engines.ORDER for item in decision.engines)
+    if ordered and not columns:
         return decision
-    free = without_pools(decision.program)
-    reports = _explorer(free, budget, options.require)
+    free = without_pools(decision.program, columns)
+    if ordered:
+        reports = [engines.run_order(free, budget)]
+    else:
+        reports = _explorer(free, budget, options.require)
     other = conclude(kernel, free, reports, options)
     if other.verdict is Verdict.VERIFIED:
         return replace(decision, sizes=other.sizes, narrowing=other.narrowing)

@@ -9,12 +9,13 @@ def on_barrier(statement: str, target: str = "sm_90a", **more: str) -> str:
     return text(target=target, barriers="{b: 1}", program="{w: [{" + statement + "}]}", **more)
 
 
-def columns(*statements: str) -> str:
+def columns(*statements: str, **more: str) -> str:
     return text(
         target="sm_100a",
         pools="{columns: {available: 512, kind: tensor}}",
         roles="{w: {warps: 1}}",
         program="{w: [" + ", ".join("{" + item + "}" for item in statements) + "]}",
+        **more,
     )
 
 
@@ -47,6 +48,7 @@ def registers_of(reader: str) -> str:
     )
 
 
+HALF_A_TILE = "{T: {space: tensor, tile: [128, 128], dtype: f32}}"
 PAIR_OF_BOTH = 'mma: "A = 0, A@1 = 0", into: "T = 1, T@1 = 1", queue: q'
 PAIR_ACROSS = 'mma: "A = 0, A@2 = 0", into: "T = 1, T@2 = 1", queue: q'
 FORM_TRIPS = {
@@ -114,6 +116,10 @@ FORM_TRIPS = {
     "columns_are_allocated_by_a_warp": (
         columns("take: columns, amount: 64, by: thread", "give: columns, amount: 64"),
         columns("take: columns, amount: 64, by: warp", "give: columns, amount: 64"),
+    ),
+    "columns_hold_what_is_used": (
+        columns("take: columns, amount: 64", "give: columns, amount: 64", buffers=HALF_A_TILE),
+        columns("take: columns, amount: 128", "give: columns, amount: 128", buffers=HALF_A_TILE),
     ),
     "register_amounts_move": (
         text(pools="{p: 64}", program="{w: [{take: p, amount: 12}]}"),

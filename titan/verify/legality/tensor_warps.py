@@ -33,6 +33,7 @@ from titan.sync.program import (
     walk,
 )
 from titan.verify.legality.case import Case, plain
+from titan.verify.legality.matrix import columns_of
 from titan.verify.legality.rule import rule
 
 Values = Mapping[str, int]
@@ -143,6 +144,37 @@ def columns_are_allocated_by_a_warp(case: Case) -> Iterator[Diagnostic]:
             continue
         helps = ("write `by: warp`, or give the operation to a role of one warp",)
         yield case.fault("TTN433", headline, item.span, source=source, helps=helps)
+
+
+@rule("TTN418", "tensor_alloc", "tensor_lanes")
+def columns_hold_what_is_used(case: Case) -> Iterator[Diagnostic]:
+    """A CTA that allocates columns allocates at least those of its tensor memory."""
+    if case.limits.numbers("tensor_alloc") is None or not case.kernel.placed:
+        return
+    kinds = dict(case.kernel.placement.kinds)
+    used: dict[str, int] = {}
+    for memory in case.memories.values():
+        if memory.buffer.space is Space.TENSOR:
+            storage = plain(memory.buffer.storage or memory.buffer.name)
+            needed = memory.buffer.stages * columns_of(case, memory)
+            used[storage] = max(used.get(storage, 0), needed)
+    for cta in case.ctas:
+        taken = [
+            (role, item)
+            for role, item in case.operations
+            if role.cta == cta and isinstance(item, PoolTake)
+            if kinds.get(plain(item.pool)) == "tensor"
+        ]
+        amounts = [
+            role.agents * item.amount.value
+            for role, item in taken
+            if isinstance(item.amount, Constant)
+        ]
+        if taken and len(amounts) == len(taken) and sum(amounts) < sum(used.values()):
+            headline = f"{counted(sum(amounts), 'column')} of tensor memory are allocated, and "
+            headline += f"its buffers have {sum(used.values())}"
+            yield case.fault("TTN418", headline, taken[-1][1].span, source="tensor_alloc")
+            return
 
 
 @rule("TTN406", "setmaxnreg", "registers_total", "warps_per_warpgroup", "threads_per_warp")
