@@ -394,7 +394,7 @@ def test_the_budget_ends_an_endless_loop():
 
 
 def test_unknown_forms_are_told_with_their_lines():
-    module = module_of("tcgen05.nonsense %r1;\nret;\nwmma.load.a.sync.aligned.row.m16n16k16.f16 "
+    module = module_of("tcgen05.nonsense %r1;\nret;\nwmma.load.a.sync.aligned.row.m17n16k16.f16 "
                        "{%r1}, [%d1], %r2;")  # fmt: skip
     found, findings = run(module, launch_of())
     assert found is None

@@ -17,6 +17,7 @@ from titan.isa.ptx.body import BodyReader, symbols
 from titan.isa.ptx.module import Function, Instruction, Module, Symbol, Variable
 from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, Scanner, Stop
+from titan.isa.ptx.warp_matrices import expanded
 
 _WORD = re.compile(r"\.?[A-Za-z_]\w*")
 _FUNCTION = re.compile(
@@ -51,7 +52,7 @@ def parse_source(source: Source) -> tuple[Module | None, list[Diagnostic]]:
         pass
     if scanner.findings or reader is None:
         return None, sorted(scanner.findings, key=_place)
-    return reader.module(), []
+    return expanded(reader.module()), []
 
 
 def _place(item: Diagnostic) -> tuple[int, int]:

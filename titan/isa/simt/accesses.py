@@ -523,7 +523,7 @@ def _combined(
 
 
 def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """ldmatrix: rows at the addresses of the first lanes; the values are not computed."""
+    """ldmatrix, wmma.load: rows at the addresses of the first lanes; values are not computed."""
     _matrix(machine, fragment, step, mask, PLAIN_READ)
     for register in step.out:
         machine.write(fragment.warp, register, opaque_at(fragment.pc), mask)
@@ -531,7 +531,7 @@ def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 
 
 def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Execute stmatrix: record the rows written; their values become opaque."""
+    """stmatrix, wmma.store: record the rows written; their values become opaque."""
     _matrix(machine, fragment, step, mask, PLAIN_WRITE)
     return False
 
@@ -539,17 +539,29 @@ def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
 def _matrix(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, form: AccessForm
 ) -> None:
-    space, offset, size, rows = step.flags
+    space, offset, size, rows, alignment = step.flags
     lanes = mask & ((1 << rows) - 1)
-    located = locate(machine, fragment, step.args[0], space, offset, size, lanes)
+    located = locate(machine, fragment, step.args[0], space, offset, alignment, lanes)
     if located is None:
-        anywhere(machine, fragment, MemorySpace.SHARED, mask, form)
+        anywhere(machine, fragment, space, mask, form)
         return
+    located = _whole_rows(machine, fragment, located, size)
     located = [(mask if len(located) == 1 else group, where) for group, where in located]
     record(machine, fragment, located, size, form)
     if form.mode is ev.Mode.WRITE:
         for _, where in located:
             write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))
+
+
+def _whole_rows(machine: SimtMachine, fragment: Fragment, located: Located, size: int) -> Located:
+    """The rows of `size` bytes of which the first are there; others are recorded as faults."""
+    found: Located = []
+    for lanes, where in located:
+        if outside(machine, where[1], where[0], where[2], size):
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, size)
+        else:
+            found.append((lanes, where))
+    return found
 
 
 def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from titan.isa.ptx import module as ptx
+from titan.isa.ptx.warp_matrices import ALIGNMENT_BYTES, warp_matrix
 from titan.isa.simt.decode_arithmetic import outputs
 from titan.isa.simt.decode_context import (
     DecodeContext,
@@ -114,13 +115,15 @@ def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
 
 
 def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """Decode ldmatrix; flags: space, offset, bytes of a row, lanes that give row addresses."""
+    """Decode ldmatrix; flags: space, offset, bytes of a row, lanes that give addresses of rows,
+    and their alignment in bytes.
+    """
     target, place = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
     return DecodedStep(
         Op.LOAD_MATRIX,
-        flags=(space, offset, bytes_, rows),
+        flags=(space, offset, bytes_, rows, bytes_),
         out=context.results(target),
         args=(register,),
     )
@@ -131,7 +134,7 @@ def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decode
     place, value = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
-    return DecodedStep(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows),
+    return DecodedStep(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows, bytes_),
                 args=(register, *context.sources(value)))  # fmt: skip
 
 
@@ -148,6 +151,28 @@ def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
     if shape == "m16n16":
         return 16, 16 * count
     raise Unsupported("the shape")
+
+
+def warp_matrices(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Decode wmma: a product, or a matrix whose rows lie at the addresses of the first lanes
+    (titan/isa/ptx/warp_matrices.py); flags as of ldmatrix.
+    """
+    if instruction.modifiers[0] == "mma":
+        return collective(context, instruction)
+    matrix = warp_matrix(instruction)
+    if matrix is None:
+        raise Unsupported("the form")
+    if len(instruction.operands) != 2:
+        raise Unsupported("the address")
+    values, place = instruction.operands
+    register, offset, space = context.address(place, space_of(instruction.modifiers))
+    flags = (space, offset, matrix.row_bytes, matrix.rows, ALIGNMENT_BYTES)
+    if instruction.modifiers[0] == "load":
+        return DecodedStep(
+            Op.LOAD_MATRIX, flags=flags, out=context.results(values), args=(register,)
+        )
+    args = (register, *context.sources(values))
+    return DecodedStep(Op.STORE_MATRIX, flags=flags, args=args)
 
 
 def prefetch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
@@ -250,7 +275,7 @@ def active_mask(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
 
 
 def collective(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """mma.sync, movmatrix, wmma arithmetic: a whole warp, results not computed."""
+    """mma.sync, movmatrix, wmma.mma: a whole warp, results not computed."""
     out = context.results(instruction.operands[0])
     args: list[int] = []
     for operand in instruction.operands[1:]:

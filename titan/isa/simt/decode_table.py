@@ -67,6 +67,7 @@ HANDLERS: dict[str, Handler] = {
     "activemask": memory.active_mask,
     "mma": memory.collective,
     "movmatrix": memory.collective,
+    "wmma": memory.warp_matrices,
     "mbarrier": memory.mbarrier,
     "bar": memory.barrier,
     "barrier": memory.barrier,

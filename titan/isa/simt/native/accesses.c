@@ -1,4 +1,4 @@
-/* Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix (accesses.py). */
+/* Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix, wmma (accesses.py). */
 
 /* ------------------------------------------------------------------------------- locating */
 
@@ -427,10 +427,18 @@ static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, ui
 #if NUMBERS
     if (matrix_numbers(machine, fragment, s, mask, mode)) return;
 #endif
-    int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), size,
-                       mask & (uint32_t)mask_of(rows), located);
+    int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), FLAG(s, 4),
+                       mask & (uint32_t)mask_of(rows), located), kept = 0;
+    for (int n = 0; n < total; n++) { /* rows of which the first bytes are there */
+        Spot spot = located[n].spot;
+        if (outside(machine, spot.cta, spot.space, spot.at, size))
+            memory_fault(machine, fragment, located[n].lanes, FAULT_OUTSIDE, spot, size);
+        else
+            located[kept++] = located[n];
+    }
+    if (total > 0) total = kept;
     if (total < 0) {
-        anywhere(machine, fragment, SHARED, mask, mode, 0, 0, 0);
+        anywhere(machine, fragment, (int)FLAG(s, 0), mask, mode, 0, 0, 0);
     } else {
         if (total == 1) located[0].lanes = mask;
         record_located(machine, fragment, located, total, size, mode, 0, 0, 0, 0);

@@ -209,7 +209,8 @@ class TracingExecution(SimtExecution):
             self._used |= nodes_of(now.operands)
 
     def _note_accesses(self, now: _Executed, events: list[ev.Event]) -> None:
-        if now.step.op is Op.ATOMIC:
+        elsewhere = now.step.op is Op.STORE_MATRIX and now.step.flags[0] != MemorySpace.SHARED
+        if now.step.op is Op.ATOMIC or elsewhere:
             for event in events:
                 if isinstance(event, ev.AccessEvent):
                     self.forget(event.footprint)
@@ -217,7 +218,7 @@ class TracingExecution(SimtExecution):
             for event in events:
                 if isinstance(event, ev.AsynchronousEvent):
                     self._note_bulk_store(event)
-        if now.step.op not in _LOADS | _STORES:
+        if elsewhere or now.step.op not in _LOADS | _STORES:
             return
         accesses = [event for event in events if isinstance(event, ev.AccessEvent)]
         if now.step.op is Op.STORE_MATRIX and accesses:
@@ -269,7 +270,7 @@ class TracingExecution(SimtExecution):
         `mask`: the lanes of the warp. It takes all of them, whichever give the addresses. Returns
         how far rows at one place are the same.
         """
-        space, offset, size, rows = now.step.flags
+        space, offset, size, rows, _ = now.step.flags
         keys = keys_of(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
         sources = None if keys is None else self.numbers.of(("sources", mask, keys))
         plain = now.pc in self.plain_rows and mask == _WARP and keys is not None
@@ -435,7 +436,7 @@ class TracingExecution(SimtExecution):
     def _rows_read(self, now: _Executed, mask: int) -> int | None:
         """One number for the rows that ldmatrix reads, in their order."""
         if _ROWS not in now.content:
-            space, offset, size, rows = now.step.flags
+            space, offset, size, rows, _ = now.step.flags
             found: list[int] = []
             for index in lanes_of(mask & ((1 << rows) - 1)):
                 address = lane(now.operands[0], index)

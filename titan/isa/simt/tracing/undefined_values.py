@@ -182,6 +182,8 @@ class UndefinedExecution(SimtExecution):
             in_global = event.footprint.space is MemorySpace.GLOBAL
             if op is Op.ATOMIC or (op is Op.STORE and in_global):
                 self._use(now.operands[1:], event.lanes)
+            elif op is Op.STORE_MATRIX and in_global:
+                self._use(now.operands[1:], now.warp.live)
             elif op is Op.STORE_MATRIX:
                 self._store_rows(now)
         elif isinstance(event, ev.AsynchronousEvent):
@@ -201,9 +203,10 @@ class UndefinedExecution(SimtExecution):
                     self.used.add(origin)
 
     def _store_rows(self, now: _Executed) -> None:
-        """stmatrix: without `.trans` four lanes hold a row, otherwise any lane may."""
-        plain = "trans" not in self.instructions[now.pc].modifiers
-        space, offset, size, rows = now.step.flags
+        """stmatrix: without `.trans` four lanes hold a row, otherwise (and of wmma) any may."""
+        modifiers = self.instructions[now.pc].modifiers
+        plain = "m8n8" in modifiers and "trans" not in modifiers
+        space, offset, size, rows, _ = now.step.flags
         for index in range(rows):
             register, row = divmod(index, 8)
             value = now.operands[1:][register] if register + 1 < len(now.operands) else 0
@@ -313,7 +316,7 @@ class UndefinedExecution(SimtExecution):
     def _row(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of ldmatrix."""
         modifiers = self.instructions[now.pc].modifiers
-        space, offset, size, rows = now.step.flags
+        space, offset, size, rows, _ = now.step.flags
         if size != ROW_BYTES or "m8n8" not in modifiers or "b16" not in modifiers:
             parts = [(row, 0, size) for row in range(rows)]
         elif "trans" in modifiers:
