@@ -48,6 +48,8 @@ PEERS = (
     ("fa_sm90_forward_256", "", "attention 256", "FlashAttention (CuTe DSL)"),
     ("fa_sm90_forward_256_causal", "", "causal attention 256", "FlashAttention (CuTe DSL)"),
     ("triton_attention_sm90_ws0", "", "attention 64", "Triton"),
+    ("fa_bwd_128_0_sm_90a", "", "attention backward 128", "FlashAttention (CuTe DSL)"),
+    ("fa_bwd_128_1_sm_90a", "", "causal attention backward 128", "FlashAttention (CuTe DSL)"),
 )  # fmt: skip
 OURS = {
     "gemm": "gemm", "gemm_large": "gemm, pairs", "gemm_cluster2": "gemm, pairs",
@@ -57,6 +59,11 @@ OURS = {
     "attention_forward_causal_64": "causal attention 64",
     "attention_forward_256": "attention 256",
     "attention_forward_causal_256": "causal attention 256",
+    "attention_backward": "attention backward 128",
+    "attention_backward_causal": "causal attention backward 128",
+    **dict.fromkeys(
+        ("attention_backward_dkv", "attention_backward_dq"), "attention backward 128, two kernels"
+    ),
 }  # fmt: skip
 STORES = ("STS", "STSM")  # to shared memory: 4 to 16 bytes a lane, or matrices
 Row = dict[str, object]

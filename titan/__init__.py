@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from titan.api import verify as verify
     from titan.api import verify_ptx as verify_ptx
     from titan.runtime.arrays import CallError as CallError
+    from titan.runtime.attention import attention_gradients as attention_gradients
     from titan.runtime.library import Library as Library
     from titan.runtime.loaded import LoadedKernel as LoadedKernel
     from titan.runtime.loaded import load as load
@@ -30,7 +31,7 @@ _OF_API = (
 )  # fmt: skip
 _OF_RUNTIME = {
     "CallError": "arrays", "Library": "library", "LoadedKernel": "loaded", "load": "loaded",
-    "torch_operator": "torch_operator",
+    "torch_operator": "torch_operator", "attention_gradients": "attention",
 }  # fmt: skip
 _ROOMS = ("litmus", "verify")  # packages that can be called
 

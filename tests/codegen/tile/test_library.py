@@ -351,6 +351,9 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "attention_forward_causal_training": attention_with_statistics(True),
     "attention_backward_delta": lambda x: (x["dO"] * x["O"]).sum(axis=2),
     "attention_backward": backward(False),
+    "attention_backward_query_sums": lambda x: (
+        np.swapaxes(x["dQT"], 1, 2) * np.float64(np.float32(0.088388346))
+    ),
     "attention_backward_causal": backward(True),
     **{f"attention_backward_{name}": backward(False) for name in ("dq", "dkv")},
     **{f"attention_backward_causal_{name}": backward(True) for name in ("dq", "dkv")},

@@ -163,6 +163,7 @@ CASES = [
     ("attention_backward_dkv_sm_100a", {"heads": 1, "queries": 72, "keys": 130}),
     ("attention_backward", {"heads": 2, "queries": 100, "keys": 200}),
     ("attention_backward_causal", {"heads": 1, "queries": 300, "keys": 270}),
+    ("attention_backward_query_sums", {"heads": 2, "queries": 100}),
 ]
 ADVERSARIAL = (("turn", "soon"), ("starve", "late"), ("ahead", "early"), ("starve", "random"))
 QUICK = {
@@ -174,6 +175,7 @@ QUICK = {
     "attention_decode_paged",
     "attention_backward_dq_sm_100a",
     "attention_backward",
+    "attention_backward_query_sums",
     "gemm_mxf8_sm_100a",
     "gemm_nvf4_sm_100a",
     "gemm_mxf4_wide_sm_100a",
@@ -190,9 +192,11 @@ def test_emitted_kernels_compute_what_is_meant(name, sizes):
     target = "sm_100a" if name.endswith("sm_100a") else "sm_90a"
     made = emission(name, target)
     text = ptx_of(made.files, target)
+    # Sums in a tensor are those of factors that were rounded to 16 bits, on both sides of a tie.
+    tolerance = TOLERANCE | ({"f32": 1e-3} if made.tile.sums else {})
     for seed, (schedule, engines) in enumerate(ADVERSARIAL):
         for dtype, far in furthest(made, text, sizes, seed, schedule, engines).items():
-            assert far <= TOLERANCE[dtype], (schedule, engines)
+            assert far <= tolerance[dtype], (schedule, engines)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from titan.codegen.emit.statements import (
     SpelledReduction,
     SpelledStage,
     SpelledStatement,
+    SpelledTransposed,
     SpelledVector,
     SpelledWholeSum,
 )
@@ -339,8 +340,8 @@ class RoleArithmetic:
         if site.kind is not SiteKind.STAGE:
             if operation.view is None:
                 raise EmissionRefused(f"{operation.name} has no view")
-            if operation.reduction:
-                raise EmissionRefused(f"{operation.name} adds to a tensor, but by no copy engine")
+            if operation.reduction or operation.writes_transposed:
+                raise EmissionRefused(f"{operation.name} adds or transposes, but by no copy engine")
             dimensions = 1 if source.form in ("row", "column") else 2
             target = self.region(operation.view, inner, operation.name, dimensions)
             if operation.below is not None:
@@ -354,6 +355,8 @@ class RoleArithmetic:
         if len(access.effects) != 1 or source.form not in ("float", "pair"):
             raise EmissionRefused(f"{operation.name} does not stage one fragment")
         slices = self.tiles.slices.get(operation.name, 1)
+        if operation.writes_transposed:
+            return [self._transposed(operation, source, tile, access.effects[0], scope)]
         if tile.part_rows != source.rows or tile.columns * slices != source.columns:
             raise EmissionRefused(f"{operation.name} has a buffer of another shape")
         if slices > 1 and tile.columns % COLUMNS_TOGETHER:
@@ -366,6 +369,23 @@ class RoleArithmetic:
             begin = site.slice * tile.columns
             source = replace(source, begin=begin, end=begin + tile.columns)
         return [SpelledStage(source, place, _tile_layout(tile), self.row_step, begin)]
+
+    def _transposed(
+        self,
+        operation: TileOperation,
+        source: RegisterArray,
+        tile: Tile,
+        effect: ir.Effect,
+        scope: SpellingScope,
+    ) -> SpelledStatement:
+        """A fragment of pairs, to the staging buffer of its transpose."""
+        shape = (tile.rows, tile.columns, tile.dtype, tile.parts)
+        if shape != (source.columns, source.rows, source.type, 1) or source.form != "pair":
+            raise EmissionRefused(f"{operation.name} has a buffer of another shape")
+        if source.whole or source.columns % COLUMNS_TOGETHER or tile.panel_columns != ROWS_OF_MMA:
+            raise EmissionRefused(f"{operation.name} has no form that is written transposed")
+        place = self.stage(tile, effect, scope)
+        return SpelledTransposed(source, place, tile.panel_bytes, tile.panel_stride)
 
     def _direct_product(self, operation: TileOperation, inner: SpellingScope) -> SpelledStatement:
         """A product whose operands no shared memory holds: each thread computes its elements."""

@@ -11,13 +11,22 @@ PAIR_HEADER = "titan_pair.cuh"
 ASKING_HEADER = "titan_next.cuh"
 SCALES_HEADER = "titan_scales.cuh"
 SUMS_HEADER = "titan_sums.cuh"
+TRANSPOSED_HEADER = "titan_transposed.cuh"
 
 
-def device_header(target: str, together: bool, asks: bool, scales: bool, sums: bool = False) -> str:
+def device_header(
+    target: str,
+    together: bool,
+    asks: bool,
+    scales: bool,
+    sums: bool = False,
+    transposes: bool = False,
+) -> str:
     """The header, for sm_100a with what that target has beyond sm_90a.
 
     With more where CTAs multiply `together`, where the kernel `asks` for work items, where
-    products have `scales`, or where it adds to tensors (`sums`).
+    products have `scales`, where it adds to tensors (`sums`),
+    or writes what it `transposes`.
     """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
@@ -30,5 +39,7 @@ def device_header(target: str, together: bool, asks: bool, scales: bool, sums: b
         names.append((target, SCALES_HEADER))
     if sums:
         names.append((TEMPLATES, SUMS_HEADER))
+    if transposes:
+        names.append((TEMPLATES, TRANSPOSED_HEADER))
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

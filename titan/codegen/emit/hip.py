@@ -65,6 +65,8 @@ def _check(tile: TileProgram, kernel: Kernel, program: ir.SyncProgram) -> None:
         raise EmissionRefused("dependent launches and `evict` have no form in HIP")
     if tile.sums or any(item.kind == "share" for item in tile.operations):
         raise EmissionRefused("sums onto tensors and shared fragments have no form in HIP")
+    if any(item.writes_transposed for item in tile.operations):
+        raise EmissionRefused("stores that transpose have no form in HIP")
     if tile.cluster != 1 or kernel.ctas != 1:
         raise EmissionRefused("there are no clusters")
     if [parameter.name for parameter in program.parameters] != [TILES]:

@@ -138,8 +138,9 @@ class _Emission:
 
     def _device(self) -> str:
         scales, sums = bool(self.tiles.scales), bool(self.tile.sums)
+        transposes = any(one.writes_transposed for one in self.tile.operations)
         return device_header(
-            self.tile.target, self.together, bool(self.tiles.answers), scales, sums
+            self.tile.target, self.together, bool(self.tiles.answers), scales, sums, transposes
         )
 
     def _check_queues(self) -> None:

@@ -166,6 +166,8 @@ class Hopper:
             source = self._value(store.operands[0])
             if source is not None:
                 slices = self._slices(store)
+                if store.writes_transposed:
+                    source = replace(source, rows=source.columns, columns=source.rows)
                 buffer = staged_buffer(replace(source, columns=source.columns // slices))
                 stages = str(STAGES) if slices > 1 else ""
                 groups = self.tile.groups
@@ -178,7 +180,8 @@ class Hopper:
     def _slices(self, store: TileOperation) -> int:
         """In how many slices of its columns a store is staged."""
         source = self._value(store.operands[0])
-        if source is None or not self.shape.sliced or store not in self.tile.after:
+        whole = not self.shape.sliced or store not in self.tile.after or store.writes_transposed
+        if source is None or whole:
             return 1
         return slices_of(source)
 

@@ -56,6 +56,10 @@ def whole(reader: Reader, tile: TileProgram, rates: Rates, spans: Spans) -> None
     _outputs(reader, tile, spans)
     _shared(reader, tile, spans)
     for operation in tile.operations:
+        if operation.writes_transposed and tile.groups > 1:
+            text = f"{quoted(operation.name)} writes transposed, which one group does alone"
+            reader.error("TTN602", text, spans[operation.name])
+    for operation in tile.operations:
         if operation.kind == "store" and not operation.reduction:
             _overlap(reader, tile, operation, spans)
 
@@ -163,6 +167,8 @@ def _overlap(reader: Reader, tile: TileProgram, operation: TileOperation, spans:
         return
     value = _value(tile, operation.operands[0])
     extents = _extents(value, len(view.offsets))
+    if operation.writes_transposed:
+        extents = (*extents[:-2], *extents[:-3:-1])
     counts = {dimension.name: dimension.count for dimension in tile.work}
     if operation in tile.body:
         counts[tile.loop_variable] = tile.trip_count

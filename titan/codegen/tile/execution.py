@@ -312,6 +312,8 @@ class CtaExecution:
                 value = registers.values.get(self.home[operation.operands[0]])
                 if value is not None and (slices := self._slices(access)) > 1:
                     value = np.split(value, slices, axis=1)[access.tile % slices]
+                if value is not None and operation.writes_transposed:
+                    value = value.T
                 self._part(access)[...] = float("nan") if value is None else value.reshape(-1)
             elif operation.kind == "load":
                 self._fetch(access, agent.role.cta)
@@ -376,6 +378,8 @@ class CtaExecution:
         rows, columns = self._shape(operation.name)
         parts = access.buffer.parts if access.part is not None else 1
         value = self._part(access).reshape(rows // parts, columns // slices).copy()
+        if operation.writes_transposed:  # one group has all of it
+            value = self._part(access).reshape(columns, rows).T.copy()
         first = rows // parts * (access.part or 0), columns // slices * slice_
         self._put(operation, value, environment, *first)
 

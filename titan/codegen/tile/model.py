@@ -94,7 +94,8 @@ class ScalarArgument:
 class TileOperation:
     """`kind` is a key of `titan/codegen/tile/operations.py`, which says what the other fields mean.
 
-    `transpose`: for each operand of an mma, whether it enters transposed. `number`: factor of
+    `transpose`: for each operand of an mma, whether it enters transposed; of a store, whether the
+    value is written transposed. `number`: factor of
     `scale`, summand of `offset`, fill of `mask`; `scalar`: what multiplies it in the first two,
     in f32. `function`: of an activation; of an `mma` with scales, what the matrix unit calls it.
     `condition`: of a mask, over `row` and
@@ -119,6 +120,11 @@ class TileOperation:
     below: Expression | None = None
     evict: str = ""
     reduction: str = ""
+
+    @property
+    def writes_transposed(self) -> bool:
+        """Whether a store writes its value transposed."""
+        return self.kind == "store" and True in self.transpose
 
     @property
     def tensor_view(self) -> View:

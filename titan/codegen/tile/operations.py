@@ -307,6 +307,8 @@ def _share(given: Given) -> Value:
 def _store(given: Given) -> None:
     assert given.tensor is not None
     source = given.operands[0]
+    if True in given.transpose:
+        _transposed_store(given, source)
     if given.reduction and source.place is not F:
         text = f"what is added to a tensor is a fragment, but `{source.name}` is "
         raise Misfit("TTN602", f"{text}{_word(source.place)}", 0)
@@ -320,6 +322,20 @@ def _store(given: Given) -> None:
     if source.dtype != given.tensor.dtype:
         text = f"`{source.name}` is {source.dtype}, but `{given.tensor.name}` holds "
         raise Misfit("TTN604", f"{text}{given.tensor.dtype}", 0)
+
+
+def _transposed_store(given: Given, source: Value) -> None:
+    """Matrices of 16-bit numbers are transposed on their way to shared memory."""
+    assert given.rates is not None
+    if not (given.rates.transfer.engine and given.rates.matrix.result == "registers"):
+        raise Misfit("TTN611", f"nothing is written transposed on {given.rates.name}", 0)
+    if source.place is not F or bytes_of(source.dtype) != 2:
+        text = f"a fragment of two bytes an element is written transposed, but `{source.name}` is "
+        raise Misfit("TTN602", f"{text}{_word(source.place)} of {source.dtype}", 0)
+    if source.columns % 16:
+        raise Misfit(
+            "TTN608", f"`{source.name}` has {source.columns} columns, not a multiple of 16", 0
+        )
 
 
 def _table(*kinds: OperationKind) -> dict[str, OperationKind]:

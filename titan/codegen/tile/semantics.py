@@ -271,6 +271,7 @@ def put(
     tensor's shape, notes what was stored; storing twice raises Conflict. What is added may be added
     anywhere, in any order.
     """
+    value = value.T if operation.writes_transposed else value
     rows, columns = value.shape
     offsets = [evaluate(offset, environment) for offset in operation.tensor_view.offsets]
     shape = Value("", rows, columns, "f32", ValuePlace.ROW if columns == 1 else ValuePlace.FRAGMENT)

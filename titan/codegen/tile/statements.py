@@ -257,11 +257,12 @@ class Operations:
             assert attributes.view is not None and tensor is not None
             if not self.stores(name, attributes.view, tensor, operands[0], fields["to"].span):
                 return None
+        flips = transpose if kind.name == "mma" or True in transpose else ()
         scaling = scaling_of(given) if kind.name == "mma" else None
         function = scaling.kind if scaling is not None else attributes.function
         return TileOperation(
             name, kind.name, tuple(value.name for value in operands), result, attributes.view,
-            transpose if kind.name == "mma" else (), attributes.number, function,
+            flips, attributes.number, function,
             attributes.condition, span, attributes.scalar, attributes.below,
             reduction=attributes.reduction,
         )  # fmt: skip
@@ -300,8 +301,8 @@ class Operations:
             text = f"an operand of `{kind.name}` must be the name of a value"
             return self.reader.error("TTN008", text, node.span)
         name, flipped = found.group(1), found.group(2) is not None
-        if flipped and kind.name != "mma":
-            text = f"only operands of `mma` enter transposed, not those of `{kind.name}`"
+        if flipped and kind.name not in ("mma", "store"):
+            text = f"only operands of `mma` and `store` are transposed, not those of `{kind.name}`"
             return self.reader.error("TTN602", text, node.span)
         if name not in self.values.seen:
             self.out_of_place(name, node.span)
