@@ -49,7 +49,7 @@ class StagedStores:
         if self.places.get(place, _Staging.FREE) is not _Staging.FREE:
             raise EmissionRefused(
                 f"{self.role} writes {place[0]} without a barrier of its threads behind the copy "
-                "or product before"
+                "before, or behind a product"
             )
         self.places[place] = _Staging.WRITTEN
 
