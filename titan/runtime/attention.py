@@ -3,9 +3,9 @@
 `attention_backward` gives dK, dV and the gradient of the queries in f32, added up by tiles of keys
 in no fixed order, and `attention_backward_query_sums` scales, rounds and transposes that: five
 products and one more pass. Where one of the two is not built, where the numbers have to be the same
-bits in every run, or where a row of the sums is no multiple of 16 bytes, `attention_backward_dkv`
-and `attention_backward_dq` compute the same in seven products. The choice is made from names and
-shapes alone. Head dimension 128, queries, keys and values of bf16 in [heads, sequence, 128].
+bits in every run, or where a row of the sums is not a multiple of 16 bytes, two kernels with seven
+products do it, `attention_backward_dkv` and `attention_backward_dq`. The choice is made from names
+and shapes alone. Head dimension 128, queries, keys and values of bf16 in [heads, sequence, 128].
 """
 
 from __future__ import annotations

@@ -37,12 +37,12 @@ from titan.codegen.emit.statements import (
     SpelledReduction,
     SpelledStage,
     SpelledStatement,
-    SpelledTransposed,
     SpelledVector,
     SpelledWholeSum,
 )
 from titan.codegen.emit.tensor_places import TensorPlace
 from titan.codegen.emit.trace import has_whole_tiles
+from titan.codegen.emit.transposed import SpelledTransposed
 from titan.codegen.tile.model import TileOperation, View
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.codegen.tile.operations import VECTORS

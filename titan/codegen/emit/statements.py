@@ -468,17 +468,6 @@ class SpelledStage(SpelledStatement):
 
 
 @dataclass(frozen=True, slots=True)
-class SpelledTransposed(SpelledStatement):
-    """Pairs to the shared buffer of their transpose: 64 of their rows are a row of a panel."""
-
-    source: RegisterArray
-    tile: str
-    swizzle: int
-    panel_stride: int
-    kind: ClassVar[str] = "transposed"
-
-
-@dataclass(frozen=True, slots=True)
 class SpelledProduct(SpelledStatement):
     """A wgmma for each block of rows and step along K; `adds` to what the registers hold.
 
