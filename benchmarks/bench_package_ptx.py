@@ -2,6 +2,8 @@
 
     python -m benchmarks.bench_package_ptx [--only TEXT] [--write]
 
+`--only` takes the tile programs whose names contain the text; with `--write` the other rows stay.
+
 Needs nvcc. Each tile program is built and emitted for each NVIDIA target that it names, compiled to
 PTX, and judged like anybody's code for the launches of the translation check (fewer iterations than
 stages, as many, more than two rounds). `--write` puts the table into docs/reference/real_code.md
@@ -11,10 +13,11 @@ and the rows into benchmarks/results/package_ptx.json.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator
 
-from benchmarks.real_code import Row, store, table_text, write
+from benchmarks.real_code import RESULTS, Row, store, table_text, write
 from titan.codegen.emit.write import EmissionRefused, emit
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused, build
 from titan.codegen.tile.load import load_tile, targets_of
@@ -87,8 +90,18 @@ def main() -> None:
         print(" | ".join(row), flush=True)
         found.append(row)
     if options.write:
+        if options.only:
+            found = merged(found)
         store("package_ptx", HEAD, found)
         write("packages", table_text(HEAD, found))
+
+
+def merged(found: list[Row]) -> list[Row]:
+    """The stored rows, those of the same package and target replaced by `found`."""
+    stored = json.loads((RESULTS / "package_ptx.json").read_text(encoding="utf-8"))["rows"]
+    rows_by_name = {row[:2]: row for row in (tuple(one[key] for key in HEAD) for one in stored)}
+    rows_by_name |= {row[:2]: row for row in found}
+    return sorted(rows_by_name.values(), key=lambda row: row[0])
 
 
 if __name__ == "__main__":

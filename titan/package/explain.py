@@ -103,6 +103,7 @@ def _why(built: Built, refused: int) -> str:
         (shape.pair, "pairs of CTAs multiply together"),
         (shape.persistent, "CTAs stay for several work items"),
         (shape.sliced, "stores in slices of their columns, through a ring of staging buffers"),
+        (shape.overlaid, "stores in the place of tiles that the loop has read"),
         (shape.staged, "tiles pass through registers, whose loads are two tiles ahead"),
         (not shape.specialised, "no warp that only loads"),
         (shape.guarded or shape.tail, "threads copy what no tensor map gives"),

@@ -99,8 +99,8 @@ def test_the_attention_of_the_library_of_loops() -> None:
     assert found[("top_next_1", "fall_1", 1, DATA)] == (14, False)
     assert found[("top_next_1", "fall_1", 0, DATA)] == (14, False)
     assert ("s_0", "s_1", 0, DATA) not in found
-    # Two groups of 16384 words of accumulators and scores, q off the shared memory.
-    assert dict(loop.memories)["shared"] == 232448 - 32768 - 32768 - 1024
+    # Two groups of 16384 words of accumulators and scores; q off the memory, which out shares.
+    assert dict(loop.memories)["shared"] == 232448 - 32768 - 1024
 
 
 def test_amd_reads_operands_into_registers() -> None:

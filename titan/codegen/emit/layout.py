@@ -213,16 +213,19 @@ def _tiles(
     kernel: Kernel, program: ir.SyncProgram, staged: frozenset[str], rows: frozenset[str]
 ) -> tuple[dict[str, Tile], int]:
     tiles: dict[str, Tile] = {}
+    storages = _Storages()
     end, most = 0, target_of(kernel.target).shared_bytes
     for buffer in program.buffers:
         if buffer.space is ir.Space.TENSOR or buffer.name in rows:
             continue
-        layout = _fresh(kernel, buffer)
+        layout = _fresh(kernel, buffer, storage=True)
         end = -(-end // ALIGNMENT) * ALIGNMENT
         tile = _tile(buffer, layout.tile, layout.dtype, layout.swizzle, end)
         tile = replace(tile, staged=buffer.name in staged)
+        if buffer.storage:
+            tile = replace(tile, offset=storages.place(buffer, tile))
         tiles[buffer.name] = tile
-        end = tile.offset + tile.stages * tile.stage_stride
+        end = max(end, tile.offset + tile.stages * tile.stage_stride)
         if layout.stride not in (None, tile.stage_stride):
             raise EmissionRefused(
                 f"stages of {buffer.name} are {layout.stride} bytes apart, the panels of one take "
@@ -235,12 +238,39 @@ def _tiles(
     return tiles, end
 
 
-def _fresh(kernel: Kernel, buffer: ir.Buffer) -> TileLayout:
-    """The layout of a buffer that has its shared memory for itself."""
+class _Storages:
+    """Where buffers of one storage lie: the first declared is the largest, the others within it.
+
+    A unit of a storage is a fixed number of bytes, as the verdict is on units.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, int, int]] = {}  # first byte, bytes of a unit, units
+
+    def place(self, buffer: ir.Buffer, tile: Tile) -> int:
+        """The first byte of a buffer. Raises EmissionRefused."""
+        name = buffer.name
+        regions = tile.stages * tile.parts
+        each = integer(buffer.units, f"the units of {name}", 1, 4096)
+        first = integer(buffer.offset, f"the offset of {name}", 0, 4096)
+        apart = tile.part_stride if tile.staged else tile.stage_stride
+        if (tile.parts > 1 and not tile.staged) or apart % each:
+            raise EmissionRefused(f"regions of {name} are no whole units of their storage")
+        unit_bytes = apart // each
+        offset, known, units = self.found.setdefault(
+            buffer.storage, (tile.offset, unit_bytes, first + regions * each)
+        )
+        if known != unit_bytes or first + regions * each > units:
+            raise EmissionRefused(f"{name} does not lie within the storage that it shares")
+        return offset + first * unit_bytes
+
+
+def _fresh(kernel: Kernel, buffer: ir.Buffer, storage: bool = False) -> TileLayout:
+    """The layout of a buffer that has its shared memory for itself, or may be in a `storage`."""
     name = mangled("s", buffer.name, "a buffer")
     if buffer.space is not ir.Space.SHARED or buffer.initial is not None:
         raise EmissionRefused(f"{name} is not a fresh buffer in shared memory")
-    if buffer.storage not in ("", buffer.name) or buffer.offset:
+    if not storage and (buffer.storage not in ("", buffer.name) or buffer.offset):
         raise EmissionRefused(f"{name} shares its memory with another buffer")
     layout = next((one for one in kernel.placement.layouts if one.name == buffer.name), None)
     if layout is None or len(layout.tile) != 2 or layout.base is not None:

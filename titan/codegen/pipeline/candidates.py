@@ -11,7 +11,8 @@ time. Then depth 2, the baseline of the seed, with a last iteration that threads
 depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
 tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
 orders by threads. Where poison is asked for, all shapes have it. Where stores may be staged in
-slices, each depth begins with that, which leaves the ring of the loop more room. Attention in
+slices, each depth begins with that, which leaves the ring of the loop more room; where they may be
+staged in the place of loads, that is done at depths that do not fit otherwise. Attention in
 tensor memory whose CTAs differ in the queries alone, and a product whose CTAs differ in the rows
 alone, end, of the shapes with a loading warp, with pairs of CTAs, whose rings have more stages:
 they need a peer, and an even number of tiles.
@@ -33,7 +34,7 @@ from titan.codegen.tile.cost import shared_left, shares_of
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.rates import rates
 from titan.codegen.tile.roofline import value_bytes
-from titan.codegen.tile.staging import may_slice
+from titan.codegen.tile.staging import may_slice, overlaid
 from titan.target.description import target_of
 from titan.target.load import machine
 
@@ -78,7 +79,8 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         if may_slice(tile) and not poison:
             ring = replace(named, name=f"{name}, stores in slices", sliced=True)
             yield from _variants(tile, ring, multiplications)
-        yield from _variants(tile, named, multiplications)
+        for shape in _variants(tile, named, multiplications):
+            yield _in_place(tile, shape)
     if poison:
         return
     if elsewhere and (attention or multiplications == 1) and may_pair(tile):
@@ -90,7 +92,7 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
         yield _named(_by_threads(tile, plain, DEPTH_MIN), "one iteration at a time", False, False)
     for stages in range(max(depth, DEPTH_MIN), 0, -1):
         name = f"depth {stages}, no loading warp" if stages > 1 else "no pipeline"
-        yield Shape(name, stages, specialised=False, overlapped=False)
+        yield _in_place(tile, Shape(name, stages, specialised=False, overlapped=False))
 
 
 def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator[Shape]:
@@ -113,6 +115,20 @@ def _variants(tile: TileProgram, plain: Shape, multiplications: int) -> Iterator
             yield _named(plain, f"{late}, taking turns", False, True, behind=True)
         yield _named(plain, late, False, False, behind=True)
     yield _named(plain, "one iteration at a time", False, False)
+
+
+def _in_place(tile: TileProgram, shape: Shape) -> Shape:
+    """The shape; with stores in the place of loads where they may be and its rings need the room.
+
+    Where it fits otherwise that is no gain: groups would meet, and nothing would be saved.
+    """
+    if not overlaid(tile):
+        return shape
+    left = shared_left(tile, machine(tile.target), rates(tile.target), in_place=False)
+    loads = [item.name for item in tile.body if item.kind == "load"]
+    if shape.depth * sum(value_bytes(tile, name) for name in loads) <= left:
+        return shape
+    return replace(shape, name=f"{shape.name}, stores in the place of loads", overlaid=True)
 
 
 def _stages_of_pairs(tile: TileProgram, wanted: int) -> int:

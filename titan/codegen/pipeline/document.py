@@ -273,9 +273,9 @@ class BufferDeclaration:
     """A buffer of tiles of `rows` x `columns`.
 
     `stages` is a size of the kernel or a number; `parts` how many agents or CTAs share a tile;
-    `storage` names columns of tensor memory that buffers share; `lane_bytes` what a lane of a wave
-    copies at once; `stride` the bytes from one stage to the next where stages are padded;
-    `bytes_each` those of a stage that is no tile.
+    `storage` names memory that buffers share, of which a part of a stage has so many `units` (0:
+    one); `lane_bytes` what a lane of a wave copies at once; `stride` the bytes from one stage to
+    the next where stages are padded; `bytes_each` those of a stage that is no tile.
     """
 
     name: str
@@ -287,6 +287,7 @@ class BufferDeclaration:
     parts: int = 0
     swizzle: str = ""
     storage: str = ""
+    units: int = 0
     lane_bytes: int = 0
     stride: int = 0
     bytes_each: int = 0
@@ -344,8 +345,8 @@ class RoleDeclaration:
 
 
 BUFFER_KEYS = (
-    "space", "stages", "parts", "tile", "dtype", "swizzle", "storage", "lane_bytes",
-    "stride", "bytes",
+    "space", "stages", "parts", "tile", "dtype", "swizzle", "storage", "units",
+    "lane_bytes", "stride", "bytes",
 )  # fmt: skip
 ROLE_KEYS = ("warps", "warpgroups", "cta", "registers", "counters")
 

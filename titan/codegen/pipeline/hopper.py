@@ -35,7 +35,7 @@ from titan.codegen.pipeline.poison import on_safe_path
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
 from titan.codegen.tile.cost import SHARED_STAGES
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
-from titan.codegen.tile.staging import STAGES, slices_of
+from titan.codegen.tile.staging import STAGES, overlaid, slices_of
 
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
@@ -76,7 +76,7 @@ class Hopper:
         self.rings = rings_of(tile)
         ordered = by_schedule(tile, starts, ii) if shape.overlapped else in_order(tile)
         if shape.behind:
-            ordered = by_schedule(tile, *last_product_late(tile))
+            ordered = by_schedule(tile, *last_product_late(tile, in_turns=shape.ping_pong))
         at_once = not shape.specialised or shape.unified
         self.items = loop_body(tile, self.rings, ordered, at_once=at_once)
         heavy = max((item.lag for item in self.items if not item.light), default=0)
@@ -88,6 +88,7 @@ class Hopper:
             op for op in tile.body
             if op.kind == "store" and any(o in self._loads() for o in op.operands)
         ]  # fmt: skip
+        self.overlaid = overlaid(tile) if shape.overlaid else {}
         self.position = "n" if shape.persistent else ""
         self.takes_turns = shape.ping_pong
         self.ahead = shape.depth - 1
@@ -124,6 +125,12 @@ class Hopper:
             return False
         source = self._value(operation.operands[0])
         return source is not None and source.place is ValuePlace.FRAGMENT
+
+    def _known(self, name: str) -> Value:
+        value = self._value(name)
+        if value is None:
+            raise FormRefused(f"{name} is no value")
+        return value
 
     def _value(self, name: str) -> Value | None:
         for carried in self.tile.carried:
@@ -171,7 +178,13 @@ class Hopper:
                 buffer = staged_buffer(replace(source, columns=source.columns // slices))
                 stages = str(STAGES) if slices > 1 else ""
                 groups = self.tile.groups
-                found.append(replace(buffer, name=store.name, stages=stages, parts=groups))
+                buffer = replace(buffer, name=store.name, stages=stages, parts=groups)
+                home = self.overlaid.get(store.name, "")
+                place = next((i for i, item in enumerate(found) if item.name == home), None)
+                if place is not None:
+                    parts = groups * tile_bytes(self._known(home)) // tile_bytes(source)
+                    found[place] = replace(found[place], storage=home, units=parts)
+                found.append(replace(buffer, storage=home))
         for share in self.shares:
             buffer = staged_buffer(share.value)
             found.append(replace(buffer, stages=str(SHARED_STAGES), parts=self.tile.groups))
@@ -206,6 +219,8 @@ class Hopper:
         found = []
         if self.stores:
             found.append(doc.NamedBarrierDeclaration("together", THREADS, self.computing))
+        if self.overlaid:
+            found.append(doc.NamedBarrierDeclaration("all_read", THREADS * self.computing))
         if self.takes_turns:
             found.append(doc.NamedBarrierDeclaration("turn", 2 * THREADS, 2))
         if self.shares:
@@ -353,7 +368,11 @@ class Hopper:
         for ring in self.rings:
             if ring.once:
                 made += self._release(ring.name, index)
+        met = not self.overlaid
         for operation in self.tile.after:
+            if operation.name in self.overlaid and not met:
+                made.append(doc.SyncStatement(slot("all_read", "0")))
+                met = True
             made += self._after(operation, index)
         return tuple(made)
 

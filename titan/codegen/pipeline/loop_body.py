@@ -159,23 +159,28 @@ def order_rules(tile: TileProgram, operations: list[TileOperation]) -> list[Orde
     return found
 
 
-def last_product_late(tile: TileProgram) -> tuple[dict[str, int], int]:
+def last_product_late(tile: TileProgram, in_turns: bool = False) -> tuple[dict[str, int], int]:
     """Starts, and their interval, in which only the last multiplication runs one iteration late.
 
-    With it goes what is computed for its accumulator alone. Everything else keeps its order, so
-    that fewer values are alive at a time than in the order of a schedule that fills every unit.
-    Raises FormRefused where there are no two multiplications. Source: FlashAttention-3, overlap
-    within a warpgroup.
+    With it goes what is computed for its accumulator alone, beside the first product of the next
+    iteration; `in_turns` it ends its own iteration, for else the turn would last longer. Everything
+    else keeps its order, so that fewer values are alive at a time than in the order of a schedule
+    that fills every unit. Raises FormRefused where there are no two multiplications. Source:
+    FlashAttention-3, overlap within a warpgroup.
     """
     operations = [operation for operation in tile.body if operation.kind != "load"]
     products = [operation for operation in operations if operation.kind == "mma"]
     if len(products) < 2:
         raise FormRefused("there is no second multiplication that could run one iteration late")
-    late = {products[-1].name}
+    late, own = {products[-1].name}, set()
     for name in products[-1].operands[2:]:
         readers = {operation.name for operation in operations if name in operation.operands}
         if readers == late and any(operation.name == name for operation in operations):
-            late.add(name)
+            own.add(name)
+    if in_turns:
+        operations.sort(key=lambda operation: operation.name in own)
+    else:
+        late |= own
     interval = 4 * len(operations) + 4
     starts, early = {}, 0
     for place, operation in enumerate(operations):

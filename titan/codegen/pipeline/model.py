@@ -33,9 +33,10 @@ class Shape:
     iteration, `unified` whether all roles run one loop over fill and steady state, with guards,
     `poison` whether the last iteration is handed over as poison and computed on a safe path,
     `alternating` whether each of two warpgroups computes whole tiles, in turn, `sliced` whether
-    stores behind the loop are staged in slices of their columns, through a ring, `staged` whether
-    tiles pass through registers on their way to shared memory, `pair` whether two CTAs multiply
-    together for a tile program of single ones.
+    stores behind the loop are staged in slices of their columns, through a ring, `overlaid` whether
+    they are staged where tiles lie that the loop has read, `staged` whether tiles pass through
+    registers on their way to shared memory, `pair` whether two CTAs multiply together for a tile
+    program of single ones.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Shape:
     poison: bool = False
     alternating: bool = False
     sliced: bool = False
+    overlaid: bool = False
     staged: bool = False
     pair: bool = False
 

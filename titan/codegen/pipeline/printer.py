@@ -98,6 +98,7 @@ def _buffer(buffer: doc.BufferDeclaration, order: doc.KeyOrder) -> str:
         "dtype": buffer.dtype,
         "swizzle": buffer.swizzle,
         "storage": buffer.storage,
+        "units": buffer.units,
         "lane_bytes": buffer.lane_bytes,
         "stride": buffer.stride,
         "bytes": buffer.bytes_each,

@@ -25,7 +25,7 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.products import NotInTensorMemory, TensorProducts, tensor_products
 from titan.codegen.tile.rates import Rates, rates
-from titan.codegen.tile.staging import STAGES, may_slice, slices_of
+from titan.codegen.tile.staging import STAGES, may_slice, overlaid, slices_of
 from titan.foundation.errors import Refusal
 from titan.scheduling.loop.model import DATA, ORDER, Dependence, Loop, Operation, ReservationUse
 from titan.target.model import Machine, WarpGroup
@@ -83,18 +83,21 @@ def products_of(tile: TileProgram, rates_: Rates) -> TensorProducts | None:
     return found
 
 
-def staging_bytes(tile: TileProgram, rates_: Rates) -> int:
+def staging_bytes(tile: TileProgram, rates_: Rates, in_place: bool = True) -> int:
     """Shared memory from which fragments are stored; all groups have theirs, unless one warpgroup
     stores for all of them (`titan/codegen/tile/attention.py`). Of what may be staged in slices, so
-    many slices as the ring has."""
+    many slices as the ring has; with `in_place`, nothing of what may be staged in the place of
+    another tile."""
     if not rates_.transfer.engine:
         return 0
-    values = _values(tile)
+    values, free = _values(tile), overlaid(tile) if in_place else {}
     at_a_time = tile.groups if parts_of(tile, rates_) is not None else 1  # one sub-tile
     total = 0
     for operation in tile.operations:
-        if operation.kind == "store" and values[operation.operands[0]].place is ValuePlace.FRAGMENT:
-            value = values[operation.operands[0]]
+        if operation.kind != "store" or operation.name in free:
+            continue
+        value = values[operation.operands[0]]
+        if value.place is ValuePlace.FRAGMENT:
             amount = value.rows // at_a_time * value.columns * bytes_of(value.dtype)
             slices = slices_of(value) if may_slice(tile) else 1
             total += amount if slices == 1 else amount // slices * STAGES
@@ -111,9 +114,10 @@ def shares_of(tile: TileProgram, load: TileOperation, rates_: Rates) -> int:
     return 1 if own or scales or rates_.matrix.result != "tensor" else tile.cluster
 
 
-def shared_left(tile: TileProgram, machine: Machine, rates_: Rates) -> int:
-    """Bytes of shared memory that the rings of the loop may have."""
-    taken = staging_bytes(tile, rates_) + (BARRIER_BYTES if rates_.transfer.engine else 0)
+def shared_left(tile: TileProgram, machine: Machine, rates_: Rates, in_place: bool = True) -> int:
+    """Bytes of shared memory that the rings of the loop may have; `in_place`: where stores are
+    staged in the place of other tiles, if they may be."""
+    taken = staging_bytes(tile, rates_, in_place) + (BARRIER_BYTES if rates_.transfer.engine else 0)
     parts = parts_of(tile, rates_)
     if parts is not None:  # rows that the softmax hands over
         taken += sum(4 * value.rows for value in (parts.factor, *parts.handed))

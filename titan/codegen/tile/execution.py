@@ -315,6 +315,7 @@ class CtaExecution:
                 if value is not None and operation.writes_transposed:
                     value = value.T
                 self._part(access)[...] = float("nan") if value is None else value.reshape(-1)
+                self._overwritten(access)
             elif operation.kind == "load":
                 self._fetch(access, agent.role.cta)
         elif not access.write:
@@ -351,6 +352,7 @@ class CtaExecution:
     def _fetch(self, access: EvaluatedAccess, cta: int) -> None:
         """The tile that has this number, or a part of it, from global memory."""
         into = self._part(access)
+        self._overwritten(access)
         environment = self._place(access.load, access.tile, cta)
         if environment is None:
             into[...] = float("nan")
@@ -362,6 +364,17 @@ class CtaExecution:
         part = cta if access.part is None else access.part
         first = size * part if size != whole.size else 0
         into[...] = whole[first : first + size]
+
+    def _overwritten(self, access: EvaluatedAccess) -> None:
+        """What lay in the storage of a buffer that is written is gone, but for its own parts."""
+        same = {
+            name
+            for name, buffer in self.buffers.items()
+            if buffer.storage and buffer.storage == access.buffer.storage
+        }
+        for (name, _), content in self.stages.items():
+            if name in same and name != access.buffer.name:
+                content[...] = float("nan")
 
     def _bulk_store(self, flight: TileFlight, access: EvaluatedAccess) -> None:
         """From a staging buffer, or straight from a ring."""
