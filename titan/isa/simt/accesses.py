@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
-from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_lanes, strong_or_plain
+from titan.isa.simt.lane_order import (
+    clash_of_stores,
+    clash_within,
+    order_lanes,
+    pieces_of_rows,
+    strong_or_plain,
+)
 from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.layout import (
     GRID_WORKSPACE,
@@ -539,15 +545,18 @@ def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
 def _matrix(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, form: AccessForm
 ) -> None:
-    space, offset, size, rows, alignment = step.flags
+    space, offset, size, rows, piece, alignment = step.flags
     lanes = mask & ((1 << rows) - 1)
     located = locate(machine, fragment, step.args[0], space, offset, alignment, lanes)
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         return
     located = _whole_rows(machine, fragment, located, size)
-    located = [(mask if len(located) == 1 else group, where) for group, where in located]
-    record(machine, fragment, located, size, form)
+    users = [(mask if len(located) == 1 else group, where) for group, where in located]
+    record(machine, fragment, users, size, form)
+    if piece:
+        access = LaneAccess.WRITE if form.mode is ev.Mode.WRITE else LaneAccess.READ
+        order_lanes(machine, fragment, pieces_of_rows(located, piece), piece, access, fragment.pc)
     if form.mode is ev.Mode.WRITE:
         for _, where in located:
             write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))

@@ -115,15 +115,15 @@ def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
 
 
 def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """Decode ldmatrix; flags: space, offset, bytes of a row, lanes that give addresses of rows,
-    and their alignment in bytes.
+    """Decode ldmatrix; flags: space, offset, bytes of a row, lanes that give row addresses,
+    `_pieces`, and the alignment of a row in bytes.
     """
     target, place = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
     return DecodedStep(
         Op.LOAD_MATRIX,
-        flags=(space, offset, bytes_, rows, bytes_),
+        flags=(space, offset, bytes_, rows, _pieces(instruction), bytes_),
         out=context.results(target),
         args=(register,),
     )
@@ -134,7 +134,8 @@ def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decode
     place, value = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
-    return DecodedStep(Op.STORE_MATRIX, flags=(space, offset, bytes_, rows, bytes_),
+    flags = (space, offset, bytes_, rows, _pieces(instruction), bytes_)
+    return DecodedStep(Op.STORE_MATRIX, flags=flags,
                 args=(register, *context.sources(value)))  # fmt: skip
 
 
@@ -153,6 +154,14 @@ def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
     raise Unsupported("the shape")
 
 
+def _pieces(instruction: ptx.Instruction) -> int:
+    """Bytes of a row that are of one lane: a word, or an element of a transposed matrix. 0: a shape
+    other than 8 by 8, of which no lane is known."""
+    if any(word.startswith("m") and word != "m8n8" for word in instruction.modifiers):
+        return 0
+    return 2 if "trans" in instruction.modifiers else 4
+
+
 def warp_matrices(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Decode wmma: a product, or a matrix whose rows lie at the addresses of the first lanes
     (titan/isa/ptx/warp_matrices.py); flags as of ldmatrix.
@@ -166,7 +175,7 @@ def warp_matrices(context: DecodeContext, instruction: ptx.Instruction) -> Decod
         raise Unsupported("the address")
     values, place = instruction.operands
     register, offset, space = context.address(place, space_of(instruction.modifiers))
-    flags = (space, offset, matrix.row_bytes, matrix.rows, ALIGNMENT_BYTES)
+    flags = (space, offset, matrix.row_bytes, matrix.rows, 0, ALIGNMENT_BYTES)
     if instruction.modifiers[0] == "load":
         return DecodedStep(
             Op.LOAD_MATRIX, flags=flags, out=context.results(values), args=(register,)

@@ -11,7 +11,8 @@ when the lane has waited for it or arrives for it: others come after the second.
 products access memory for the lanes that issue them, at any time after that.
 Lanes that write one place with one instruction have to write the same, as far as that is known:
 which of them stays is open.
-ldmatrix and stmatrix are not noted. What may not happen, in the arms of a branch on unknown data,
+Of ldmatrix and stmatrix a lane reads or writes what its registers hold, in matrices of 8 by 8;
+other shapes are not noted. What may not happen, in the arms of a branch on unknown data,
 is noted as if it did, and orders nothing.
 """
 
@@ -100,6 +101,23 @@ def clash_of_stores(
             items = (lane(registers[register], index) for index in lanes_of(lanes))
             if len({item & every for item in items if isinstance(item, int)}) > 1:
                 clash_within(machine, fragment, lanes, where, size * len(values))
+
+
+def pieces_of_rows(
+    located: Iterable[tuple[int, LanePlace]], piece: int
+) -> list[tuple[int, LanePlace]]:
+    """What each lane reads or writes of the rows of 8 by 8 matrices at the addresses of these
+    lanes: `piece` is 4 bytes of a row, or 2 of a row of a transposed matrix."""
+    found = []
+    for group, (space, cta, low) in located:
+        rows = {index % 8 for index in lanes_of(group)}
+        for column in range(16 // piece):
+            by = (4 * row + column if piece == 4 else 4 * column + row // 2 for row in rows)
+            lanes = 0
+            for index in by:
+                lanes |= 1 << index
+            found.append((lanes, (space, cta, low + column * piece)))
+    return found
 
 
 def order_lanes(

@@ -102,7 +102,7 @@ class Op(IntEnum):
     LOAD = 80  # flags (space, offset, semantics, scope, bits, kind, bits of the register)
     STORE = 81  # the same; args address, values
     ATOMIC = 82  # flags (.., operation); args address, values[, compared]; out may be SINKs
-    LOAD_MATRIX = 83  # flags (space, offset, bytes a row, rows, alignment)
+    LOAD_MATRIX = 83  # flags (space, offset, bytes a row, rows, bytes of a lane, alignment)
     STORE_MATRIX = 84
     PREFETCH = 85  # flags (space, offset)
     TENSORMAP_REPLACE = 86

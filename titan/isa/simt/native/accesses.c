@@ -418,6 +418,27 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
     for (int i = 0; i < s->out_count && i < count; i++)
         put(warp, OUT(s, i), &olds[i], mask, mask & ~olds[i].opaque ? MARK_ATOMIC : 0);
 }
+/* What each lane reads or writes of rows of 8 by 8 matrices: `piece` is 4 bytes of a row, or 2 of a
+   row of a transposed matrix (lane_order.py). */
+static void order_rows(Machine *machine, Fragment *fragment, const Located *located, int total,
+                       int piece, int mode)
+{
+    Located pieces[32 * 8];
+    int count = 0;
+    for (int n = 0; n < total; n++)
+        for (int column = 0; column < 16 / piece; column++) {
+            Located *one = &pieces[count++];
+            *one = located[n];
+            one->spot.at += column * piece;
+            one->lanes = 0;
+            for (int lane = 0; lane < 32; lane++)
+                if (located[n].lanes >> lane & 1)
+                    one->lanes |= 1u << (piece == 4 ? 4 * (lane % 8) + column
+                                                    : 4 * column + lane % 8 / 2);
+        }
+    order_lanes(machine, fragment, pieces, count, piece, mode == WRITE ? LANE_WRITE : LANE_READ,
+                fragment->pc);
+}
 static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
                    int mode)
 {
@@ -427,7 +448,7 @@ static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, ui
 #if NUMBERS
     if (matrix_numbers(machine, fragment, s, mask, mode)) return;
 #endif
-    int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), FLAG(s, 4),
+    int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), FLAG(s, 5),
                        mask & (uint32_t)mask_of(rows), located), kept = 0;
     for (int n = 0; n < total; n++) { /* rows of which the first bytes are there */
         Spot spot = located[n].spot;
@@ -440,8 +461,11 @@ static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, ui
     if (total < 0) {
         anywhere(machine, fragment, (int)FLAG(s, 0), mask, mode, 0, 0, 0);
     } else {
+        uint32_t first = total ? located[0].lanes : 0;
         if (total == 1) located[0].lanes = mask;
         record_located(machine, fragment, located, total, size, mode, 0, 0, 0, 0);
+        if (total == 1) located[0].lanes = first;
+        if (FLAG(s, 4)) order_rows(machine, fragment, located, total, (int)FLAG(s, 4), mode);
         if (mode == WRITE)
             for (int n = 0; n < total; n++)
                 write_value(machine, fragment, 0, located[n].spot, size, 0, 1);

@@ -270,7 +270,7 @@ class TracingExecution(SimtExecution):
         `mask`: the lanes of the warp. It takes all of them, whichever give the addresses. Returns
         how far rows at one place are the same.
         """
-        space, offset, size, rows, _ = now.step.flags
+        space, offset, size, rows, *_ = now.step.flags
         keys = keys_of(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
         sources = None if keys is None else self.numbers.of(("sources", mask, keys))
         plain = now.pc in self.plain_rows and mask == _WARP and keys is not None
@@ -436,7 +436,7 @@ class TracingExecution(SimtExecution):
     def _rows_read(self, now: _Executed, mask: int) -> int | None:
         """One number for the rows that ldmatrix reads, in their order."""
         if _ROWS not in now.content:
-            space, offset, size, rows, _ = now.step.flags
+            space, offset, size, rows, *_ = now.step.flags
             found: list[int] = []
             for index in lanes_of(mask & ((1 << rows) - 1)):
                 address = lane(now.operands[0], index)

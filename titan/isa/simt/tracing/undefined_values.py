@@ -206,7 +206,7 @@ class UndefinedExecution(SimtExecution):
         """stmatrix: without `.trans` four lanes hold a row, otherwise (and of wmma) any may."""
         modifiers = self.instructions[now.pc].modifiers
         plain = "m8n8" in modifiers and "trans" not in modifiers
-        space, offset, size, rows, _ = now.step.flags
+        space, offset, size, rows, *_ = now.step.flags
         for index in range(rows):
             register, row = divmod(index, 8)
             value = now.operands[1:][register] if register + 1 < len(now.operands) else 0
@@ -316,7 +316,7 @@ class UndefinedExecution(SimtExecution):
     def _row(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of ldmatrix."""
         modifiers = self.instructions[now.pc].modifiers
-        space, offset, size, rows, _ = now.step.flags
+        space, offset, size, rows, *_ = now.step.flags
         if size != ROW_BYTES or "m8n8" not in modifiers or "b16" not in modifiers:
             parts = [(row, 0, size) for row in range(rows)]
         elif "trans" in modifiers:
