@@ -11,13 +11,16 @@ namespace titan {
 struct ue8m0 { TITAN_CONSTANT int bytes = 1; };
 struct e2m1x2 { TITAN_CONSTANT int bytes = 1; };  // two numbers
 
+// The descriptor of scales: no swizzle, 8 rows of 16 bytes follow each other, and so do the next 8.
+TITAN_DEVICE u64 scale_descriptor(const void* tile) {
+  return (u64)((shared_address(tile) & 0x3ffffu) >> 4) | (u64)(16 >> 4) << 16 |
+         (u64)(128 >> 4) << 32 | (u64)1 << 46;
+}
+
 // `Atoms` of scales to tensor memory, from `columns` on, every `Apart` columns. One thread executes
 // it; products that the thread issues behind it read what it copies.
 template <int Atoms, int Apart = 4, int Ctas = 1>
-TITAN_DEVICE void tensor_copy_scales(u32 columns, const void* tile) {
-  // no swizzle: 8 rows of 16 bytes follow each other, and so do the next 8
-  const u64 start = (u64)((shared_address(tile) & 0x3ffffu) >> 4) | (u64)(16 >> 4) << 16 |
-                    (u64)(128 >> 4) << 32 | (u64)1 << 46;
+TITAN_DEVICE void tensor_copy_scales(u32 columns, u64 start) {
   TITAN_UNROLL
   for (int atom = 0; atom < Atoms; ++atom) {
     const u32 place = columns + Apart * atom;

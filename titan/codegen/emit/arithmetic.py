@@ -8,6 +8,7 @@ canonical layouts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from titan.codegen.emit.expressions import SpellingScope
@@ -468,18 +469,31 @@ class RoleArithmetic:
         scope: SpellingScope,
         behind: str = "",
     ) -> str:
-        """The descriptor of the stage that an effect means.
-
-        That of the buffer is made once a role; the stage adds a constant to it. `behind`: what of
-        the tile's rows lies in front of those of the group.
+        """The descriptor of the stage that an effect means. `behind`: what of the tile's rows lies
+        in front of those of the group.
         """
-        tile = self.layout.tiles[name]
         made = f"titan::shared_descriptor<{operand.swizzle}>"
         numbers = f"{operand.leading}, {operand.stride}"
+        return self._of_stage(
+            name, effect, scope, lambda start: f"{made}({start}{behind}, {numbers})", operand.tile
+        )
+
+    def _of_stage(
+        self,
+        name: str,
+        effect: ir.Effect,
+        scope: SpellingScope,
+        made: Callable[[str], str],
+        place: str,
+    ) -> str:
+        """The descriptor of the stage that an effect means, which begins at `place`.
+
+        That of the buffer is `made` once a role; the stage adds a constant to it.
+        """
+        tile = self.layout.tiles[name]
         if effect.part is not None:
-            return f"{made}({operand.tile}{behind}, {numbers})"
-        start = mangled("s", tile.name, "a buffer")
-        text = f"titan::kept({made}({start}{behind}, {numbers}))"
+            return made(place)
+        text = f"titan::kept({made(mangled('s', tile.name, 'a buffer'))})"
         if text not in self.descriptors:
             self.descriptors[text] = f"d{len(self.descriptors)}_{identifier(name, 'a tile')}"
         kept = self.descriptors[text]

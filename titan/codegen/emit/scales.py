@@ -14,7 +14,7 @@ from typing import ClassVar
 from titan.codegen.emit.layout import Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier
-from titan.codegen.emit.statements import SpelledStatement, SpelledTensorProduct
+from titan.codegen.emit.statements import SharedOperand, SpelledStatement, SpelledTensorProduct
 from titan.codegen.tile.block_scales import (
     ATOM_BLOCKS,
     ATOM_COLUMNS,
@@ -34,7 +34,7 @@ class SpelledScaleCopy(SpelledStatement):
     """Atoms of scales from a shared tile to columns of tensor memory, every `apart`; `together`: in
     each CTA of a pair."""
 
-    tile: str
+    descriptor: str
     place: str
     atoms: int
     note: str
@@ -60,13 +60,26 @@ class SpelledScaledProduct(SpelledTensorProduct):
     kind: ClassVar[str] = "scaled_mma"
 
 
-def scale_copy(name: str, tile: Tile, start: str, columns: str, apart: int) -> SpelledScaleCopy:
-    """The copies of a tile that begins at `start` to `columns`, atoms so many columns `apart`.
+def scale_descriptor(start: str) -> str:
+    """The text of the descriptor of scales that begin at `start`."""
+    return f"titan::scale_descriptor({start})"
+
+
+def tensor_descriptor(operand: SharedOperand, start: str) -> str:
+    """The text of the descriptor of an operand that begins at `start`."""
+    made = f"titan::tensor_descriptor<{operand.swizzle}>"
+    return f"{made}({start}, {operand.leading}, {operand.stride})"
+
+
+def scale_copy(
+    name: str, tile: Tile, descriptor: str, columns: str, apart: int
+) -> SpelledScaleCopy:
+    """The copies of a tile of this descriptor to `columns`, atoms so many columns `apart`.
     Raises EmissionRefused."""
     if tile.columns * tile.element_bytes != ATOM_COLUMNS or tile.rows % ATOM_ROWS or tile.staged:
         raise EmissionRefused(f"{name} is no tile of scales")
     atoms = tile.rows // ATOM_ROWS
-    return SpelledScaleCopy(start, columns, atoms, identifier(name, "a load"), apart)
+    return SpelledScaleCopy(descriptor, columns, atoms, identifier(name, "a load"), apart)
 
 
 def scaling_of(tile: TileProgram, operation: TileOperation, value: Value) -> BlockScaling:
@@ -88,13 +101,16 @@ def with_scales(
     product: SpelledTensorProduct, row: BlockScaling, columns: int, places: tuple[str, ...]
 ) -> SpelledScaledProduct:
     """The product along so many columns of its operands, with scales at these places."""
+    if not product.left:
+        raise EmissionRefused(f"{product.note} takes operands in shared memory only")
     depth = row.depth(columns)
     if depth % row.atom_depth:
         raise EmissionRefused(f"{product.note} takes no parts of an atom of scales")
     of_left, of_right, *more = places
     return SpelledScaledProduct(
         product.a, product.b, product.steps, product.type, product.transpose_b, product.columns,
-        product.place, product.accumulate, product.note, together=product.together,
+        product.place, product.accumulate, product.note, product.left, product.right,
+        together=product.together,
         of_left=of_left, of_right=of_right, scale_type=row.scale,
         blocks=depth // product.steps // row.block, right_tiles=1 + len(more),
     )  # fmt: skip

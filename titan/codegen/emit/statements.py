@@ -512,8 +512,8 @@ class SpelledDirectProduct(SpelledStatement):
 @dataclass(frozen=True, slots=True)
 class SpelledTensorProduct(SpelledStatement):
     """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there;
-    `together`: by a pair of CTAs; `kept`: of each operand in shared memory one descriptor is kept,
-    to which the steps add, where a thread has no registers for all."""
+    `left`, `right`: the descriptors of operands in shared memory, to which the steps add;
+    `together`: by a pair of CTAs."""
 
     a: SharedOperand | TensorOperand
     b: SharedOperand
@@ -524,8 +524,9 @@ class SpelledTensorProduct(SpelledStatement):
     place: str
     accumulate: str
     note: str
+    left: str
+    right: str
     together: bool = False
-    kept: bool = False
     kind: ClassVar[str] = "tensor_mma"
 
 

@@ -15,6 +15,7 @@ B1 to B12.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from titan.codegen.emit.arithmetic import RoleContext, beside
 from titan.codegen.emit.cluster import EverywhereCommit, TogetherProduct
@@ -24,7 +25,13 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled
 from titan.codegen.emit.packed import packed, unless_one
 from titan.codegen.emit.register_array import RegisterArray
-from titan.codegen.emit.scales import scale_copy, scaling_of, with_scales
+from titan.codegen.emit.scales import (
+    scale_copy,
+    scale_descriptor,
+    scaling_of,
+    tensor_descriptor,
+    with_scales,
+)
 from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
@@ -261,7 +268,9 @@ class TensorSpelling(Spelling):
             transpose_b=not flips[1], columns=value.columns,
             place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
             accumulate=self._accumulate(site, operation, scope),
-            note=identifier(site.name, "an mma"), together=self.ctas > 1, kept=self.corrects,
+            note=identifier(site.name, "an mma"), together=self.ctas > 1,
+            left=self._operand_descriptor(left, stages, a, scope),
+            right=self._operand_descriptor(right, stages, b, scope),
         )  # fmt: skip
         scales = scales_of(operation)
         if not scales:
@@ -273,6 +282,22 @@ class TensorSpelling(Spelling):
         row = scaling_of(self.tiles.tile, operation, self.tiles.value(left))
         return with_scales(made, row, inner, places)
 
+    def _operand_descriptor(
+        self,
+        name: str,
+        stages: dict[str, ir.Effect],
+        operand: SharedOperand | TensorOperand,
+        scope: SpellingScope,
+    ) -> str:
+        """The descriptor of an operand in shared memory; with a correction there are no registers
+        for those of first stages, and each is made where it is used."""
+        if not isinstance(operand, SharedOperand):
+            return ""
+        made = partial(tensor_descriptor, operand)
+        if self.corrects:
+            return f"titan::kept({made(operand.tile)})"
+        return f"titan::kept({self._of_stage(name, stages[name], scope, made, operand.tile)})"
+
     def _scales(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         """A tile of scales goes on to the columns that hold it."""
         copy, tile = site.operation, self.layout.tiles[site.name]
@@ -281,7 +306,10 @@ class TensorSpelling(Spelling):
         (write,) = (effect for effect in copy.effects if effect.write)
         columns = self._column(write.buffer, beside(scope, write.stage))
         apart = self.places[write.buffer].apart
-        made = scale_copy(site.name, tile, self.stage(tile, read, scope), columns, apart)
+        place = self._of_stage(
+            site.name, read, scope, scale_descriptor, self.stage(tile, read, scope)
+        )
+        made = scale_copy(site.name, tile, place, columns, apart)
         if 4 * made.atoms != self.places[write.buffer].columns:
             raise EmissionRefused(f"{site.name} has another shape than its columns")
         return replace(made, together=self._shares(site) > 1)
