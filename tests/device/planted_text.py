@@ -171,11 +171,11 @@ GEMM_FAULTS = {
         "if (titan_warp == 1)",
     ),
     "swizzle of a descriptor": (
-        "left = titan::tensor_descriptor<128>",
-        "left = titan::tensor_descriptor<64>",
+        r"tensor_descriptor<128>\(s_a",
+        "tensor_descriptor<64>(s_a",
     ),
     "stride of a descriptor": (
-        r"(right = titan::tensor_descriptor<128>.*), 1024\)",
+        r"(titan::tensor_descriptor<128>\(s_b.*), 1024\)",
         r"\1, 512)",
     ),
     "operands exchanged": (

@@ -39,7 +39,7 @@ def device(libraries, tmp_path, monkeypatch):
     library.fake_log.restype = ctypes.c_char_p
     library.fake_clear()
     library.fake_kinds(b"pppnnn")
-    fake = Framework("PyTorch", lambda shape, dtype, like: None, lambda like: STREAM)
+    fake = Framework("PyTorch", lambda *_: None, lambda like: STREAM, lambda array: None)
     monkeypatch.setitem(_FRAMEWORKS, "cupy", fake)
     yield library
     for opened in (hip_driver.runtime, hip_driver.compiler):
@@ -76,7 +76,7 @@ def test_a_framework_without_streams_is_waited_for(device, kernel, monkeypatch):
     """As JAX: what computes the inputs is waited for before the launch, the launch after it."""
     waited = []
     fake = Framework(
-        "JAX", lambda shape, dtype, like: None, lambda like: 0,
+        "JAX", lambda shape, dtype, like: None, lambda like: 0, lambda array: None,
         lambda array: waited.append((array.values.shape, len(log(device)))), waits=True,
     )  # fmt: skip
     monkeypatch.setitem(_FRAMEWORKS, "cupy", fake)

@@ -33,16 +33,16 @@ def test_what_is_emitted_does_what_its_program_says(name):
     assert found.events > 500 and found.launches == len(made.launches) >= 3
 
 
-COPY_OF_A = r"titan::tensor_copy_scales<1>\([^;]*s_a_scale[^;]*\);"
-COPY_OF_B = r"titan::tensor_copy_scales<1>\([^;]*s_b_scale[^;]*\);"
+COPY_OF_A = r"titan::tensor_copy_scales<1>\([^;]*_a_scale[^;]*\);"
+COPY_OF_B = r"titan::tensor_copy_scales<1>\([^;]*_b_scale[^;]*\);"
 # what is wrong: (file, pattern, replacement, what is told)
 FAULTS = {
     "scales of A are not copied": (SOURCE, COPY_OF_A, "", "scales"),
     "scales of B are not copied": (SOURCE, COPY_OF_B, "", "Asynchronous"),
     "scales of another stage": (
-        SOURCE, r"s_a_scale \+ \(x_t % 4\) \* 512\);", "s_a_scale);", "is not in"),
+        SOURCE, r"d0_a_scale, x_t % 4\)\);", "d0_a_scale, 0));", "is not in"),
     "columns of another stage": (
-        SOURCE, r"titan_tensor \+ 144 \+ \(x_t % 4\) \* 4, s_b", "titan_tensor + 144, s_b",
+        SOURCE, r"titan_tensor \+ 144 \+ \(x_t % 4\) \* 4, t", "titan_tensor + 144, t",
         "scales"),
     "scales of B for A": (
         SOURCE, r"of_left \+ atom, of_right \+ atom", "of_right + atom, of_right + atom",
@@ -82,7 +82,7 @@ def test_a_planted_fault_is_told(name):
 
 OF_PAIRS = {
     "one atom of scales": (
-        SOURCE, r"tensor_copy_scales<4>\(([^;]*s_b_scale)", r"tensor_copy_scales<3>(\1", "scales"),
+        SOURCE, r"tensor_copy_scales<4>\(([^;]*_b_scale)", r"tensor_copy_scales<3>(\1", "scales"),
     "atoms side by side in the wrong order": (
         HEADER, r"start \+ atom \* \(512 / 16\)", "start + (Atoms - 1 - atom) * (512 / 16)",
         "scales"),
@@ -112,7 +112,7 @@ OF_TWO_TILES = {
     "both tiles in the same columns": (
         SOURCE, r"titan_tensor \+ 308", "titan_tensor + 304", "columns of the scales"),
     "tiles the other way round": (
-        SOURCE, r"(titan_tensor \+ 304[^;]* s_b_)low", r"\1high", "is not in b_low"),
+        SOURCE, r"d1_b_low, x", "d2_b_high, x", "is not in b_low"),
     "tiles one behind the other": (
         SOURCE, r"tensor_copy_scales<4, 8>", "tensor_copy_scales<4>", "atoms of scales"),
     "atoms as of one tile": (
@@ -135,7 +135,7 @@ def test_a_planted_fault_in_two_tiles_of_scales_is_told(name):
 
 BY_PAIRS = {
     "one CTA copies its scales": (
-        SOURCE, r"tensor_copy_scales<4, 8, 2>\(([^;]*s_b_low)", r"tensor_copy_scales<4, 8, 1>(\1",
+        SOURCE, r"tensor_copy_scales<4, 8, 2>\(([^;]*_b_low)", r"tensor_copy_scales<4, 8, 1>(\1",
         "number of CTAs that copy scales"),
     "one CTA multiplies": (
         SOURCE, r"titan::e4m3, 256, 2>", "titan::e4m3, 256>", "number of CTAs that multiply"),

@@ -30,8 +30,8 @@ def test_what_is_emitted_does_what_its_program_says(made: Emission) -> None:
 FAULTS = {
     "replaces": ("titan::tensor_add(&map_dq_out", "titan::tensor_store(&map_dq_out"),
     "adds": ("titan::tensor_store(&map_dk_out", "titan::tensor_add(&map_dk_out"),
-    "nobody meets": ("titan::named_barrier_sync(3, 256);  // shared", ""),
-    "half meet": ("titan::named_barrier_sync(3, 256);", "titan::named_barrier_sync(3, 128);"),
+    "nobody meets": ("titan::named_barrier_sync(4, 256);  // shared", ""),
+    "half meet": ("titan::named_barrier_sync(4, 256);", "titan::named_barrier_sync(4, 128);"),
 }
 
 

@@ -80,9 +80,9 @@ FAULTS = {
         SOURCE, r"titan_warp % 4 \* 32 \+ 16", "(titan_warp + 1) % 4 * 32 + 16", "Access"),
     "half of the rows twice": (SOURCE, r"32 \+ 16 \* m\)", "32)", "Access"),
     "a step along K twice": (
-        SOURCE, r"left \+ \(k \* 32 / 128 \* 16384 \+ k \* 32 % 128\)", "left + k / 2 * 64",
+        SOURCE, r"\(left, k \* 32 / 128 \* 16384 \+ k \* 32 % 128\)", "(left, k / 2 * 64)",
         "not the next step along K"),
-    "operand of the other tile": (SOURCE, r"(right = .*)s_b", r"\1s_a", "is not in b["),
+    "operand of the other tile": (SOURCE, r"(right = .*)d1_b", r"\1d0_a", "is not in b["),
     "too few columns": (
         SOURCE, r"(tensor_memory_\w+)<256>", r"\1<128>", "not 256 columns of tensor memory"),
     "not given back": (
@@ -112,7 +112,7 @@ FAULTS = {
     "other columns": (
         SOURCE, r"titan::bf16, 128, false", "titan::bf16, 64, false", "instruction descriptor"),
     "swizzle of a descriptor": (
-        SOURCE, r"left = titan::tensor_descriptor<128>", "left = titan::tensor_descriptor<64>",
+        SOURCE, r"tensor_descriptor<128>\(s_a", "tensor_descriptor<64>(s_a",
         "version or swizzle"),
     "header: version of a descriptor": (
         HEADER, r"\(u64\)1 << 46", "(u64)0 << 46", "version or swizzle"),

@@ -289,12 +289,14 @@ class TensorSpelling(Spelling):
         operand: SharedOperand | TensorOperand,
         scope: SpellingScope,
     ) -> str:
-        """The descriptor of an operand in shared memory; with a correction there are no registers
-        for those of first stages, and each is made where it is used."""
+        """The descriptor of an operand in shared memory. It is made where it is used if it begins
+        with other rows than the tile, or in a kernel with a correction, which has no registers for
+        those of first stages."""
         if not isinstance(operand, SharedOperand):
             return ""
         made = partial(tensor_descriptor, operand)
-        if self.corrects:
+        whole = operand.tile == self.stage(self.layout.tiles[name], stages[name], scope)
+        if self.corrects or not whole:
             return f"titan::kept({made(operand.tile)})"
         return f"titan::kept({self._of_stage(name, stages[name], scope, made, operand.tile)})"
 

@@ -328,7 +328,7 @@ class _Whole:
         """Number of a parameter -> the buffer of the map's copies, the bytes of its box, and
         whether the kernel adds to the tensor."""
         found = {}
-        adds = {item["name"] for item in self.manifest["tensors"] if item.get("adds")}
+        adds = {item["name"] for item in self.manifest.get("tensors", ()) if item.get("adds")}
         for number, item in enumerate(self.manifest["arguments"]):
             if item["kind"] == "tensor_map":
                 size = _BYTES[item["dtype"]]
