@@ -127,7 +127,9 @@ def text_of(made, wait):
 
 @given(made=kernels())
 def test_as_the_order_of_a_grid_in_front(made):
-    """Undecided exactly where a warp that has written the array before the wait races."""
+    """Undecided where a warp that has written the array before the wait races, and nowhere else,
+    but for writes behind waits of single lanes, of which some that are ordered are undecided.
+    """
     text = text_of(made, WAIT)
     if WAIT not in text:
         return
@@ -135,4 +137,6 @@ def test_as_the_order_of_a_grid_in_front(made):
     assert mine.verdict in (Verdict.VERIFIED, Verdict.UNDECIDED), mine.notes
     model = judged(f"{BEFORE}\n{text_of(made, MODEL)}\nEND:", threads=32 * (WARPS + 1))
     assert model.verdict in (Verdict.VERIFIED, Verdict.REFUTED), model.notes
-    assert (mine.verdict is Verdict.VERIFIED) == (model.verdict is Verdict.VERIFIED)
+    verified = mine.verdict is Verdict.VERIFIED, model.verdict is Verdict.VERIFIED
+    alone = any("wait of one lane" in steps for by_warp in made[0] for steps in by_warp)
+    assert verified[0] == verified[1] or (alone and verified == (False, True))

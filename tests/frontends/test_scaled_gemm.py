@@ -74,6 +74,7 @@ ISSUE = re.compile(r"        // issue acc_next.*?\n        }\n", re.S)
 COMMIT = "        titan::tensor_commit(b_ring_a_empty + (x_t % 4));  //\n"
 WAIT = re.compile(r"        // wait for ring_a_full.*?tensor_fence_after\(\);\n", re.S)
 ROLE = "    // ---- role_issuer"
+DESCRIPTORS = re.compile(r"      const titan::u64 d\d_\w+_scale = .*;\n")
 
 
 def copier(more: str = "") -> str:
@@ -83,6 +84,7 @@ def copier(more: str = "") -> str:
     return (
         "    if (titan_warp == 2 && titan::elect_one()) {\n"
         "      const int x_tiles = titan::larger(1, (n_K + 128 - 1) / 128);\n"
+        f"{''.join(DESCRIPTORS.findall(emitted()))}"
         f"      for (int x_t = 0; x_t < x_tiles; ++x_t) {{\n{wait}{copies}{more}      }}\n    }}\n"
     )
 

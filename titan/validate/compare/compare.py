@@ -334,7 +334,7 @@ class _Whole:
                 size = _BYTES[item["dtype"]]
                 for extent in item["box"]:
                     size *= extent
-                found[number] = (item["operation"], size, item["tensor"] in adds)
+                found[number] = (item["operation"], size, item.get("tensor") in adds)
         return found
 
     def _who(
