@@ -86,20 +86,32 @@ def _warps(events: Sequence[ev.Event], code: DecodedCode) -> list[list[_Step]]:
             started[warp] = started.get(warp, 0) | lanes
         elif isinstance(event, ev.QueueWaitEvent | ev.CommitEvent) and event.queue is bulk:
             lanes &= started.get(warp, 0)
-        met = bool(steps) and _met(together, steps[-1].event, event)
+        met = bool(steps) and _met(code, together, steps[-1].event, event)
         if code.steps[event.instruction].op is Op.TENSORMAP_COPY:
             met = bool(steps)
         steps.append(_Step(event, lanes, met))
     return list(found.values())
 
 
-def _met(together: list[int], first: ev.Event, second: ev.Event) -> bool:
+def _met(code: DecodedCode, together: list[int], first: ev.Event, second: ev.Event) -> bool:
     """Whether an instruction of several lanes may lie between two events of a warp."""
     low, high = first.instruction, second.instruction
+    if low == high and isinstance(first, ev.Poll) and (around := _spin(code, low)):
+        return bisect_left(together, around[0]) < bisect_right(together, around[1])
     if low < high:
         return bisect_left(together, high) > bisect_right(together, low)
     again = low > high or bool(first.lanes & second.lanes)  # a loop has gone round
     return again and bool(together) and together[-1] >= high
+
+
+def _spin(code: DecodedCode, at: int) -> tuple[int, int] | None:
+    """First and last instruction of the innermost loop around a wait that polls, if there is one:
+    what follows the loop has not been reached between two polls."""
+    for number in range(at, len(code.steps)):
+        step = code.steps[number]
+        if step.op is Op.BRANCH and step.flags[0] <= at:
+            return step.flags[0], number
+    return None
 
 
 def _is_weak(event: ev.Event) -> bool:
