@@ -62,3 +62,12 @@ def emission(name: str, target: str = "sm_90a", specialise: str = "always") -> E
     emitted = emit(built.tile, built.kernel, built.program)
     found = launches(built.tile, built.program, emitted.manifest)
     return Emission(emitted.files, dict(emitted.manifest), built.program, built.tile, found, target)
+
+
+def is_told(name: str, file: str, pattern: str, replacement: str, told: str) -> None:
+    """The comparison names a fault in what is emitted for a tile program."""
+    made = emission(name, "sm_100a")
+    text, count = re.subn(pattern, replacement, made.files[file])
+    assert count >= 1, "the fault changes the text"
+    found = made.faults({**made.files, file: text})
+    assert any(told in fault for fault in found), found

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.sampling import sampled
-from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from tests.validate.compare.kernels import HEADER, SOURCE, emission, is_told
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.translation import translation
 
@@ -72,12 +70,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", sampled(FAULTS, every=5))
 def test_a_planted_fault_is_told(name):
-    file, pattern, replacement, told = FAULTS[name]
-    made = emission(NAME, "sm_100a")
-    text, count = re.subn(pattern, replacement, made.files[file])
-    assert count >= 1, "the fault changes the text"
-    found = made.faults({**made.files, file: text})
-    assert any(told in fault for fault in found), found
+    is_told(NAME, *FAULTS[name])
 
 
 OF_PAIRS = {
@@ -100,12 +93,7 @@ OF_PAIRS = {
 
 @pytest.mark.parametrize("name", sampled(OF_PAIRS, every=3))
 def test_a_planted_fault_in_products_of_pairs_is_told(name):
-    file, pattern, replacement, told = OF_PAIRS[name]
-    made = emission("gemm_nvf4_sm_100a", "sm_100a")
-    text, count = re.subn(pattern, replacement, made.files[file])
-    assert count >= 1, "the fault changes the text"
-    found = made.faults({**made.files, file: text})
-    assert any(told in fault for fault in found), found
+    is_told("gemm_nvf4_sm_100a", *OF_PAIRS[name])
 
 
 OF_TWO_TILES = {
@@ -125,12 +113,7 @@ OF_TWO_TILES = {
 
 @pytest.mark.parametrize("name", sampled(OF_TWO_TILES, every=2))
 def test_a_planted_fault_in_two_tiles_of_scales_is_told(name):
-    file, pattern, replacement, told = OF_TWO_TILES[name]
-    made = emission("gemm_nvf4_wide_sm_100a", "sm_100a")
-    text, count = re.subn(pattern, replacement, made.files[file])
-    assert count >= 1, "the fault changes the text"
-    found = made.faults({**made.files, file: text})
-    assert any(told in fault for fault in found), found
+    is_told("gemm_nvf4_wide_sm_100a", *OF_TWO_TILES[name])
 
 
 BY_PAIRS = {
@@ -152,9 +135,4 @@ BY_PAIRS = {
 
 @pytest.mark.parametrize("name", sampled(BY_PAIRS, every=3))
 def test_a_planted_fault_in_scales_of_a_pair_of_ctas_is_told(name):
-    file, pattern, replacement, told = BY_PAIRS[name]
-    made = emission("gemm_nvf4_pair_sm_100a", "sm_100a")
-    text, count = re.subn(pattern, replacement, made.files[file])
-    assert count >= 1, "the fault changes the text"
-    found = made.faults({**made.files, file: text})
-    assert any(told in fault for fault in found), found
+    is_told("gemm_nvf4_pair_sm_100a", *BY_PAIRS[name])

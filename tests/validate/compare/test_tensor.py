@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.sampling import sampled
-from tests.validate.compare.kernels import HEADER, SOURCE, emission
+from tests.validate.compare.kernels import HEADER, SOURCE, emission, is_told
 from titan.validate.compare.compile import compile_package, nvcc
 from titan.validate.compare.tensor import fenced, unframed
 from titan.validate.compare.thread_events import TENSOR_BASE, ThreadEvent
@@ -138,12 +136,7 @@ FAULTS = {
 @needs_nvcc
 @pytest.mark.parametrize("name", sampled(FAULTS, every=12))
 def test_a_planted_fault_is_told(name):
-    file, pattern, replacement, told = FAULTS[name]
-    made = emission("gemm_persistent_sm_100a", "sm_100a")
-    text, count = re.subn(pattern, replacement, made.files[file])
-    assert count >= 1, "the fault changes the text"
-    found = made.faults({**made.files, file: text})
-    assert any(told in fault for fault in found), found
+    is_told("gemm_persistent_sm_100a", *FAULTS[name])
 
 
 def events(*kinds):
