@@ -6,9 +6,9 @@
 `--packages LABEL=DIR`: folders of packages that `titan build` wrote. `--peers DIR`: PTX of other
 generators by the file names below, as they compile or record it (docs/reference/real_code.md says
 how such files are made). What is given decides which tables are made: that of products by
-warpgroups (sm_90a), that of the roles of attention in tensor memory, and that of block-scaled
-products (sm_100a). Everything is assembled by one ptxas, which has to know the newest of the PTX
-versions. Numbers are kept, code is not.
+warpgroups (sm_90a), that of the roles of attention in tensor memory, and that of the thread that
+issues products in tensor memory (sm_100a). Everything is assembled by one ptxas, which has to know
+the newest of the PTX versions. Numbers are kept, code is not.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import sass_issuer  # noqa: E402
 import sass_roles  # noqa: E402
-import sass_scaled  # noqa: E402
 from bench_library import BEGIN, END  # noqa: E402
 from pages import write_between  # noqa: E402
 
@@ -164,10 +164,10 @@ def main() -> int:
         beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_roles.json")
         marks = sass_roles.BEGIN, sass_roles.END
         keep(roles, beside, sass_roles.table(roles), arguments.page, marks)
-    if scaled := sass_scaled.rows(arguments):
-        beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_scaled.json")
-        marks = sass_scaled.BEGIN, sass_scaled.END
-        keep(scaled, beside, sass_scaled.table(scaled), arguments.page, marks)
+    if issuer := sass_issuer.rows(arguments):
+        beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_issuer.json")
+        marks = sass_issuer.BEGIN, sass_issuer.END
+        keep(issuer, beside, sass_issuer.table(issuer), arguments.page, marks)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""What the loops of block-scaled products on sm_100a cost: a table of docs/reference/sass.md.
+"""What the loops of products in tensor memory cost (sm_100a): a table of docs/reference/sass.md.
 
-One thread issues copies of scales and products there; its loop is the one with the most products
-of the tensor cores. Both kernels of a problem have the same tile of a product. `bench_sass.py`
-measures and writes it.
+One thread issues products there, and copies of their scales; its loop is the one with the most
+products of the tensor cores. All kernels of a problem have the same tile of a product.
+`bench_sass.py` measures and writes it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ from titan.foundation.errors import TitanError
 from titan.inspect import machine
 from titan.inspect.counts import count
 
-BEGIN, END = "<!-- scaled -->", "<!-- end of scaled -->"
-KINDS = ("mxf8", "mxf4", "nvf4")
-PRODUCTS = {
-    "": "128 x 128 by one CTA", "_wide": "128 x 256 by one CTA", "_pair": "256 x 256 by a pair",
+BEGIN, END = "<!-- issuer -->", "<!-- end of issuer -->"
+ONE, WIDE, PAIR = "128 x 128 by one CTA", "128 x 256 by one CTA", "256 x 256 by a pair"
+DENSE = {
+    "gemm": ("bf16", WIDE), "gemm_persistent": ("bf16", ONE), "gemm_launch_control": ("bf16", ONE),
+    "gemm_large": ("bf16", PAIR), "gemm_large_nn": ("bf16", PAIR), "gemm_fp8": ("fp8", ONE),
 }  # fmt: skip
-PEERS = {f"cutlass_{kind}_pair": f"{kind}, {PRODUCTS['_pair']}" for kind in KINDS}
+SCALED = {
+    f"gemm_{kind}{more}": (kind, product)
+    for kind in ("mxf8", "mxf4", "nvf4")
+    for more, product in (("", ONE), ("_wide", WIDE), ("_pair", PAIR))
+}
+OURS = DENSE | SCALED
+PEERS = {
+    "cutlass_bf16": ("bf16", WIDE),
+    **{f"cutlass_{kind}_pair": (kind, PAIR) for kind in ("bf16", "mxf8", "mxf4", "nvf4")},
+}
 Row = dict[str, object]
 
 
@@ -47,13 +57,13 @@ def rows(arguments: argparse.Namespace) -> list[Row]:
     wanted: list[tuple[Path, str, str]] = []
     for text in arguments.packages:
         _, _, folder = text.partition("=")
-        for kind in KINDS:
-            for more, product in PRODUCTS.items():
-                name = f"gemm_{kind}{more}_sm_100a"
-                wanted.append((Path(folder) / f"{name}-sm_100a", f"{kind}, {product}", f"`{name}`"))
+        for name, problem in OURS.items():
+            package = Path(folder) / f"{name}_sm_100a-sm_100a"
+            wanted.append((package, ", ".join(problem), f"`{name}_sm_100a`"))
     if arguments.peers is not None:
         wanted += [
-            (arguments.peers / f"{file}.ptx", problem, "CUTLASS") for file, problem in PEERS.items()
+            (arguments.peers / f"{file}.ptx", ", ".join(problem), "CUTLASS")
+            for file, problem in PEERS.items()
         ]
     order = list(dict.fromkeys(problem for _, problem, _ in wanted))
     found: list[Row] = []
