@@ -149,6 +149,28 @@ def test_a_block_that_nothing_tells_is_asked_for():
     assert problems[0].headline == "the launch of k lacks its block, at most 128 threads"
 
 
+def test_clusters_are_those_of_the_code_and_may_be_what_the_grid_counts():
+    plain = entry(reqntid=(64,), reqnctapercluster=(2,))
+    counted = entry(reqntid=(64,), reqnctapercluster=(2,), blocksareclusters=())
+
+    def shape(function, text):
+        launch, problems, notes = completed(read(text)[0], function, whole_file("k.ptx"))
+        assert launch is not None, problems
+        return launch.grid, launch.cluster, notes
+
+    for cluster in ("", ", cluster: [2]", ", cluster: [1, 1, 1]"):  # recordings say 1 for none
+        grid = f"{{grid: [4, 3]{cluster}}}"
+        assert shape(plain, grid)[:2] == ((4, 3, 1), (2, 1, 1))
+        assert shape(counted, grid)[:2] == ((8, 3, 1), (2, 1, 1))
+    assert "counts clusters" in shape(counted, "{grid: [4, 3]}")[2][0]
+    assert shape(counted, "{}")[0] == (2, 1, 1)
+    launch, problems, _ = completed(
+        read("{grid: [4], cluster: [4]}")[0], plain, whole_file("k.ptx")
+    )
+    assert launch is None
+    assert problems[0].headline == "k is compiled for clusters of 2x1x1, not 4x1x1"
+
+
 STRUCTURE = entry(parameter("p", "b8", 192), parameter("q", "b8", 24))
 
 

@@ -56,6 +56,50 @@ def test_parameters_have_offsets(forms):
     assert helper.parameters[1].offset == 8
 
 
+def test_what_the_compiler_of_tile_kernels_writes():
+    """Hidden parameters, directives and sections as in modules of PTX 9.5 from NVIDIA's tile IR."""
+    text = """
+    .version 9.5
+    .target sm_100a
+    .address_size 64
+    .visible .entry tiles(
+        .param .u64 .ptr .global .align 1 data,
+        .hidden	.param .align 64 .b8 map[128]
+    )
+    .reqntid 256
+    .reqnctapercluster 2
+    .blocksareclusters
+    .language 7
+    {
+        .reg .b32 %r<2>;
+        .loc 1 3 0
+        .loc_intermediate 2 1 2
+        mov.u32 %r1, %tid.x;
+        ret;
+    }
+        .file 1 "tiles.py"
+    .nv_intermediate_source_section {
+      .code_block {
+        .ir_name: "tile ir"
+        .source_begin
+    entry @tiles(%arg0: tile<ptr<f16>>) { { "one more that opens
+    .source_end
+      }
+    }
+    """
+    module, findings = parse(text, "tiles.ptx")
+    assert module is not None, findings
+    (entry,) = module.entries()
+    assert [(p.name, p.offset, p.size_bytes) for p in entry.parameters] == [
+        ("data", 0, 8), ("map", 64, 128),
+    ]  # fmt: skip
+    assert entry.performance == {
+        "reqntid": (256,), "reqnctapercluster": (2,), "blocksareclusters": (), "language": (7,),
+    }  # fmt: skip
+    (line,) = {i.location.line for i in module.instructions if i.location is not None}
+    assert line == 3
+
+
 def test_registers_of_inner_scopes_are_their_own(forms):
     entry = forms.entries()[0]
     outer = named(forms, "ld.param.u32").operands[0]

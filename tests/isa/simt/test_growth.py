@@ -29,6 +29,8 @@ def steps() -> st.SearchStrategy[DecodedStep]:
     narrow = st.sampled_from([16, 32])
     return st.one_of(
         st.builds(DecodedStep, st.sampled_from(TWO), kind=kinds, bits=narrow),
+        st.builds(DecodedStep, st.sampled_from([Op.MIN, Op.MAX]), kind=st.just(Kind.SIGNED),
+                  bits=st.just(32), flags=st.just((1,))),
         st.builds(DecodedStep, st.sampled_from([Op.NEG, Op.NOT, Op.MOV]), kind=kinds, bits=bits),
         st.builds(DecodedStep, st.sampled_from([Op.MAD_LOW, Op.MAD_WIDE]), kind=kinds, bits=narrow),
         st.builds(DecodedStep, st.just(Op.SELP), kind=st.just(Kind.BITS), bits=bits),

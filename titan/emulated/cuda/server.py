@@ -157,6 +157,8 @@ class DeviceServer:
         required = function.performance.get("reqnctapercluster")
         if required and tuple(cluster) == (1, 1, 1):
             cluster = (*required, 1, 1)[:3]
+        if "blocksareclusters" in function.performance:  # the grid of such a launch counts them
+            grid = tuple(x * y for x, y in zip(grid, cluster, strict=True))
         shape = LaunchShape(_three(grid), _three(block), _three(cluster), words[7])
         parameters, at = [], 0
         for parameter in function.parameters:

@@ -404,8 +404,12 @@ def completed(
     if required is not None and required != block:
         headline = f"{function.name} is compiled for a block of {required}, not {block}"
         reader.error("TTN017", headline, described.span)
-    cluster = described.cluster or _directive(directives, "reqnctapercluster") or (1, 1, 1)
+    cluster = _cluster(reader, described, function)
     grid = described.grid
+    if grid is not None and "blocksareclusters" in directives:
+        x, y, z = (extent * size for extent, size in zip(grid, cluster, strict=True))
+        notes.append(f"the grid counts clusters (.blocksareclusters): {_times((x, y, z))} CTAs")
+        grid = (x, y, z)
     if grid is None:
         grid = cluster
         notes.append(f"no grid is given: {_times(grid)} is used")
@@ -437,6 +441,18 @@ def _pointed(described: LaunchDescription) -> tuple[Allocation, ...]:
         if given.kind == "pointer"
     ]
     return (*anywhere, *described.allocations)
+
+
+def _cluster(reader: Reader, described: LaunchDescription, function: Function) -> Dimensions:
+    """Of the launch, or as the code requires it; a launch that names one CTA has named none."""
+    required = _directive(function.performance, "reqnctapercluster")
+    given = described.cluster
+    if required is None or given is None or given == (1, 1, 1):
+        return required or given or (1, 1, 1)
+    if given != required:
+        shown = f"clusters of {_times(required)}, not {_times(given)}"
+        reader.error("TTN017", f"{function.name} is compiled for {shown}", described.span)
+    return given
 
 
 def _directive(directives: dict[str, tuple[int, ...]], name: str) -> Dimensions | None:

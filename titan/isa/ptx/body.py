@@ -181,6 +181,9 @@ class BodyReader:
             self.places.directive(scanner.text[start:end], start)
             scanner.position = end
             return
+        if name == ".loc_intermediate":  # a place in the text that the compiler made on the way
+            scanner.position = scanner.line_end()
+            return
         if name == ".section":
             scanner.position = scanner.find("{", "a section")
             scanner.position = scanner.closing(scanner.position, "a section") + 1

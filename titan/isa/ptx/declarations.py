@@ -12,7 +12,8 @@ from titan.isa.ptx.opcodes import TYPE_BYTES
 from titan.isa.ptx.scanner import INVALID, Scanner, split_at_commas
 
 _PARAMETER = re.compile(
-    r"\s*\.(?P<space>param|reg)\s+(?P<before>(?:\.align\s+\d+\s+)?)\.(?P<type>\w+)\s+"
+    r"\s*(?:\.hidden\s+)?"
+    r"\.(?P<space>param|reg)\s+(?P<before>(?:\.align\s+\d+\s+)?)\.(?P<type>\w+)\s+"
     r"(?P<pointer>\.ptr(?:\s+\.(?:global|const|local|shared))?(?:\s+\.align\s+\d+)?\s+)?"
     r"(?P<name>[%A-Za-z_$][\w$]*)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*"
 )

@@ -27,10 +27,14 @@ _FUNCTION = re.compile(
 _NAME = re.compile(r"[%A-Za-z_$][\w$]*")
 _PERFORMANCE = re.compile(
     r"\s*\.(maxnreg|maxntid|reqntid|minnctapersm|maxnctapersm|reqnctapercluster|maxclusterrank"
-    r"|explicitcluster|noreturn|blocksareclusters|abi_preserve|abi_preserve_control)\b"
+    r"|explicitcluster|noreturn|blocksareclusters|abi_preserve|abi_preserve_control|language)\b"
     r"\s*((?:\d+\s*,?\s*)*)"
 )
 _PRAGMA = re.compile(r'\s*\.pragma\s+("[^"\n]*"(?:\s*,\s*"[^"\n]*")*)\s*;')
+_SOURCES = re.compile(
+    r"\.nv_intermediate_source_section\s*\{(?:\s*\.code_block\s*\{.*?\.source_end\s*\})*\s*\}",
+    re.DOTALL,
+)
 _LINKING = (".visible", ".extern", ".weak", ".common")
 _VARIABLE = (".global", ".const", ".shared", ".tex", ".local", ".param", ".align")
 
@@ -100,6 +104,8 @@ class _ModuleReader:
             elif name == ".section":
                 scanner.position = scanner.find("{", "a section")
                 scanner.position = scanner.closing(scanner.position, "a section") + 1
+            elif sources := _SOURCES.match(scanner.text, scanner.position):
+                scanner.position = sources.end()
             elif name == ".pragma":
                 found = _PRAGMA.match(scanner.text, scanner.position)
                 scanner.position = scanner.find(";", "a pragma") + 1

@@ -89,11 +89,10 @@ def _ordered(step: DecodedStep) -> Function:
     key: Callable[[int], int] = (
         (lambda a: signed(a, bits)) if step.kind is Kind.SIGNED else (lambda a: a)
     )
-    return (
-        (lambda a, b: min(a, b, key=key))
-        if step.op is Op.MIN
-        else (lambda a, b: max(a, b, key=key))
-    )
+    chosen = min if step.op is Op.MIN else max
+    if step.flags:  # .relu: what is negative becomes 0
+        return lambda a, b: max(chosen(a, b, key=key), 0, key=key)
+    return lambda a, b: chosen(a, b, key=key)
 
 
 def _absolute(step: DecodedStep) -> Function:

@@ -59,7 +59,8 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
             return opaque(context, instruction)
         if op is Op.MAD_LOW:
             op = Op.FMA
-    if "sat" in modifiers or "relu" in modifiers:
+    clamped = "relu" in modifiers and kind is Kind.SIGNED and op in (Op.MIN, Op.MAX)
+    if "sat" in modifiers or ("relu" in modifiers and not clamped):
         return opaque(context, instruction)
     if "wide" in modifiers:
         op = _WIDE[op]
@@ -67,7 +68,7 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
         if instruction.opcode.endswith("24"):
             return opaque(context, instruction)
         op = _HIGH[op]
-    flags: tuple[int, ...] = ()
+    flags: tuple[int, ...] = (1,) if clamped else ()
     if kind in _FLOATS:
         flags = (int("ftz" in modifiers),)
     if op is Op.LOP3:

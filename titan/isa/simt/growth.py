@@ -15,8 +15,10 @@ has the limit 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.operations import COMPARISONS, DecodedStep, Kind, Op
 from titan.isa.simt.values import Scalar
 
@@ -328,6 +330,13 @@ def _extreme(
     step: DecodedStep, site: int, values: Sequence[int], growths: Sequence[Growth], part: int
 ) -> Growth:
     """min and max: the one that is the least or the greatest now, while it stays so."""
+    if step.flags:  # .relu: and then the greater one of that and 0
+        inner = replace(step, flags=())
+        chosen = min if step.op is Op.MIN else max
+        value = chosen(*values, key=lambda a: signed(a, step.bits))
+        found = _extreme(inner, site, values, growths, part)
+        outer = replace(inner, op=Op.MAX)
+        return _extreme(outer, site, (value, 0), (found, FIXED), part)
     is_signed = step.kind is Kind.SIGNED
     first, second = (
         _read(value, growth, step.bits, is_signed)

@@ -246,8 +246,12 @@ INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int 
     case DIV: case REM: return divided(op, bits, is_signed, a, b);
     case ABS: return (sign(a, bits) < 0 ? 0 - a : a) & mask;
     case NEG: return (0 - a) & mask;
-    case MIN: return is_signed ? (sign(b, bits) < sign(a, bits) ? b : a) : (b < a ? b : a);
-    case MAX: return is_signed ? (sign(b, bits) > sign(a, bits) ? b : a) : (b > a ? b : a);
+    case MIN:
+        a = is_signed ? (sign(b, bits) < sign(a, bits) ? b : a) : (b < a ? b : a);
+        return flag_count && sign(a, bits) < 0 ? 0 : a; /* .relu */
+    case MAX:
+        a = is_signed ? (sign(b, bits) > sign(a, bits) ? b : a) : (b > a ? b : a);
+        return flag_count && sign(a, bits) < 0 ? 0 : a;
     case AND: return a & b;
     case OR: return a | b;
     case XOR: return a ^ b;
