@@ -1541,3 +1541,108 @@ s_waitcnt vmcnt(0) lgkmcnt(0)
 s_atomic_add s10, s[4:5], 0x0 glc
 s_mov_b32 s11, s10
 s_waitcnt lgkmcnt(0)
+; broken | dpp of half lanes moved otherwise | 2 waves
+v_and_b32_e32 v1, 0xff, v1
+global_load_dword v10, v1, s[4:5] offset:4096
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v11, 0
+s_mov_b64 exec, 0xffff
+s_nop 4
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+v_mov_b32_dpp v11, v10 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+s_branch .Lboth
+.Lother:
+v_mov_b32_dpp v11, v10 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf
+.Lboth:
+global_store_dword v1, v11, s[4:5]
+; broken | dpp of half lanes keeps what was there | 2 waves
+v_and_b32_e32 v1, 0xff, v1
+global_load_dword v10, v1, s[4:5] offset:4096
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v11, s7
+s_mov_b64 exec, 0xff
+s_nop 4
+v_mov_b32_dpp v11, v10 row_ror:8 row_mask:0xf bank_mask:0xf
+global_store_dword v1, v11, s[4:5]
+; broken | move of two words by dpp | 2 waves
+v_and_b32_e32 v1, 0xff, v1
+v_lshlrev_b32_e32 v1, 1, v1
+global_load_dwordx2 v[10:11], v1, s[4:5] offset:4000
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v12, 0
+v_mov_b32_e32 v13, 0
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lother
+v_mov_b64_dpp v[12:13], v[10:11] row_newbcast:3 row_mask:0xf bank_mask:0xf
+s_branch .Lboth
+.Lother:
+v_mov_b64_e32 v[12:13], v[10:11]
+.Lboth:
+global_store_dwordx2 v1, v[12:13], s[4:5]
+; right | dpp of half lanes, the same | 2 waves
+v_and_b32_e32 v1, 0xff, v1
+global_load_dword v10, v1, s[4:5] offset:4000
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v11, 0
+s_mov_b64 exec, 0xff
+s_nop 4
+v_mov_b32_dpp v11, v10 row_ror:8 row_mask:0xf bank_mask:0xf
+global_store_dword v1, v11, s[4:5]
+; right | move of two words by dpp, the same | 2 waves
+v_and_b32_e32 v1, 0xff, v1
+v_lshlrev_b32_e32 v1, 1, v1
+global_load_dwordx2 v[10:11], v1, s[4:5] offset:4000
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v12, 0
+v_mov_b32_e32 v13, 0
+v_mov_b64_dpp v[12:13], v[10:11] row_newbcast:3 row_mask:0xf bank_mask:0xf
+global_store_dwordx2 v1, v[12:13], s[4:5]
+; broken | maximum's condition when equal, other way | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_max_u32 s9, s7, s7
+s_cbranch_scc1 .Lskip
+s_barrier
+.Lskip:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | maximum's condition when equal, only then a barrier | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_max_i32 s9, s7, s7
+s_cbranch_scc0 .Lskip
+s_nop 0
+s_branch .Lread
+.Lskip:
+s_barrier
+.Lread:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | vccz as data behind cmp
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_nop 3
+v_mov_b32_e32 v10, src_vccz
+; right | vccz as data behind cmp
+v_cmp_gt_u32_e32 vcc, 64, v0
+s_nop 4
+v_mov_b32_e32 v10, src_vccz
+; broken | execz as data behind cmpx
+v_cmpx_gt_u32_e64 vcc, 64, v0
+s_nop 3
+v_mov_b32_e32 v10, src_execz
+; right | execz as data behind cmpx
+v_cmpx_gt_u32_e32 vcc, 64, v0
+s_nop 4
+v_mov_b32_e32 v10, src_execz
+; broken | absolute difference beyond 31 bits | 2 waves
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_movk_i32 s9, 0x2d
+s_absdiff_i32 s9, s9, 0x80000001
+s_cmp_eq_u32 s9, 0x8000002c
+s_cbranch_scc0 .Lread
+s_barrier
+.Lread:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)

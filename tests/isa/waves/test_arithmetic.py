@@ -129,6 +129,7 @@ SCALAR = {
     "s_lshl_b32": lambda a, b, c: (a << (b & 31), a << (b & 31) & WORD != 0),
     "s_andn2_b32": lambda a, b, c: (a & ~b, a & ~b != 0),
     "s_max_i32": lambda a, b, c: (max(signed(a), signed(b)), signed(a) > signed(b)),
+    "s_absdiff_i32": lambda a, b, c: (abs(signed(a - b)), (a - b) & WORD != 0),
     "s_lshl3_add_u32": lambda a, b, c: ((a << 3) + b, (a << 3) + b > WORD),
     "s_mul_hi_i32": lambda a, b, c: (signed(a) * signed(b) >> 32, None),
     "s_cselect_b32": lambda a, b, c: (a if c else b, None),

@@ -1,6 +1,7 @@
 """Numbers of what lanes compute, against runs of random programs with contents in two waves.
 
-Where two numbers are equal, of any lanes of any registers of any waves, the words are equal.
+Where two numbers are equal, of any lanes of any registers of any waves, the words are equal. Moves
+of lanes, which that run does not compute, are computed here, lane by lane.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from tests.frontends.gcn.texts import kernel
 from titan.foundation.source.span import Source
 from titan.isa.gcn.assembly import parse_assembly
-from titan.isa.gcn.module import AssemblyInstruction
+from titan.isa.gcn.module import AssemblyInstruction, Registers
 from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.outcome import Ending
 from titan.isa.waves.contents import Contents
@@ -74,6 +75,17 @@ STEPS = (
     "v_cvt_pk_bf16_f32 v{d}, v{a}, v{b}\nds_write_b16 v2, v{d} offset:{w}\n"
     "v_cvt_pk_f16_f32 v{d}, v{b}, v{a}\nds_write_b16_d16_hi v3, v{d} offset:{w}\n"
     "ds_read_u16 v{d}, v3 offset:{w}",
+    "v_mov_b32_dpp v{d}, v{a} {dpp}", "v_add_u32_dpp v{d}, v{a}, v{b} {dpp}",
+    "v_mov_b32_dpp v{d}, v{a} {dpp}", "v_sub_u32_dpp v{d}, v{a}, v{b} {dpp}",
+    "v_mov_b64_dpp v[{p}:{p1}], v[{q}:{q1}] row_newbcast:{k} row_mask:0xf bank_mask:0xf",
+)  # fmt: skip
+CONTROLS = (
+    "quad_perm:[1,0,3,2]", "quad_perm:[2,3,0,1]", "row_shl:1", "row_shr:1", "row_shr:4",
+    "row_ror:8", "row_mirror", "row_half_mirror", "row_newbcast:{k}", "wave_shl:1", "wave_ror:1",
+)  # fmt: skip
+MASKS = (
+    "row_mask:0xf bank_mask:0xf", "row_mask:0xf bank_mask:0xf", "row_mask:0xa bank_mask:0xf",
+    "row_mask:0xf bank_mask:0x3", "row_mask:0xf bank_mask:0xf bound_ctrl:0",
 )  # fmt: skip
 
 
@@ -83,7 +95,11 @@ def _random(seed):
     for register in REGISTERS:  # LDS that all have written
         lines += f"ds_write_b32 v2, v{register} offset:{256 * (register - 4)}\n"
     for number in range(chooser.randrange(4, 20)):
+        pairs = [chooser.choice((4, 6, 8)) for _ in range(2)]
+        row = chooser.randrange(16)
+        dpp = f"{chooser.choice(CONTROLS).format(k=row)} {chooser.choice(MASKS)}"
         step = chooser.choice(STEPS).format(
+            dpp=dpp, p=pairs[0], p1=pairs[0] + 1, q=pairs[1], q1=pairs[1] + 1, k=row,
             d=chooser.choice(REGISTERS), a=chooser.choice(REGISTERS), b=chooser.choice(REGISTERS),
             n=chooser.randrange(32), w=256 * chooser.randrange(6), g=chooser.randrange(2),
             m=hex(chooser.choice((0xFF, 0xFFFF0000, 1, 0xFFFFFFFF))),
@@ -95,6 +111,68 @@ def _random(seed):
     code, errors = parse_assembly(Source("k.s", kernel(lines + "s_endpgm", "gfx950", threads=128)))
     assert not errors, errors
     return code
+
+
+class MovedLanes:
+    """Computes what data parallel primitives do, as the manual of CDNA3 has them."""
+
+    def before(self, wave, code):
+        self.rows = {
+            at: (wave.vectors[at].copy(), wave.known[at]) for at in code.touches if at < 512
+        }
+
+    def after(self, wave, code):
+        item = code.item
+        if not item.opcode.endswith("_dpp"):
+            return
+        (_, first), (_, source), *rest = [
+            (one, one.first) for one in item.operands if isinstance(one, Registers)
+        ]
+        for word in range(2 if item.base.endswith("64") else 1):
+            old, known = self.rows[first + word]
+            words, mask = old.copy(), known
+            for lane in range(64):
+                taken = self.lane(item.options, lane)
+                valid = taken is not None and bool(wave.exec >> taken & 1)
+                written = wave.exec >> lane & 1 and self.written(item, lane)
+                if not written or not (valid or "bound_ctrl" in item.options):
+                    continue
+                values, has = self.rows[source + word]
+                value = int(values[taken]) if valid else 0
+                good = not valid or bool(has >> taken & 1)
+                if rest:
+                    more, also = self.rows[rest[0][1]]
+                    sign = -1 if item.base == "v_sub_u32" else 1
+                    value, good = value + sign * int(more[lane]), good and bool(also >> lane & 1)
+                words[lane] = value & 0xFFFF_FFFF
+                mask = mask & ~(1 << lane) | good << lane
+            wave.vectors[first + word], wave.known[first + word] = words, mask
+
+    def written(self, item, lane):
+        rows, banks = (int(item.options[name], 0) for name in ("row_mask", "bank_mask"))
+        return rows >> lane // 16 & 1 and banks >> lane % 16 // 4 & 1
+
+    def lane(self, options, lane):
+        """The lane that a lane reads; None where there is none."""
+        row, at = lane - lane % 16, lane % 16
+        if "quad_perm" in options:
+            return lane - lane % 4 + int(options["quad_perm"][1 + 2 * (lane % 4)])
+        if "row_newbcast" in options:
+            return row + int(options["row_newbcast"])
+        if "row_mirror" in options:
+            return row + 15 - at
+        if "row_half_mirror" in options:
+            return row + at - at % 8 + 7 - at % 8
+        if "row_ror" in options:
+            return row + (at + 16 - int(options["row_ror"])) % 16
+        if "wave_ror" in options:
+            return (lane + 63) % 64
+        if "wave_shl" in options:
+            return lane + 1 if lane < 63 else None
+        moved = (
+            at + int(options["row_shl"]) if "row_shl" in options else at - int(options["row_shr"])
+        )
+        return row + moved if 0 <= moved < 16 else None
 
 
 def _machine(code, contents=None):
@@ -113,6 +191,7 @@ def _found(seed):
     source = np.random.default_rng(5).integers(0, 256, 4096).astype(np.uint8)
     parts = [(SOURCE, source), (RESULT, np.arange(4096).astype(np.uint8))]
     other = _machine(code, Contents(parts))
+    other.follower = MovedLanes()
     if other.run().outcome.ending is not Ending.FINISHED:
         return None
     found = []

@@ -198,14 +198,18 @@ def shift_sum(by: int) -> Whole:
 
 
 def extreme(op: Op, kind: Kind) -> Whole:
-    """Of the scalar unit: the condition is whether it is the first, and not the second."""
+    """Of the scalar unit: the condition is whether it is the first, and not the second.
+
+    Of a maximum it is open where both are equal: neither comparison may change.
+    """
 
     def rule(steps: Steps, given: list[GrowingNumber]) -> Results:
         word = "lt" if op is Op.MIN else "gt"
-        return (
-            steps.do(op, 32, *given, kind=kind),
-            steps.compare(word, given[0], given[1], 32, kind),
-        )
+        first = steps.compare(word, given[0], given[1], 32, kind)
+        both = first
+        if op is Op.MAX:
+            both = steps.add(first, steps.compare("ge", given[0], given[1], 32, kind))
+        return steps.do(op, 32, *given, kind=kind), GrowingNumber(first.value, both.growth)
 
     return rule
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from titan.isa.gcn.module import AssemblyInstruction, SymbolOperand
+from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, SymbolOperand
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC, M0, VCC
 from titan.isa.waves.decode import SCALAR_BASE, decoded, register_numbers
@@ -115,6 +115,7 @@ def facts_of(number: int, item: AssemblyInstruction, target: str) -> HazardFacts
         implicit |= M0_WORD
     if name.startswith("v_div_fmas_"):
         implicit |= VCC_WORDS
+    implicit |= _zero_bits(operands)
     matrix = kind is OpcodeKind.MATRIX
     dot = name.startswith("v_dot")
     tied = 0 if name.startswith("v_smfmac") or "c_" in name[:8] else 3  # v_dot2c: its result
@@ -182,6 +183,13 @@ def _stored(item: AssemblyInstruction, kind: OpcodeKind) -> frozenset[int]:
         return NOTHING
     data = register_numbers(item.operands[place])
     return frozenset(data) if len(data) > 2 else NOTHING
+
+
+def _zero_bits(operands: tuple[GcnOperand, ...]) -> frozenset[int]:
+    """The registers behind vccz and execz as sources."""
+    names = {one.name.removeprefix("src_") for one in operands if isinstance(one, SymbolOperand)}
+    words = (("vccz", VCC_WORDS), ("execz", EXEC_WORDS))
+    return NOTHING.union(*(found for name, found in words if name in names))
 
 
 def _partial(item: AssemblyInstruction) -> bool:
@@ -330,6 +338,7 @@ def _scalars_of_vector(first: HazardFacts, second: HazardFacts, newer: bool) -> 
     if not written:
         return
     rules = (
+        (second.vector and not second.name.startswith("v_div_fmas_"), second.implicit, 5),
         (second.vector_memory, second.reads | second.implicit, 5),
         (second.name.startswith("v_div_fmas_"), VCC_WORDS, 4),
         (bool(second.lane), second.lane, 4),

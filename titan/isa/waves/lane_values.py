@@ -279,6 +279,8 @@ class LaneValues:
             first = int(code.opcode.both)
             moved = self._moved(wave, item, sources[first])
             if moved is None:
+                form = mixed(form, of_text(sorted(item.options.items())))
+                sources += [self.row(wave, at) for at in written_in_order(code)]  # may be kept
                 return self._of_everything(wave, form, sources, count)
             sources[first] = moved
         elif of_all_lanes(code):
@@ -346,7 +348,8 @@ class LaneValues:
             return self._permuted(wave, item, operands)
         if base in _PAIRS:
             return self._pair(wave, code, operands)
-        if base == "v_mov_b64" and isinstance(operands[0], Registers):
+        moved = item.opcode.endswith("_dpp") or not isinstance(operands[0], Registers)
+        if base == "v_mov_b64" and not moved:
             return [self.row(wave, at) for at in register_numbers(operands[0])]
         return None
 

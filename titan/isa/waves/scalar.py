@@ -112,7 +112,7 @@ BINARY: dict[str, Callable[[int, int, int], Result]] = {
     "s_max_i32": lambda a, b, _: (a, 1) if signed(a) > signed(b) else (b, 0),
     "s_min_u32": lambda a, b, _: (a, 1) if a < b else (b, 0),
     "s_max_u32": lambda a, b, _: (a, 1) if a > b else (b, 0),
-    "s_absdiff_i32": lambda a, b, _: _nonzero(abs(signed(a) - signed(b)) & _MASK[1]),
+    "s_absdiff_i32": lambda a, b, _: _nonzero(abs(signed(a - b)) & _MASK[1]),
     "s_lshl_b32": lambda a, b, _: _nonzero(a << (b & 31) & _MASK[1]),
     "s_lshr_b32": lambda a, b, _: _nonzero(a >> (b & 31)),
     "s_ashr_i32": lambda a, b, _: _nonzero(signed(a) >> (b & 31) & _MASK[1]),

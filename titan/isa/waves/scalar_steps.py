@@ -174,6 +174,9 @@ def _binary(code: DecodedInstruction) -> Step:
     name, first, count = code.item.base, target.first, target.count
     function = BINARY[name]
     selects, carries = "_cselect_" in name, name in ("s_addc_u32", "s_subb_u32")
+    # The manuals set it for equal numbers (CDNA3, 12.1: `>=`), what runs on devices has seen not.
+    ties = name in ("s_max_i32", "s_max_u32")
+    tied = OpaqueWord(f"the condition of {name} where both are equal", code.number)
     sets = function(1, 1, 0)[1] is not None
 
     def step(wave: Wave) -> None:
@@ -194,7 +197,7 @@ def _binary(code: DecodedInstruction) -> Step:
         result, condition = function(a, b, carry if isinstance(carry, int) else 0)
         wave.set_scalar(first, result, count)
         if condition is not None:
-            wave.condition = condition
+            wave.condition = tied if ties and a == b else condition
 
     return step
 
