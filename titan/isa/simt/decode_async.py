@@ -21,6 +21,8 @@ KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 # tcgen05.ld and .st: lanes, and columns of 32 bits for .x1
 SHAPES = {"32x32b": (32, 1), "16x64b": (16, 2), "16x128b": (16, 4), "16x256b": (16, 8),
           "16x32bx2": (16, 1)}  # fmt: skip
+# of tcgen05.ld and .st: each column of 32 bits holds 16 bits, and a register two of them
+PACKED = ("pack::16b", "unpack::16b")
 # tcgen05.cp: rows of the shared matrix, bytes of a row, lanes it is written to in all
 COPY_SHAPES = {"128x256b": (128, 32, 128), "4x256b": (4, 32, 4), "128x128b": (128, 16, 128),
                "64x128b": (64, 16, 128), "32x128b": (32, 16, 128)}  # fmt: skip
@@ -126,7 +128,7 @@ def _tensor_copy(context: DecodeContext, instruction: ptx.Instruction) -> Decode
         elif word in ("im2col", "im2col_no_offs"):
             mode = IM2COL
         elif word.startswith("im2col::w"):
-            mode = IM2COL_W
+            raise Unsupported("the mode")  # how many pixels it reads is not in the map alone
     group = 2 if "cta_group::2" in modifiers else 1 if "cta_group::1" in modifiers else 0
     shared = context.constant(0)
     shared_offset = 0
@@ -167,8 +169,8 @@ def _tensor_copy(context: DecodeContext, instruction: ptx.Instruction) -> Decode
 
 
 def wgmma(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """flags (N, bytes of K, transposed A, transposed B, A registers, elements' bits); args
-    scale-d, B, then A (a descriptor or registers).
+    """flags (N, bytes of K of B, transposed A, transposed B, A registers, elements' bits, 2 if
+    sparse); args scale-d, B, then A (a descriptor or registers), then the metadata of a sparse A.
     """
     modifiers, operands = instruction.modifiers, instruction.operands
     verb = modifiers[0]
@@ -187,8 +189,10 @@ def wgmma(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     sparse = 2 if "sp" in modifiers else 1
     a_registers = isinstance(operands[1], ptx.Vector)
     rest = list(operands[3:])
+    metadata: tuple[int, ...] = ()
     if sparse == 2:
-        rest = rest[2:]  # metadata and its selector
+        metadata = context.sources(rest[0])
+        rest = rest[2:]  # behind the metadata its selector
     constants = [item.value for item in rest[1:] if isinstance(item, ptx.Immediate)]
     transposed = constants[2:]
     transposed_a = 0 if a_registers or not transposed else transposed[0]
@@ -197,7 +201,7 @@ def wgmma(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     a = context.sources(operands[1]) if a_registers else (context.source(operands[1], 64),)
     flags = (columns, depth * bits // 8, transposed_a, transposed_b, int(a_registers), bits, sparse)
     return DecodedStep(Op.WGMMA, flags=flags, out=context.results(operands[0]),
-                args=(scale, context.source(operands[2], 64), *a))  # fmt: skip
+                args=(scale, context.source(operands[2], 64), *a, *metadata))  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- tcgen05
@@ -249,7 +253,7 @@ def tcgen05(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
 
 def _tensor_access(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (lanes, columns, distance of the second half or -1, address offset); args address,
-    values of a store.
+    values of a store. Where 16 bits of a column are packed, a register is of two columns.
     """
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     shape = next((m for m in modifiers if m in SHAPES), None)
@@ -257,6 +261,8 @@ def _tensor_access(context: DecodeContext, instruction: ptx.Instruction) -> Deco
     if shape is None or times is None or "red" in modifiers:
         raise Unsupported("the shape")
     lanes, columns = SHAPES[shape]
+    if any(word in PACKED for word in modifiers):
+        columns *= 2
     if modifiers[0] == "ld":
         out = context.results(operands.pop(0))
         place = operands.pop(0)
@@ -277,8 +283,8 @@ def _tensor_multiply(
     context: DecodeContext, instruction: ptx.Instruction, group: int
 ) -> DecodedStep:
     """flags (cta group, kind, A in tensor memory, weight stationary, block scaled, sparse, offset
-    of D, offset of A, offsets of the scales, scales of a row along K); args D, A, B, instruction
-    descriptor, accumulate, then the two scales.
+    of D, offset of A, offsets of the scales, scales of a row along K, offset of the metadata); args
+    D, A, B, instruction descriptor, accumulate, then the two scales, then metadata of a sparse A.
     """
     modifiers, operands = instruction.modifiers, list(instruction.operands)
     kind = next((m.removeprefix("kind::") for m in modifiers if m.startswith("kind::")), "")
@@ -289,9 +295,11 @@ def _tensor_multiply(
     in_tensor = isinstance(a_operand, ptx.Address)
     a, a_offset, _ = context.address(a_operand, MemorySpace.TENSOR)
     b = context.source(operands.pop(0), 64)
-    sparse = int("sp" in modifiers)
+    sparse, metadata_offset = int("sp" in modifiers), 0
+    metadata: list[int] = []
     if sparse:
-        operands.pop(0)
+        register, metadata_offset, _ = context.address(operands.pop(0), MemorySpace.TENSOR)
+        metadata.append(register)
     descriptor = context.source(operands.pop(0), 32)
     scaled = int("block_scale" in modifiers)
     scales: list[int] = []
@@ -311,10 +319,9 @@ def _tensor_multiply(
     depth = 64 if kind.startswith("mxf4") else 32
     times = depth // (16 if "scale_vec::4X" in modifiers or "block16" in modifiers else 32)
     flags = (group, KINDS.index(kind), int(in_tensor), int("ws" in modifiers), scaled, sparse,
-             d_offset, a_offset, offsets[0], offsets[1], times)  # fmt: skip
-    return DecodedStep(
-        Op.TENSOR_MULTIPLY, flags=flags, args=(d, a, b, descriptor, accumulate, *scales)
-    )
+             d_offset, a_offset, offsets[0], offsets[1], times, metadata_offset)  # fmt: skip
+    args = (d, a, b, descriptor, accumulate, *scales, *metadata)
+    return DecodedStep(Op.TENSOR_MULTIPLY, flags=flags, args=args)
 
 
 # -------------------------------------------------------------------------------- resources

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.operations import DecodedStep, Op, UnfencedProduct
 
+A_REGISTERS = 4  # of 32 bits, of every type of elements
 _State = tuple[int, int]  # sets of registers as bits: touched, computed by a product
 
 
@@ -33,8 +34,8 @@ def unfenced_products(graph: FlowGraph) -> list[UnfencedProduct]:
 
 
 def matrix_registers(step: DecodedStep) -> tuple[int, ...]:
-    """The registers of the matrix A of a wgmma."""
-    return step.args[2:] if step.flags[4] else ()
+    """The registers of the matrix A of a wgmma, without the metadata of a sparse one."""
+    return step.args[2 : 2 + A_REGISTERS] if step.flags[4] else ()
 
 
 class _Analysis:

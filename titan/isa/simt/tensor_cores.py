@@ -94,7 +94,7 @@ def wgmma(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     form = OperandForm(columns, k_bytes, bool(transposed_b), bits, tensor=False)
     effects += shared_operand(machine, fragment, mask, value, form, cta)
     accumulates = uniform(warp.registers[step.args[0]], mask) != 0
-    sources = step.args[2:] if a_registers else ()
+    sources = step.args[2:] if a_registers else step.args[3:]
     number = machine.next_number()
     machine.record(
         ev.AsynchronousEvent,
@@ -351,7 +351,6 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
             machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.DESCRIPTOR, place,
                            0)  # fmt: skip
             continue
-        depth = K_BYTES // 2 if sparse else K_BYTES
         effects: list[ev.RecordedEffect] = []
         mode = BOTH if accumulate else WRITE
         for cta in ctas:
@@ -359,14 +358,21 @@ def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
                 found = tensor_range(machine, fragment, lanes, cta, part)
                 effects.append(ev.RecordedEffect(found, mode, ev.AccessProxy.TENSOR))
             if in_tensor:
-                for part in left_operand(a + a_offset, rows, depth // 4, bool(stationary)):
+                for part in left_operand(a + a_offset, rows, K_BYTES // 4, bool(stationary)):
+                    found = tensor_range(machine, fragment, lanes, cta, part)
+                    effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
+            if sparse:
+                metadata = values[-1] + step.flags[11]
+                for part in left_operand(metadata, rows, metadata_columns(kind), bool(stationary)):
                     found = tensor_range(machine, fragment, lanes, cta, part)
                     effects.append(ev.RecordedEffect(found, READ, ev.AccessProxy.TENSOR))
         if not in_tensor:
-            form = OperandForm(rows // group, depth, bool(descriptor >> 15 & 1), bits, tensor=True)
+            form = OperandForm(
+                rows // group, K_BYTES, bool(descriptor >> 15 & 1), bits, tensor=True
+            )
             effects += shared_operand(machine, fragment, lanes, a, form, ctas)
         transposed = bool(descriptor >> 16 & 1)
-        form = OperandForm(columns // group, K_BYTES, transposed, bits, tensor=True)
+        form = OperandForm(columns // group, K_BYTES << sparse, transposed, bits, tensor=True)
         effects += shared_operand(machine, fragment, lanes, b, form, ctas)
         if scaled:
             effects += _scales(machine, fragment, step, lanes, values, (rows, columns), ctas)
@@ -398,6 +404,12 @@ def left_operand(address: int, rows: int, columns: int, stationary: bool) -> lis
     if rows == 64 and not stationary:
         return [TensorRectangle(lane + 32 * quarter, 16, column, columns) for quarter in range(4)]
     return [TensorRectangle(lane, min(TENSOR_LANES, rows), column, columns)]
+
+
+def metadata_columns(kind: int) -> int:
+    """Columns of the metadata of a sparse A for one product: two bits for each number that is kept,
+    four of tf32 (CUTLASS, "metadata TMEM fragments")."""
+    return 1 if KINDS[kind] in ("f16", "tf32") else 2
 
 
 def _scales(

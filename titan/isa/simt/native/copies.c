@@ -31,11 +31,11 @@ static void record_asynchronous(Machine *machine, Fragment *fragment, uint32_t l
         push(&machine->events, completes->bytes[n]);
     }
     int outs = registers ? registers->out_count : 0;
-    int ins = sources ? registers->arg_count - 2 : 0;
+    int ins = sources ? registers->arg_count - sources : 0;
     push(&machine->events, outs);
     for (int n = 0; n < outs; n++) push(&machine->events, OUT(registers, n));
     push(&machine->events, ins);
-    for (int n = 0; n < ins; n++) push(&machine->events, ARG(registers, n + 2));
+    for (int n = 0; n < ins; n++) push(&machine->events, ARG(registers, n + sources));
     push(&machine->events, effects->operand_count);
     for (int n = 0; n < effects->operand_count; n++)
         push(&machine->events, (word)effects->operands[n]);

@@ -98,7 +98,7 @@ static void shared_operand(Machine *machine, Fragment *fragment, uint32_t lanes,
 }
 /* The registers of the operation must not be touched until it is waited for. */
 static void own(Machine *machine, Fragment *fragment, const Operation *o, const titan_step *s,
-                int sources, uint32_t mask)
+                int sources, uint32_t mask) /* the first argument that is one, or 0 */
 {
     Warp *warp = fragment->warp;
     for (int i = 0; i < s->out_count; i++) {
@@ -109,7 +109,7 @@ static void own(Machine *machine, Fragment *fragment, const Operation *o, const 
         warp->owned[reg] = o->number + 1;
         warp->owned_kind[reg] = 1;
     }
-    for (int i = 2; sources && i < s->arg_count; i++) {
+    for (int i = sources; sources && i < s->arg_count; i++) {
         int32_t reg = ARG(s, i);
         if (reg < 0 || warp->owned[reg]) continue;
         warp->owned_count++;
@@ -125,6 +125,7 @@ static void wgmma(Machine *machine, Fragment *fragment, const titan_step *s, uin
     if (wgmma_numbers(machine, fragment, s, mask)) return;
 #endif
     int k_bytes = (int)FLAG(s, 1), bits = (int)FLAG(s, 5), in_registers = (int)FLAG(s, 4);
+    int sources = in_registers ? 2 : 3; /* A, or behind its descriptor the metadata */
     uint64_t b = known_value(machine, fragment, ARG(s, 1), mask, "a matrix descriptor"), scale;
     int opaque;
     if (!in_registers) {
@@ -137,8 +138,8 @@ static void wgmma(Machine *machine, Fragment *fragment, const titan_step *s, uin
     int same = uniform(&warp->registers[ARG(s, 0)], mask, &scale, &opaque);
     Operation *o = new_operation(machine, fragment, OP_WGMMA, mask, WGMMA_QUEUE);
     record_asynchronous(machine, fragment, mask, o, &effects, NULL, -1, 0, 0,
-                        !(same && !opaque && scale == 0), s, in_registers);
-    own(machine, fragment, o, s, in_registers, mask);
+                        !(same && !opaque && scale == 0), s, sources);
+    own(machine, fragment, o, s, sources, mask);
     enqueue(warp, o);
     issue(machine, o);
 }
@@ -342,7 +343,7 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
             RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_DESCRIPTOR, none, 0);
             continue;
         }
-        int depth = FLAG(s, 5) ? 16 : 32, mode = v[4] ? ATOMIC_MODE : WRITE;
+        int sparse = FLAG(s, 5) != 0, mode = v[4] ? ATOMIC_MODE : WRITE;
         Effects effects = {.count = 0, .operand_count = count};
         memcpy(effects.operands, v, (size_t)count * sizeof *v);
         uint64_t d = v[0] + (uint64_t)FLAG(s, 6), a = v[1] + (uint64_t)FLAG(s, 7);
@@ -365,18 +366,24 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
                 add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c], at + 32 * p,
                                                   height, column, width), mode, P_TENSOR);
             parts = in_tensor && !ws && rows == 64 ? 4 : in_tensor ? 1 : 0; /* as D has its rows */
-            height = parts == 4 ? 16 : rows < 128 ? rows : 128;
+            height = !ws && rows == 64 ? 16 : rows < 128 ? rows : 128;
             for (int p = 0; p < parts; p++)
                 add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c],
                                                   (int64_t)(a >> 16) + 32 * p, height,
-                                                  (int64_t)(a & 0xFFFF), depth / 4), READ,
+                                                  (int64_t)(a & 0xFFFF), 8), READ, P_TENSOR);
+            uint64_t kept = sparse ? v[count - 1] + (uint64_t)FLAG(s, 11) : 0;
+            parts = !sparse ? 0 : !ws && rows == 64 ? 4 : 1;
+            for (int p = 0; p < parts; p++)
+                add_effect(&effects, tensor_range(machine, fragment, lanes, ctas[c],
+                                                  (int64_t)(kept >> 16) + 32 * p, height,
+                                                  (int64_t)(kept & 0xFFFF), kind < 2 ? 1 : 2), READ,
                            P_TENSOR);
         }
         if (!in_tensor)
-            shared_operand(machine, fragment, lanes, v[1], rows / (int)group, depth,
+            shared_operand(machine, fragment, lanes, v[1], rows / (int)group, 32,
                            v[3] >> 15 & 1, element, 1, ctas, cta_count, &effects);
-        shared_operand(machine, fragment, lanes, v[2], columns / (int)group, 32, v[3] >> 16 & 1,
-                       element, 1, ctas, cta_count, &effects);
+        shared_operand(machine, fragment, lanes, v[2], columns / (int)group, 32 << sparse,
+                       v[3] >> 16 & 1, element, 1, ctas, cta_count, &effects);
         for (int p = 0; FLAG(s, 4) && p < 2; p++) {
             uint64_t address = v[5 + p] + (uint64_t)FLAG(s, 8 + p);
             int64_t wide = ((p ? columns : rows / (int)group) + 31) / 32;

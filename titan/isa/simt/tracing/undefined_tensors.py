@@ -16,7 +16,14 @@ from titan.isa.simt.descriptors import MatrixDescriptor, decode, units_of_row
 from titan.isa.simt.footprints import TENSOR_LANE_BYTES, Footprint
 from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.state import Cta, Warp
-from titan.isa.simt.tensor_cores import ELEMENT_BITS, K_BYTES, QUARTER_LANES, SCALE_ROWS
+from titan.isa.simt.tensor_cores import (
+    ELEMENT_BITS,
+    K_BYTES,
+    QUARTER_LANES,
+    SCALE_ROWS,
+    left_operand,
+    metadata_columns,
+)
 from titan.isa.simt.tracing.fragments import tensor_cell
 from titan.isa.simt.tracing.undefined_memory import (
     CELL_BYTES,
@@ -172,6 +179,8 @@ class UndefinedTensors:
             for column, origin in self._right(cta, step, event.operands, share).items():
                 right[share * number + column] = origin
         scales = self._scales(ctas, step, event.operands, (rows // group, columns))
+        if scales is None and step.flags[5]:
+            scales = self._metadata(ctas, step, event.operands, rows)
         for cta in ctas:
             left = self._left(cta, step, event.operands, rows // group)
             cells = self.of(cta)
@@ -190,22 +199,22 @@ class UndefinedTensors:
         bits = ELEMENT_BITS.get(KINDS[step.flags[1]], 8)
         shared = self._memories.shared_of(cta)
         transposed = bool(values[3] >> 16 & 1)
-        return _rows(shared, values[2], range(columns), K_BYTES, transposed, bits, True)
+        k_bytes = K_BYTES << step.flags[5]
+        return _rows(shared, values[2], range(columns), k_bytes, transposed, bits, True)
 
     def _left(self, cta: int, step: DecodedStep, values: Sequence[int], rows: int) -> Origins:
-        kind, in_tensor, _, _, sparse, _, offset = step.flags[1:8]
-        depth = K_BYTES // 2 if sparse else K_BYTES
+        kind, in_tensor, _, _, _, _, offset = step.flags[1:8]
         if not in_tensor:
             bits = ELEMENT_BITS.get(KINDS[kind], 8)
             transposed = bool(values[3] >> 15 & 1)
             shared = self._memories.shared_of(cta)
-            return _rows(shared, values[1], range(rows), depth, transposed, bits, True)
+            return _rows(shared, values[1], range(rows), K_BYTES, transposed, bits, True)
         first, column = (values[1] + offset) >> 16, (values[1] + offset) & 0xFFFF
         cells, reader = self.of(cta), self._memories.reader()
         found: Origins = {}
         for row in range(rows):
             at = first + (row if rows > 64 else row // 16 * QUARTER_LANES + row % 16)
-            parts = [(at, column + part) for part in range(depth // CELL_BYTES)]
+            parts = [(at, column + part) for part in range(K_BYTES // CELL_BYTES)]
             origin = cells.origin_in(parts, reader)
             if origin is not None:
                 found[row] = origin
@@ -221,6 +230,20 @@ class UndefinedTensors:
             column = (values[5 + place] + step.flags[8 + place]) & 0xFFFF
             many = max(1, -(-extent // SCALE_ROWS))
             parts = [(at, column + n) for at in range(TENSOR_LANES) for n in range(many)]
+            for cta in ctas:
+                origin = self.of(cta).origin_in(parts, self._memories.reader())
+                if origin is not None:
+                    return origin
+        return None
+
+    def _metadata(
+        self, ctas: list[int], step: DecodedStep, values: Sequence[int], rows: int
+    ) -> int | None:
+        """The origin of undefined metadata of a sparse A; it is one of any row."""
+        kind, stationary, place = step.flags[1], bool(step.flags[3]), values[-1] + step.flags[11]
+        for box in left_operand(place, rows, metadata_columns(kind), stationary):
+            columns = range(box.column, box.column + box.columns)
+            parts = [(at, n) for at in range(box.lane, box.lane + box.lanes) for n in columns]
             for cta in ctas:
                 origin = self.of(cta).origin_in(parts, self._memories.reader())
                 if origin is not None:
