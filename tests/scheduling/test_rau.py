@@ -346,6 +346,14 @@ def test_a_spent_budget_ends_the_search() -> None:
 def test_the_cheapest_seat_is_that_of_all_seats_ranked():
     """Against a probe of every seat, ranked by rows, pressure and distance counted one by one."""
 
+    def registers(loop, starts, v, t, e):
+        """Register-cycles of the value of a dependence, where v is one of its ends and at t."""
+        if e.kind != "data" or e.source == e.sink or v not in (e.source, e.sink):
+            return 0
+        begin, end = (t if x == v else starts[x] for x in (e.source, e.sink))
+        placed = min(begin, end) >= 0 or starts[e.sink if e.source == v else e.source] >= 0
+        return max(0, end - begin) * loop.operations[e.source].registers if placed else 0
+
     def slow(state, v):
         table, ii = state.table, state.ii
         ranked = []
@@ -359,7 +367,7 @@ def test_the_cheapest_seat_is_that_of_all_seats_ranked():
             )
             near = sum(t - state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0)
             near += sum(state.starts[w] - t for w, _ in state.out[v] if state.starts[w] >= 0)
-            words = state.pressure(v, t, state.starts) if state.pressure is not None else 0
+            words = sum(registers(loop, state.starts, v, t, e) for e in loop.dependences)
             ranked.append((rows, words, near, t))
         return min(ranked)[-1] if ranked else None
 

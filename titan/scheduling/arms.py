@@ -45,7 +45,7 @@ class ArmPlacement:
     problem: Problem
     ii: int
     priority: list[int]
-    pressure: Callable[[int, int, list[int]], int] | None = None
+    pressure: Callable[[int, list[int]], Callable[[int], int]] | None = None
     parents: tuple[int | None, ...] = ()
     table: ReservationTable = field(init=False)
     starts: list[int] = field(init=False)
@@ -286,54 +286,35 @@ def cheapest(state: ArmPlacement, v: int) -> int | None:
     The cost is lexicographic, so that the pressure is asked for only where no other seat has rows
     that are less crowded.
     """
-    table, ranking = state.table, SeatRanking(state, v)
-    blocked, pools = table.blocked(v), bool(state.problem.fractional)
-    best: tuple[int, int, int, int] | None = None
+    table, ii, blocked = state.table, state.ii, state.table.blocked(v)
     seats = state.seats(v)
     state.listed += len(seats)
-    for t in seats:
-        if blocked >> t % state.ii & 1 or (pools and table.probe(v, t) is not None):
-            continue
-        crowded = ranking.crowded(t)
-        if best is None or crowded <= best[0]:
-            rank = (crowded, ranking.pressure(t), ranking.near(t), t)
-            best = rank if best is None else min(best, rank)
-    return state.earliest(v) if best is None else best[-1]
+    legal = [t for t in seats if not blocked >> t % ii & 1]
+    if state.problem.fractional:
+        legal = [t for t in legal if table.probe(v, t) is None]
+    if not legal:
+        return state.earliest(v)
+    rows = crowded(state, v)
+    least = min([rows[t % ii] for t in legal])
+    equal = [t for t in legal if rows[t % ii] == least]
+    into = sum(1 for u, _ in state.into[v] if state.starts[u] >= 0)
+    slope = into - sum(1 for w, _ in state.out[v] if state.starts[w] >= 0)
+    if state.pressure is None:
+        return equal[0] if slope >= 0 else equal[-1]
+    words = state.pressure(v, state.starts)
+    return min(equal, key=lambda t: (words(t), slope * t, t))
 
 
-class SeatRanking:
-    """What the seats of one operation cost, for the reservations as they are now."""
-
-    def __init__(self, state: ArmPlacement, v: int) -> None:
-        self.state, self.v = state, v
-        sums = {
-            unit: tuple(accumulate(state.table.rows[unit] * 2, initial=0))
-            for unit, *_ in state.problem.blocks[v]
-        }
-        self.blocks = [
-            (sums[unit], first, min(cycles, state.ii))
-            for unit, first, cycles, _ in state.problem.blocks[v]
-        ]
-        into = [state.starts[u] for u, _ in state.into[v] if state.starts[u] >= 0]
-        out = [state.starts[w] for w, _ in state.out[v] if state.starts[w] >= 0]
-        self.offset, self.slope = sum(out) - sum(into), len(into) - len(out)
-
-    def crowded(self, t: int) -> int:
-        """Fullness of the rows taken."""
-        total = 0
-        for sums, first, cycles in self.blocks:
-            begin = (t + first) % self.state.ii
-            total += sums[begin + cycles] - sums[begin]
-        return total
-
-    def pressure(self, t: int) -> int:
-        """Register words alive that the seat adds, where they are limited."""
-        state = self.state
-        return state.pressure(self.v, t, state.starts) if state.pressure is not None else 0
-
-    def near(self, t: int) -> int:
-        """Cycles to the neighbours that are placed."""
-        return self.offset + self.slope * t
+def crowded(state: ArmPlacement, v: int) -> list[int]:
+    """How full the rows are that the operation would take, by the row of its seat."""
+    ii = state.ii
+    total = [0] * ii
+    for unit, first, cycles, _ in state.problem.blocks[v]:
+        sums = list(accumulate(state.table.rows[unit] * 2, initial=0))
+        taken = [b - a for a, b in zip(sums[:ii], sums[min(cycles, ii) :], strict=False)]
+        turned = taken[first % ii :] + taken[: first % ii]
+        total = [a + b for a, b in zip(total, turned, strict=True)]
+    return total
 
 
 def place_all(state: ArmPlacement, ordered: list[list[int]]) -> bool:

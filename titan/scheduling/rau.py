@@ -50,13 +50,15 @@ class RauOptions:
     `search` is linear, gallop (the same answer), or auto: gallop; where more than `below_max`
     intervals were jumped over and the answer is more than `far` times the bound, some of them are
     tried, evenly spread, and again below the best of them, until none of those is feasible.
-    `ii_cap` is the largest interval that is tried. Loops of more than `arms_max` operations are
+    `ii_cap` is the largest interval that is tried. `teams`: groups that operations have to have,
+    None where a style chooses. Loops of more than `arms_max` operations are
     placed by eviction alone.
     """
 
     search: str = "auto"
     registers: str = "degrade"
     styles: tuple[str, ...] = assign.STYLES
+    teams: tuple[int | None, ...] = ()
     stages_max: int | None = None
     budget_ratio: int = 8
     arms_max: int = 10_000
@@ -145,6 +147,9 @@ def _solve(loop: Loop, options: RauOptions, work: SearchWork | None) -> Schedule
     run.limited = limited or (columns is None and holds_storage(loop))
     for style in options.styles:
         teams = assign.assign(loop, style)
+        if teams is not None and options.teams:
+            pairs = zip(teams, options.teams, strict=True)
+            teams = tuple(chosen if wanted is None else wanted for chosen, wanted in pairs)
         if teams is None or any(teams == other.teams for other in run.styles.values()):
             continue
         run.styles[style] = _Style(loop, teams, columns)

@@ -52,7 +52,8 @@ class Request:
     `encoded` (`encode.py`) or `paper` (`paper.py`); `engine` is a solver of that formulation, auto
     the best that is installed; `figure` leaves constraints of the paper's formulation out.
     `search`, `ii_max` and `arms_max` are Rau's (`rau.py`); so is `stages_bound`, a limit of the
-    overlapping iterations. `gauss`: options of the differentiable scheduler but seed and time.
+    overlapping iterations, and `teams`, groups that some operations have to have (None: any);
+    the empty tuple fixes none. `gauss`: options of the differentiable scheduler but seed and time.
     """
 
     solver: str = "auto"
@@ -71,6 +72,7 @@ class Request:
     ii_max: int | None = None
     arms_max: int = 10_000
     stages_bound: int | None = None
+    teams: tuple[int | None, ...] = ()
     gauss: GaussOptions = field(default_factory=GaussOptions)
 
     def key(self) -> str:
@@ -128,6 +130,7 @@ def run(loop: Loop, request: Request) -> ScheduleRun:
         options = rau.RauOptions(
             registers=request.registers, seconds=seconds, search=request.search,
             ii_cap=request.ii_max, arms_max=request.arms_max, stages_max=request.stages_bound,
+            teams=request.teams,
         )  # fmt: skip
         _keep(rau.solve(loop, options, work), outcomes, candidates)
         if request.registers == "naive":

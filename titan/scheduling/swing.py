@@ -33,24 +33,37 @@ def depths(problem: Problem, ii: int) -> list[int] | None:
     return Placer(reverse).heights(ii)
 
 
-def pressure(loop: Loop) -> Callable[[int, int, list[int]], int] | None:
-    """Register-cycles that a seat adds, seen from the neighbours placed so far."""
+Pressure = Callable[[int, list[int]], Callable[[int], int]]
+
+
+def pressure(loop: Loop) -> Pressure | None:
+    """Register-cycles that a seat adds, seen from the neighbours placed so far: of an operation
+    and the starts, a function of the seat."""
     if not any(op.registers for op in loop.operations):
         return None
-    edges: list[list[tuple[int, int]]] = [[] for _ in loop.operations]
+    words = [op.registers for op in loop.operations]
+    read: list[list[int]] = [[] for _ in words]
+    used: list[list[int]] = [[] for _ in words]
     for e in loop.dependences:
         if e.kind == DATA and e.source != e.sink:
-            edges[e.source].append((e.source, e.sink))
-            edges[e.sink].append((e.source, e.sink))
+            used[e.source].append(e.sink)
+            read[e.sink].append(e.source)
 
-    def added(v: int, t: int, starts: list[int]) -> int:
-        total = 0
-        for source, sink in edges[v]:
-            if sink == v and starts[source] >= 0:
-                total += max(0, t - starts[source]) * loop.operations[source].registers
-            elif source == v and starts[sink] >= 0:
-                total += max(0, starts[sink] - t) * loop.operations[v].registers
-        return total
+    def added(v: int, starts: list[int]) -> Callable[[int], int]:
+        before = [(starts[u], words[u]) for u in read[v] if starts[u] >= 0 and words[u]]
+        behind = [starts[w] for w in used[v] if starts[w] >= 0] if words[v] else []
+
+        def at(t: int) -> int:
+            total = 0
+            for start, amount in before:
+                if t > start:
+                    total += (t - start) * amount
+            for start in behind:
+                if start > t:
+                    total += (start - t) * words[v]
+            return total
+
+        return at
 
     return added
 
@@ -86,7 +99,7 @@ def _seat(
     state: ArmPlacement,
     v: int,
     wish: int,
-    added: Callable[[int, int, list[int]], int] | None,
+    added: Pressure | None,
 ) -> int | None:
     before = any(state.starts[u] >= 0 for u, _ in state.into[v])
     low, high = state.window(v)
@@ -106,7 +119,7 @@ def _cheapest(
     state: ArmPlacement,
     v: int,
     seats: range,
-    added: Callable[[int, int, list[int]], int] | None,
+    added: Pressure | None,
 ) -> int | None:
     legal, t = [], seats.start
     while t < seats.stop:
@@ -118,4 +131,5 @@ def _cheapest(
         return None
     if added is None:
         return legal[0]
-    return min(legal, key=lambda t: (added(v, t, state.starts), t))
+    at = added(v, state.starts)
+    return min(legal, key=lambda t: (at(t), t))

@@ -10,6 +10,7 @@ with the operations that are elsewhere, and cycles are found again for that of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from titan.codegen.tile.cost import parts_of
@@ -23,7 +24,7 @@ from titan.scheduling.run import Request, ScheduleRun, run
 
 COMPUTING = ("consumer", "waves", "softmax")
 REPORTED_MAX = 3
-SOLVERS = ("rau", "joint")  # asked in this order for the groups of the form
+Search = Callable[[Loop, Request], ScheduleRun]
 
 
 def form_teams(tile: TileProgram, loop: Loop) -> tuple[int | None, ...]:
@@ -74,10 +75,11 @@ def _equal(loop: Loop, a: int, b: int) -> bool:
 
 
 def as_the_form(
-    tile: TileProgram, loop: Loop, result: ScheduleRun, seconds: float
+    tile: TileProgram, loop: Loop, result: ScheduleRun, seconds: float, search: Search | None = None
 ) -> tuple[ScheduleRun | None, str]:
     """The result with the groups of the form, and why the schedule's own are not taken ("" where
-    they are). None where neither its cycles nor Rau's hold with them."""
+    they are). None where neither its cycles hold with them, nor those that Rau finds for them, nor
+    the joint solver comes to them. `search` schedules a loop."""
     schedule = result.schedule
     if schedule is None:
         return result, ""
@@ -86,13 +88,15 @@ def as_the_form(
         return result, ""
     more = f" and {len(elsewhere) - REPORTED_MAX} more" if len(elsewhere) > REPORTED_MAX else ""
     reason = f"the warp assignment has no form: {'; '.join(elsewhere[:REPORTED_MAX])}{more}"
-    pairs = zip(schedule.teams, form_teams(tile, loop), strict=True)
+    wanted = form_teams(tile, loop)
+    pairs = zip(schedule.teams, wanted, strict=True)
     moved = replace(schedule, teams=tuple(a if b is None else b for a, b in pairs))
     if not check(loop, moved):
         note = "operations run on the groups of the form; the cycles of the schedule hold there"
         return replace(result, schedule=moved, notes=(*result.notes, note)), reason
-    for solver in SOLVERS:
-        other = run(loop, Request(solver=solver, budget_seconds=seconds))
+    fixed = Request(solver="rau", budget_seconds=seconds, teams=wanted)
+    for request in (fixed, Request(solver="joint", budget_seconds=seconds)):
+        other = (search or run)(loop, request)
         if other.schedule is not None and not misplaced(tile, loop, other.schedule):
             note = "cycles were found again for the groups of the form"
             return replace(other, notes=(*other.notes, note)), reason

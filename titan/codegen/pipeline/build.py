@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from titan.codegen.pipeline.assignment import as_the_form
@@ -205,7 +206,8 @@ def considered(
         why = f"no schedule was found: {result.evidence.detail}"
         steps.append(TriedCandidate(Shape(UNTAKEN[0], stages), False, why))
         result = unscheduled(loop, result, why)
-    settled, why = as_the_form(tile, loop, result, limits.schedule_seconds)
+    search = partial(searched, limits)
+    settled, why = as_the_form(tile, loop, result, limits.schedule_seconds, search)
     if why:
         steps.append(TriedCandidate(Shape(UNTAKEN[1], stages), False, why))
     result = settled or result
@@ -254,7 +256,6 @@ def specialised(
 ) -> tuple[list[Shape], tuple[str, ...]]:
     """The shapes in the order that `limits.specialise` asks for, and why. Raises BuildRefused."""
     from titan.scheduling.common import common_group, faster
-    from titan.scheduling.run import run
 
     apart = [shape for shape in listed if not shape.specialised]
     if limits.specialise == "never":
@@ -266,7 +267,7 @@ def specialised(
     fixed = tile.trip_count
     trips = fixed.value if isinstance(fixed, Constant) else limits.iterations
     request = Request(solver=limits.solver, budget_seconds=limits.schedule_seconds)
-    chosen = faster(result, run(common_group(loop), request), trips)
+    chosen = faster(result, searched(limits, common_group(loop), request), trips)
     note = chosen.notes[-1:]
     return (
         [*apart, *(s for s in listed if s.specialised)] if chosen.loop != loop else listed
@@ -280,10 +281,8 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
     """
     from titan.codegen.tile.cost import CostError
     from titan.codegen.tile.loops import loop_of
-    from titan.scheduling.cache import Cache
     from titan.scheduling.gauss import TorchMissing
     from titan.scheduling.loop.bounds import Unschedulable
-    from titan.scheduling.run import run
 
     seconds = limits.schedule_seconds
     if not takes_order(tile):
@@ -298,10 +297,7 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
         try:
             if limits.naive:
                 return loop, _naive(loop, limits), depth
-            if limits.cache is None:
-                return loop, run(loop, request), depth
-            with Cache(limits.cache) as cache:
-                return loop, cache.run(loop, request, subject_of(tile)), depth
+            return loop, searched(limits, loop, request, subject_of(tile)), depth
         except Unschedulable as error:
             reason = f"no initiation interval exists: {error}"
             if "shared" in error.witness:
@@ -309,6 +305,22 @@ def scheduled(tile: TileProgram, limits: BuildLimits) -> tuple[Loop, ScheduleRun
         except TorchMissing as error:
             raise BuildRefused(str(error)) from None
     raise BuildRefused(reason)
+
+
+def searched(
+    limits: BuildLimits, loop: Loop, request: Request, subject: CacheSubject | None = None
+) -> ScheduleRun:
+    """The schedule of a loop, from the cache where one is named and has it. Raises Unschedulable.
+
+    Look-ups count for the rates of `subject` alone.
+    """
+    from titan.scheduling.cache import Cache
+    from titan.scheduling.run import run
+
+    if limits.cache is None:
+        return run(loop, request)
+    with Cache(limits.cache) as cache:
+        return cache.run(loop, request, subject)
 
 
 def takes_order(tile: TileProgram) -> bool:
