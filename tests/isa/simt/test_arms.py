@@ -73,7 +73,43 @@ def test_tensor_memory_in_an_arm_that_a_warp_takes_together(voted):
     assert kinds == [operation.TENSOR_LOAD, operation.TENSOR_STORE]
 
 
+LOOP = "mov.u32 %r7, 3; {0}: sub.u32 %r7, %r7, 1; setp.ne.u32 %p4, %r7, 0; @%p4 bra {0}; "
+BETWEEN = {  # what stands between the vote and the branch, in blocks of its own
+    "a loop": LOOP.format("WAIT"),
+    "a known branch": "setp.lt.u32 %p4, %r1, 1000; @%p4 bra NEAR; add.u32 %r7, %r7, 1; NEAR: ",
+    "arithmetic behind it": LOOP.format("WAIT") + "not.pred %p2, %p2; not.pred %p2, %p2;",
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_the_vote_may_stand_in_a_block_before(name):
+    run = run_of(DATA + ALLOCATED + VOTED + BETWEEN[name] + f"@%p2 bra DONE; {TENSOR_ARM} DONE:")
+    assert run.outcome.ending is Ending.FINISHED
+    assert len(of(run, ev.AsynchronousEvent)) == 2
+
+
 REFUSED = {
+    "a vote before a block on one of two ways": (
+        ALLOCATED + VOTED + "setp.eq.u32 %p4, %r1, 3; @%p4 bra NEAR; setp.eq.u32 %p2, %r1, 5; "
+        f"NEAR: @%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "in its arms synchronises",
+    ),
+    "a vote on one of two ways to the branch": (
+        ALLOCATED + "setp.lt.s32 %p2, %r1, 5; ld.global.b32 %r1, [%d1]; setp.lt.u32 %p4, %r3, 1; "
+        "@%p4 bra NEAR; vote.sync.any.pred %p2, %p2, -1; NEAR: "
+        f"@%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "in its arms synchronises",
+    ),
+    "a vote changed by a lane on the way": (
+        ALLOCATED + VOTED + LOOP.format("WAIT") + "setp.eq.and.u32 %p2, %r1, 3, %p2; "
+        f"@%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "in its arms synchronises",
+    ),
+    "votes of two blocks": (
+        ALLOCATED + VOTED + LOOP.format("NEAR") + "vote.sync.all.pred %p3, %p1, -1; "
+        + LOOP.format("FAR") + f"xor.pred %p2, %p2, %p3; @%p2 bra DONE; {TENSOR_ARM} DONE:",
+        "in its arms synchronises",
+    ),
     "a vote of lanes in a mask that was moved": (
         ALLOCATED + MOVED.replace("%r9, -1", "%r9, 0xFFFF") + f"@%p2 bra DONE; {TENSOR_ARM} DONE:",
         "",

@@ -51,6 +51,10 @@ class FlowGraph:
             tuple(self.block_at.get(at, self.exit) for at in successors(steps, high - 1, end))
             for _, high in self.blocks
         ]
+        self._before: list[list[int]] = [[] for _ in range(self.exit + 1)]
+        for number, following in enumerate(self.next):
+            for other in following:
+                self._before[other].append(number)
         self._meet = self._post_dominators()
         self._doomed = self._doomed_blocks()
         self._live: list[int] | None = None
@@ -60,11 +64,7 @@ class FlowGraph:
 
         A block from which the end cannot be reached has NO_JOIN.
         """
-        before: list[list[int]] = [[] for _ in range(self.exit + 1)]
-        for number, following in enumerate(self.next):
-            for other in following:
-                before[other].append(number)
-        order = _postorder(before, self.exit)
+        order = _postorder(self._before, self.exit)
         rank = {number: place for place, number in enumerate(order)}
         meet = [NO_JOIN] * (self.exit + 1)
         meet[self.exit] = self.exit
@@ -116,6 +116,26 @@ class FlowGraph:
     def head_of(self, index: int) -> int:
         """The first instruction of the block that holds `index`."""
         return self.blocks[self._block_of(index)][0]
+
+    def only_maker(self, head: int, register: int) -> tuple[int, int] | None:
+        """The one block that writes a register last on every way to the block at `head`, or None.
+
+        The block at `head` is passed over, as where a loop leads back to it; a way on which nothing
+        writes the register, as from the start of the function, gives None.
+        """
+        waiting, seen, makers = [self.block_at[head]], set[int](), set[int]()
+        while waiting:
+            number = waiting.pop()
+            if number == 0:
+                return None
+            for other in self._before[number]:
+                low, high = self.blocks[other]
+                if any(register in step.out for step in self.steps[low:high]):
+                    makers.add(other)
+                elif other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return self.blocks[makers.pop()] if len(makers) == 1 else None
 
     def live_at(self, join: int) -> int:
         """The registers whose values at `join` (the head of a block) may be read, as a bit set."""

@@ -138,7 +138,7 @@ def _region(
     if cyclic:
         inside = (at for low, high in blocks for at in range(low, high))
         whole += [at for at in inside if _branches(steps[at])]
-    alike = all(same_for_all_lanes(steps, graph.head_of(at), at, constants) for at in whole)
+    alike = all(same_for_all_lanes(graph, at, constants, far=not cyclic) for at in whole)
     written: set[int] = set()
     for low, high in blocks:
         for index in range(low, high):
