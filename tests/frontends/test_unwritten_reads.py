@@ -31,6 +31,9 @@ COPY = "cp.async.ca.shared.global [%r4], [%d1], 4; cp.async.wait_all;"
         (f"{LOAD} setp.ne.and.u32 %p2, %r10, 0, %p1; @!%p2 bra L; st.global.u32 [%d1], 1; L:",
          Verdict.UNDECIDED),
         (f"{LOAD} add.u32 %r11, %r10, 1;", Verdict.VERIFIED),
+        # Packed beside what is written, and taken apart again.
+        (f"{LOAD} mov.b64 %d4, {{%r10, %r2}}; mov.b64 {{_, %r10}}, %d4; {KEEP}", Verdict.VERIFIED),
+        (f"{LOAD} mov.b64 %d4, {{%r2, %r10}}; mov.b64 {{_, %r10}}, %d4; {KEEP}", Verdict.UNDECIDED),
         # Kept for a while, added to, read as a matrix.
         (f"{LOAD} @%p1 st.shared.u32 [%r4+128], %r10; bar.sync 0; ld.shared.u32 %r10, [%r4+128];"
          f"{KEEP}", Verdict.UNDECIDED),

@@ -96,6 +96,8 @@ def instruction(draw):
                 "bar.warp.sync 0xffffffff;"
                 f"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {{{one}}};",
                 "bar.warp.sync 0xffffffff;",
+                f"mov.b64 %d7, {{{one}, {other}}}; mov.b64 %d6, %d7; mov.b64 {{_, {to}}}, %d6;",
+                f"mov.b64 %d7, {{{one}, {other}}}; mov.b64 {{{to}, _}}, %d7;",
             ]
         )
     )

@@ -24,10 +24,12 @@ _DEFINED, _NEVER_WRITTEN = -2, -1
 class UndefinedValue(Opaque):
     """An opaque value that rests on memory which nothing has written.
 
-    `origin`: the instruction that read it there.
+    `origin`: the instruction that read it there. `parts`: of a register that several were packed
+    into, the origin of each.
     """
 
     origin: int
+    parts: tuple[int | None, ...] = ()
 
 
 def origin_of(value: object) -> int | None:

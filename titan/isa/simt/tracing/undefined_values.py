@@ -266,7 +266,7 @@ class UndefinedExecution(SimtExecution):
             if origin is None:
                 items[index] = opaque_at(item.site)
                 continue
-            items[index] = UndefinedValue(item.site, origin)
+            items[index] = UndefinedValue(item.site, origin, _parts(now, index))
             if self._skipped:
                 self._skipped[-1].arms[index] = origin
         found = uniform(items, mask)
@@ -299,6 +299,8 @@ class UndefinedExecution(SimtExecution):
             return _moved
         if op is Op.SELP:
             return _selected
+        if op is Op.UNPACK:
+            return _unpacked
         if op is Op.SHUFFLE:
             return _shuffled
         if op in _ACROSS:
@@ -363,6 +365,24 @@ class UndefinedExecution(SimtExecution):
 
 def _moved(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
     return origin_of(item)
+
+
+def _parts(now: _Executed, index: int) -> tuple[int | None, ...]:
+    """The origins of what is packed into one register, or of what a move finds there."""
+    if now.maybe >> index & 1:
+        return ()
+    if now.step.op is Op.PACK:
+        return tuple(origin_of(lane(value, index)) for value in now.operands)
+    held = lane(now.operands[0], index) if now.step.op is Op.MOV else None
+    return held.parts if isinstance(held, UndefinedValue) else ()
+
+
+def _unpacked(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+    """A part of a register: what was packed there, where the parts are the same."""
+    held = lane(now.operands[0], index)
+    if isinstance(held, UndefinedValue) and len(held.parts) == len(now.step.out):
+        return held.parts[at]
+    return _computed(now, at, index, item)
 
 
 def _computed(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
