@@ -57,8 +57,67 @@ def test_the_corner_holds_where_all_elements_hold(text):
         assert bool(evaluate(corner, {**names, "row": first})) == everywhere
 
 
+QUOTIENT = "(j * 5 // 3 + i) * 3 + column >= j * 5 + row"
+LARGER = "(row + column) // 2 * 3 - (2 * column - row + j) // 3 <= 4 + min(j, i) * keys"
+
+
+def quotients():
+    """Random comparisons, each with up to two quotients, in and out of one another."""
+    draw = Random(7)
+
+    def affine():
+        row, column = draw.randrange(-2, 3), draw.randrange(-2, 3)
+        return f"{row}*row + {column}*column + {draw.choice(('j', 'j*i', 'i'))}"
+
+    def quotient(depth):
+        inner = affine()
+        if depth and draw.random() < 0.5:
+            inner += f" + {quotient(depth - 1)}"
+        kind = draw.choice(("//", "//", "%"))
+        return f"{draw.randrange(-2, 3)} * (({inner}) {kind} {draw.randrange(1, 7)})"
+
+    for _ in range(150):
+        parts = []
+        for _ in range(draw.randrange(1, 3)):
+            terms = " + ".join([affine(), *(quotient(1) for _ in range(draw.randrange(1, 3)))])
+            parts.append(f"{terms} {draw.choice(('<', '<=', '>', '>='))} {draw.randrange(-8, 9)}")
+        yield " and ".join(parts)
+
+
+@pytest.mark.parametrize("text", [QUOTIENT, LARGER, *quotients()])
+def test_the_corner_holds_where_quotients_do_in_a_whole_tile(text):
+    condition = parse_expression(text)
+    corner = worst_corner(condition, ROWS, COLUMNS)
+    assert corner is not None
+    for j, i, first, keys in product(range(4), range(3), (0, 5), (1, 11)):
+        names = {"j": j, "i": i, "keys": keys}
+        if evaluate(corner, {**names, "row": first}):
+            for row, column in product(range(ROWS), range(COLUMNS)):
+                assert evaluate(condition, {**names, "row": first + row, "column": column})
+
+
 @pytest.mark.parametrize(
-    "text", [CAUSAL, GROUP, "column > row - 3 and row >= column", *conditions()]
+    "text", [QUOTIENT, "(2 * row - column + j) // 3 < 4", "5 - column // 2 >= (i + j) // 3 * keys"]
+)
+def test_the_corner_with_one_quotient_is_exact(text):
+    """With one part the bound is met by an element of the tile: no tile is masked for nothing."""
+    condition = parse_expression(text)
+    corner = worst_corner(condition, ROWS, COLUMNS)
+    assert corner is not None
+    held = 0
+    for j, i, first in product(range(4), range(6), (0, 5)):
+        names = {"j": j, "i": i, "keys": 2}
+        everywhere = all(
+            evaluate(condition, {**names, "row": first + row, "column": column})
+            for row, column in product(range(ROWS), range(COLUMNS))
+        )
+        held += everywhere
+        assert bool(evaluate(corner, {**names, "row": first})) == everywhere
+    assert held
+
+
+@pytest.mark.parametrize(
+    "text", [CAUSAL, GROUP, QUOTIENT, "column > row - 3 and row >= column", *conditions()]
 )
 def test_the_columns_that_a_row_keeps_are_a_range(text):
     condition = parse_expression(text)
@@ -88,7 +147,18 @@ def test_other_columns_are_no_range(text):
     assert column_range(parse_expression(text)) is None
 
 
-@pytest.mark.parametrize("text", ["row == column", "row < 3 or column < 2", "row * column < 5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "row == column",
+        "row < 3 or column < 2",
+        "row * column < 5",
+        "row // n < 3",
+        "row // -2 < 3",
+        "min(row, column) < 3",
+        "5 // (row + 1) < 3",
+    ],
+)
 def test_other_conditions_have_no_corner(text):
     assert worst_corner(parse_expression(text), ROWS, COLUMNS) is None
 

@@ -12,6 +12,7 @@ ASKING_HEADER = "titan_next.cuh"
 SCALES_HEADER = "titan_scales.cuh"
 SUMS_HEADER = "titan_sums.cuh"
 TRANSPOSED_HEADER = "titan_transposed.cuh"
+COLUMNS_HEADER = "titan_columns.cuh"
 
 
 def device_header(
@@ -21,12 +22,13 @@ def device_header(
     scales: bool,
     sums: bool = False,
     transposes: bool = False,
+    columns: bool = False,
 ) -> str:
     """The header, for sm_100a with what that target has beyond sm_90a.
 
     With more where CTAs multiply `together`, where the kernel `asks` for work items, where
     products have `scales`, where it adds to tensors (`sums`),
-    or writes what it `transposes`.
+    writes what it `transposes`, or reads vectors along `columns`.
     """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
@@ -41,5 +43,7 @@ def device_header(
         names.append((TEMPLATES, SUMS_HEADER))
     if transposes:
         names.append((TEMPLATES, TRANSPOSED_HEADER))
+    if columns:
+        names.append((TEMPLATES, COLUMNS_HEADER))
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

@@ -1,14 +1,16 @@
 """When a mask does anything to a tile: its condition at the elements that fail first.
 
-A conjunction of comparisons that are affine in the row and the column, and in remainders that are
-anything from 0 up to their divisor, holds for a whole tile where
-each comparison holds at its worst corner. One branch on that, alike for all threads of a
-warpgroup, leaves the mask out of most tiles: of causal attention all but those on the diagonal, of
-a ragged end all but the last. Where all comparisons are of the column alone, the columns that a row
-keeps are a range.
+A conjunction of comparisons that are affine in the row and the column, in quotients rounded down,
+and in remainders that are anything from 0 up to their divisor, holds for a whole tile where
+each comparison holds at its worst corner (divisors are above 0). One branch on that, alike for all
+threads of a warpgroup, leaves the mask out of most tiles: of causal attention all but those on the
+diagonal, of a ragged end all but the last. Where all comparisons are of the column alone, the
+columns that a row keeps are a range.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from titan.sync.expression import (
     Binary,
@@ -28,26 +30,16 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
     """A condition without `column` that implies the given one for all elements of a tile.
 
     `row` is then the first of its `rows` rows. Sizes have to be numbers. None where the condition
-    is no conjunction of affine comparisons.
+    is no conjunction of such comparisons.
     """
     if isinstance(condition, Binary) and condition.operator == "and":
         first = worst_corner(condition.left, rows, columns)
         second = worst_corner(condition.right, rows, columns)
         return None if first is None or second is None else binary("and", first, second)
-    replaced, remainders = _without_remainders(condition)
-    found = _margin(replaced)
-    margin = linear_form(found) if found is not None else None
-    if margin is None:
-        return None
-    places: dict[str, Expression] = {
-        ROW: Name(ROW), COLUMN: Constant(columns - 1 if margin[0].get(COLUMN, 0) < 0 else 0)
-    }  # fmt: skip
-    if margin[0].get(ROW, 0) < 0:
-        places[ROW] = binary("+", Name(ROW), Constant(rows - 1))
-    for name, remainder in remainders.items():
-        largest = binary("-", remainder.right, Constant(1))
-        places[name] = Constant(0) if margin[0].get(name, 0) > 0 else largest
-    return substitute(replaced, places)
+    replaced, parts = _without_parts(condition)
+    margin = _margin(replaced)
+    places = _places(margin, parts, rows, columns, least=True) if margin is not None else None
+    return substitute(replaced, places) if places is not None else None
 
 
 def column_range(condition: Expression) -> tuple[Expression | None, Expression | None] | None:
@@ -59,37 +51,81 @@ def column_range(condition: Expression) -> tuple[Expression | None, Expression |
         if first is None or second is None:
             return None
         return _both("max", first[0], second[0]), _both("min", first[1], second[1])
-    replaced, remainders = _without_remainders(condition)
+    replaced, parts = _without_parts(condition)
     margin = _margin(replaced)
     form = linear_form(margin) if margin is not None else None
-    if any(COLUMN in names_of(remainder) for remainder in remainders.values()):
+    if any(COLUMN in names_of(part) for part in parts.values()):
         return None
     if margin is None or form is None or abs(form[0].get(COLUMN, 0)) != 1:
         return None
-    rest = substitute(margin, {COLUMN: Constant(0), **remainders})
+    rest = substitute(margin, {COLUMN: Constant(0), **parts})
     if form[0][COLUMN] < 0:  # kept where the margin is not below 0: column <= rest
         return None, binary("+", rest, Constant(1))
     return binary("-", Constant(0), rest), None
 
 
-def _without_remainders(condition: Expression) -> tuple[Expression, dict[str, Binary]]:
-    """The condition with a name for each remainder in which the row or the column is divided, and
-    what each such name is."""
+def _places(
+    form: Expression, parts: Mapping[str, Binary], rows: int, columns: int, *, least: bool
+) -> dict[str, Expression] | None:
+    """Of row, column and parts, what makes the form least (or largest) in a tile, each for itself;
+    None where the form is not affine in them or a part has no such bound."""
+    affine = linear_form(form)
+    if affine is None:
+        return None
+    down = {name: (factor < 0) == least for name, factor in affine[0].items()}  # largest is taken
+    places: dict[str, Expression] = {COLUMN: Constant(columns - 1 if down.get(COLUMN) else 0)}
+    places[ROW] = Name(ROW)
+    if down.get(ROW):
+        places[ROW] = binary("+", Name(ROW), Constant(rows - 1))
+    for name, part in parts.items():
+        bound = _bound(part, rows, columns, least=not down.get(name, False))
+        if bound is None:
+            return None
+        places[name] = bound
+    return places
+
+
+def _bound(part: Binary, rows: int, columns: int, *, least: bool) -> Expression | None:
+    """What the part is not below (or above) in a tile: a remainder is anything from 0 up to its
+    divisor, and a quotient rounded down by a number above 0 grows with what is divided."""
+    if not {ROW, COLUMN} & names_of(part):
+        return part
+    if part.operator == "%":
+        return Constant(0) if least else binary("-", part.right, Constant(1))
+    if part.operator != "//" or not isinstance(part.right, Constant) or part.right.value < 1:
+        return None
+    divided, parts = _without_parts(part.left)
+    places = _places(divided, parts, rows, columns, least=least)
+    return binary("//", substitute(divided, places), part.right) if places is not None else None
+
+
+def _without_parts(condition: Expression) -> tuple[Expression, dict[str, Binary]]:
+    """The condition with a name for each part that is not affine and either a remainder or a
+    quotient, or the same for all elements; and what each such name is."""
     found: dict[str, Binary] = {}
 
     def replaced(expression: Expression) -> Expression:
         if not isinstance(expression, Binary):
             return expression
-        divided = expression.operator == "%" and {ROW, COLUMN} & names_of(expression.left)
-        if divided and not {ROW, COLUMN} & names_of(expression.right):
+        if _is_part(expression):
             name = next((n for n, one in found.items() if one == expression), "")
-            name = name or f"remainder {len(found)}"
+            name = name or f"part {len(found)}"
             found[name] = expression
             return Name(name)
         left, right = replaced(expression.left), replaced(expression.right)
         return binary(expression.operator, left, right)
 
     return replaced(condition), found
+
+
+def _is_part(expression: Binary) -> bool:
+    if expression.operator in ("%", "//"):
+        return not {ROW, COLUMN} & names_of(expression.right)
+    if {ROW, COLUMN} & names_of(expression):
+        return False
+    factors = (expression.left, expression.right)
+    scaled = any(isinstance(factor, Constant) for factor in factors)
+    return expression.operator in ("min", "max") or (expression.operator == "*" and not scaled)
 
 
 def _both(function: str, one: Expression | None, other: Expression | None) -> Expression | None:

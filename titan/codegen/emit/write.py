@@ -53,6 +53,7 @@ from titan.codegen.emit.work_items import coordinate_lines
 from titan.codegen.tile.clusters import alike
 from titan.codegen.tile.manifest import LAUNCH_HEADER
 from titan.codegen.tile.model import TileProgram
+from titan.codegen.tile.model import ValuePlace as Where
 from titan.foundation.resources import template
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
@@ -139,9 +140,14 @@ class _Emission:
     def _device(self) -> str:
         scales, sums = bool(self.tiles.scales), bool(self.tile.sums)
         transposes = any(one.writes_transposed for one in self.tile.operations)
-        return device_header(
-            self.tile.target, self.together, bool(self.tiles.answers), scales, sums, transposes
+        columns = any(
+            one.kind == "vector" and one.result is not None and one.result.place is Where.COLUMN
+            for one in self.tile.operations
         )
+        return device_header(
+            self.tile.target, self.together, bool(self.tiles.answers),
+            scales, sums, transposes, columns,
+        )  # fmt: skip
 
     def _check_queues(self) -> None:
         """Hardware has one queue of each kind a thread or warpgroup."""
