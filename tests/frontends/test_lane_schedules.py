@@ -33,6 +33,7 @@ KERNEL = """
 	@%p1 mbarrier.init.shared.b64 [b], 1;
 	@%p1 mbarrier.init.shared.b64 [b+8], 1;
 	@%p1 mbarrier.init.shared.b64 [b+16], 1;
+	@%p1 mbarrier.init.shared.b64 [b+24], 1;
 	bar.sync 0;
 	{actor}
 	{steps}
@@ -45,6 +46,11 @@ WARPS = "and.b32 %r2, %r0, 31; shr.u32 %r1, %r0, 5; setp.ne.u32 %p2, %r2, 0;"
 WARPS += "selp.u32 %r1, 99, %r1, %p2;"
 
 
+COPY = """{guard} mbarrier.arrive.expect_tx.shared.b64 _, [b+24], 16;
+    {guard} cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [g], 16, [b+24];
+"""
+
+
 def step(number: int, actor: int, what: str, at: int) -> str:
     """One step of one actor; actor ACTORS is in another warp than the others."""
     guard = f"setp.eq.u32 %p4, %r1, {actor};"
@@ -54,6 +60,8 @@ def step(number: int, actor: int, what: str, at: int) -> str:
         return f"{guard} @%p4 ld.shared.u32 %r9, [s+{4 * at}];"
     if what == "arrive":
         return f"{guard} @%p4 mbarrier.arrive.shared.b64 _, [b+{8 * at}];"
+    if what == "copy":
+        return f"{guard} {COPY.format(guard='@%p4')}"
     loop = f"W{number}: mbarrier.try_wait.parity.shared.b64 %p5, [b+{8 * at}], 0;"
     return f"{guard} @!%p4 bra S{number}; {loop} @!%p5 bra W{number}; S{number}:"
 
@@ -80,7 +88,17 @@ def story(seed: int) -> list[tuple[int, str, int]]:
         found.append(
             (draw.randrange(ACTORS + 1), draw.choice(("store", "load")), draw.randrange(4))
         )
+    if draw.random() < 0.5:
+        first = draw.randrange(len(found) + 1)
+        last = draw.randrange(first, len(found) + 1)
+        copier = draw.randrange(ACTORS + 1)
+        found.insert(last, (copier, "wait", 3))
+        found.insert(first, (copier, "copy", 0))
     return found
+
+
+def with_global(text: str) -> str:
+    return text.replace(".visible .entry", ".global .align 16 .b8 g[1024];\n.visible .entry")
 
 
 def texts(steps: list[tuple[int, str, int]]) -> tuple[str, str]:
@@ -95,7 +113,7 @@ def texts(steps: list[tuple[int, str, int]]) -> tuple[str, str]:
             for number, (who, what, at) in enumerate(steps)
         ]
         text = "\n\t".join(lines)
-        made.append(KERNEL.format(threads=threads, actor=actor, steps=text))
+        made.append(with_global(KERNEL.format(threads=threads, actor=actor, steps=text)))
     return made[0], made[1]
 
 
@@ -135,6 +153,9 @@ PATTERNS = {
         setp.eq.u32 %p2, %r0, 32; @%p2 st.shared.u32 [s], 1;
         @%p2 mbarrier.arrive.shared.b64 _, [b]; setp.ge.u32 %p2, %r0, 32; @%p2 ret;
         @!%p1 bra B; {TO_WAIT} B: {{sync}} ld.shared.u32 %r5, [s];""",
+    "a lane waits for what it has copied": f"""
+        setp.ge.u32 %p2, %r0, 32; @%p2 ret; @!%p1 bra B; {COPY.format(guard="")}
+        {TO_WAIT.replace("[b]", "[b+24]")} B: {{sync}} ld.shared.u32 %r5, [s];""",
     "a lane waits for the bulk store": """
         setp.ge.u32 %p2, %r0, 32; @%p2 ret; @%p1 st.shared.v4.u32 [s], {%r0, %r0, %r0, %r0};
         @%p1 fence.proxy.async.shared::cta;
@@ -164,8 +185,7 @@ SYNCS = {"bar.warp.sync -1;": [], "": ["TTN201", "TTN202", "TTN203", "TTN301"]}
 
 
 def whole(steps: str) -> str:
-    text = KERNEL.format(threads=64, actor="", steps=steps).replace("s[64]", "s[256]")
-    return text.replace(".visible .entry", ".global .align 16 .b8 g[1024];\n.visible .entry")
+    return with_global(KERNEL.format(threads=64, actor="", steps=steps).replace("s[64]", "s[256]"))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -117,9 +117,9 @@ class GridAccesses:
         own = own_counters(run)
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
-            settled = "add" if strong else ""
+            settled = commutes(run, event)
             if isinstance(event, ev.AccessEvent):
-                settled = "counter" if event.sequence in own else commutes(run, event)
+                settled = "counter" if event.sequence in own else settled
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
                 value = event.value

@@ -4,9 +4,11 @@ A recording has the accesses of a warp in the order of the run, as though its la
 together. Lanes that have not met may be ahead or behind: one lane may arrive at a barrier while
 another has yet to store, and where one has waited another may have read before. So the run is made
 again with an access for each lane, and its accesses are moved as late, and as early, as the lanes
-that make them allow: to the next or the last event of one of these lanes that synchronises. Fences,
-and waits of lanes for their own `cp.async`, move as late as accesses do. Both orders are those of
-real runs, so what the engine refutes in them is a fault; not every order is tried.
+that make them allow: to the next or the last event of one of these lanes that synchronises. In a
+third order they are moved as early, but not to before an asynchronous operation that any lane has
+started: it is in flight then. Fences, and waits of lanes for their own `cp.async`, move as late as
+accesses do. All are orders of real runs, so what the engine refutes in them is a fault; not every
+order is tried.
 
 Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
 instruction with a mask of members, or `.aligned`, in the text between two events of the warp, and
@@ -36,7 +38,8 @@ ALL_LANES = 0xFFFFFFFF
 
 
 def other_schedules(run: Run) -> list[Run]:
-    """The run with its accesses as late, and as early, as their lanes allow; those that differ.
+    """The run with its accesses as late, and as early, as their lanes allow, and as early as what
+    is in flight; those that differ.
 
     Empty where the lanes of each warp meet between their accesses and what one of them does, and
     where the run cannot be made with an access for each lane.
@@ -53,12 +56,13 @@ def other_schedules(run: Run) -> list[Run]:
     if again.outcome != run.outcome:
         return []
     warps = _warps(again.events, made.code)
-    found = []
-    for late in (True, False):
-        order = [step.event for steps in warps for step in _moved(steps, late=late)]
-        if order != [step.event for steps in warps for step in steps]:
-            found.append(replace(again, order=tuple(order)))
-    return found
+    orders = [[step.event for steps in warps for step in steps]]
+    for late, before_starts in ((True, True), (False, True), (False, False)):
+        moved = (_moved(steps, late=late, before_starts=before_starts) for steps in warps)
+        order = [step.event for steps in moved for step in steps]
+        if order not in orders:
+            orders.append(order)
+    return [replace(again, order=tuple(order)) for order in orders[1:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +156,9 @@ def _part(run: Run, code: DecodedCode) -> bool:
     return False
 
 
-def _moved(steps: list[_Step], *, late: bool) -> list[_Step]:
-    """The steps with each access next to what its own lanes do after it, or before it."""
+def _moved(steps: list[_Step], *, late: bool, before_starts: bool) -> list[_Step]:
+    """The steps with each access next to what its own lanes do after it, or before it. Unless
+    `before_starts`, it stays behind asynchronous operations that other lanes start."""
     found: list[_Step] = []
     held: list[_Step] = []  # accesses that wait for their lanes
     for step in steps if late else reversed(steps):
@@ -165,7 +170,8 @@ def _moved(steps: list[_Step], *, late: bool) -> list[_Step]:
         elif isinstance(event, SILENT):
             found.append(step)
         else:
-            here = [other for other in held if other.lanes & step.lanes]
+            stays = isinstance(event, ev.AsynchronousEvent) and not before_starts
+            here = [other for other in held if stays or other.lanes & step.lanes]
             found += [*here, step]
             held = [other for other in held if other not in here]
         if not late and step.met:

@@ -32,6 +32,7 @@ from titan.isa.simt.run import run_again
 from titan.isa.simt.written import WrittenMemories
 
 ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
+ENGINES = {Op.BULK_COPY: 8, Op.TENSOR_COPY: 9}  # where they say by what they reduce
 SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 
 
@@ -85,13 +86,19 @@ def first_unsettled(form: Run) -> int:
     return next(event.instruction for event in (*_meeting(form), *_accesses(form)))
 
 
-def commutes(run: Run, event: ev.AccessEvent) -> str:
-    """The operation of a reduction, which leaves the same in any order with others; else empty."""
+def commutes(run: Run, event: ev.AccessEvent | ev.AsynchronousEvent) -> str:
+    """The operation of a reduction, by a thread or an engine, which leaves the same in any order
+    with others; else empty."""
     steps = run.prepared.code.steps if run.prepared is not None else ()
-    if event.mode is not ev.Mode.ATOMIC or event.returns or event.instruction >= len(steps):
+    if event.instruction >= len(steps):
         return ""
     step = steps[event.instruction]
-    word = ATOMICS[step.flags[6]] if step.op is Op.ATOMIC else ""
+    if isinstance(event, ev.AccessEvent):
+        reduces = event.mode is ev.Mode.ATOMIC and not event.returns and step.op is Op.ATOMIC
+        place = 6
+    else:
+        reduces, place = step.op in ENGINES, ENGINES.get(step.op, 0)
+    word = ATOMICS[step.flags[place]] if reduces and step.flags[place] >= 0 else ""
     return word if word in COMMUTING else ""
 
 

@@ -18,6 +18,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
+from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
@@ -35,7 +36,8 @@ from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
-from titan.frontends.ptx.record import LaunchRecording, Member, record_together
+from titan.frontends.ptx.record import LaunchRecording, record_together
+from titan.frontends.ptx.reductions import meeting_reductions, with_one_operation
 from titan.frontends.ptx.remarks import (
     ASSUMED,
     DECIDES_MORE,
@@ -156,8 +158,32 @@ def judge_together(
     `copy_fence`, `load_ready` and `wgmma_wait` say. Where accesses race, or lanes of one store
     write the same bytes, the runs are made again with their values traced, and judged by what is
     shown of them. What strong accesses give is settled where nothing races even if they are
-    plain ones (`settled.py`).
+    plain ones (`settled.py`), and so is what engines reduce by several operations
+    (`reductions.py`).
     """
+    judged = _judged_settled(runs, where, name, places, policies, registers_per_thread)
+    if policies.unsettled == "allow":
+        return judged
+    for number, (recording, trial) in enumerate(judged):
+        run = runs[number]
+        meeting = meeting_reductions(run) if trial.verdict is Verdict.VERIFIED else []
+        if meeting:
+            form, at = with_one_operation(run, meeting), where[number]
+            ((_, other),) = _judged_by_groups([form], [at], name, places, policies, None)
+            if other.order is not Verdict.VERIFIED:
+                judged[number] = recording, _unsettled(trial, meeting[0].instruction, places)
+    return judged
+
+
+def _judged_settled(
+    runs: Sequence[Run],
+    where: Sequence[tuple[str, str]],
+    name: str,
+    places: CodePlaces,
+    policies: CodePolicies,
+    registers_per_thread: int | None,
+) -> list[tuple[LaunchRecording, Trial]]:
+    """The same of the accesses of threads."""
     whole = all(run.outcome.ending in (Ending.FINISHED, Ending.HUNG) for run in runs)
     forms = [settled_form(run) if whole else None for run in runs]
     if all(form is None for form in forms):
@@ -179,7 +205,10 @@ def judge_together(
     if policies.unsettled == "allow":
         return judged
     return [
-        (recording, trial if ok or form is None else _unsettled(trial, form, places))
+        (
+            recording,
+            trial if ok or form is None else _unsettled(trial, first_unsettled(form), places),
+        )
         for (recording, trial), ok, form in zip(judged, order, forms, strict=True)
     ]
 
@@ -190,11 +219,11 @@ def _is_settled(alone: Run, recording: LaunchRecording, trial: Trial) -> bool:
     return ordered and not clashes and EQUAL_LANES not in recording.remarks
 
 
-def _unsettled(trial: Trial, form: Run, places: CodePlaces) -> Trial:
+def _unsettled(trial: Trial, instruction: int, places: CodePlaces) -> Trial:
     """The trial; undecided where nothing else is wrong."""
     if trial.verdict is not Verdict.VERIFIED:
         return trial
-    place = f"line {places.span(first_unsettled(form)).start_line}"
+    place = f"line {places.span(instruction).start_line}"
     return replace(trial, verdict=Verdict.UNDECIDED, reason=f"{UNSETTLED} ({place})")
 
 
@@ -431,16 +460,16 @@ def _decide(
         judged.reasons.append(f"the interleaving does not replay: {error}")
         return False
     item = rendered.diagnostic
-    involved = _involved(rendered)
-    judged.in_tensor_memory = bool(involved) and all(
-        effect.buffer.startswith("tensor") for _, effects in involved for effect in effects
+    concerned = involved(rendered)
+    judged.in_tensor_memory = bool(concerned) and all(
+        effect.buffer.startswith("tensor") for _, effects in concerned for effect in effects
     )
-    loads = [event for event, _ in involved if _loads_tensor_memory(event)]
+    loads = [event for event, _ in concerned if loads_tensor_memory(event)]
     if loads and policies.load_ready == "allow":
         item = replace(item, helps=(*item.helps, LOAD_HELP))
     if item.code == FaultKind.LEAK_AT_EXIT.value:
         item = replace(item, helps=(*item.helps, EXIT_HELP))
-    if item.code == FaultKind.MISSING_FENCE.value and _written_by_copy(rendered, run, recording):
+    if item.code == FaultKind.MISSING_FENCE.value and written_by_copy(rendered, run, recording):
         item = replace(item, helps=(*item.helps, COPY_HELP))
     if item.code == WEAK_KIND.value:
         item = replace(item, helps=(*item.helps, *weak_helps(run, recording, policies)))
@@ -456,21 +485,6 @@ def _decide(
     return True
 
 
-def _written_by_copy(rendered: RenderedFault, run: Run, recording: LaunchRecording) -> bool:
-    """Whether a cp.async writes the memory that a fault is about."""
-    name = rendered.replay.fault.object_name if rendered.replay is not None else ""
-    if name not in recording.memory.buffers:
-        return False
-    number = recording.memory.region_of(name)
-    return any(
-        number in recording.memory.regions.of.get(effect.footprint, ())
-        for event in run.events
-        if isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.COPY
-        for effect in event.effects
-        if effect.mode is not ev.Mode.READ
-    )
-
-
 def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
     """The instruction with an unknown address that takes part in a race, if one does.
 
@@ -480,29 +494,12 @@ def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
         return None
     unknown = run.unknown_addresses()
     name = rendered.replay.fault.object_name
-    for event, effects in _involved(rendered) if unknown else ():
+    for event, effects in involved(rendered) if unknown else ():
         if event.instruction in unknown and (
             not name or any(effect.buffer == name for effect in effects)
         ):
             return event.instruction
     return None
-
-
-def _involved(rendered: RenderedFault) -> list[Member]:
-    """The events of the operations that a replayed fault is about, with their effects."""
-    if rendered.replay is None:
-        return []
-    return [
-        member
-        for operation in rendered.replay.fault.operations
-        for member in rendered.members.get(id(operation), ())
-    ]
-
-
-def _loads_tensor_memory(event: ev.Event) -> bool:
-    return (
-        isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.TENSOR_LOAD
-    )
 
 
 def _conditions(

@@ -116,7 +116,7 @@ def _sum_of(words: tuple[str, ...]) -> tuple[FloatFormat | None, int]:
 
 def tensor_copy(machine: NumbersMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Loads and stores of boxes (tiled, of gathered rows, im2col), and sums onto boxes."""
-    kind, _, mode, _, shared_offset, map_offset, _, count, space = step.flags
+    kind, _, mode, _, shared_offset, map_offset, _, count, space = step.flags[:9]
     names = tuple(n for n, register in enumerate(step.args) if register >= 0)
     registers = tuple(register for register in step.args if register >= 0)
     groups = machine.grouped(fragment, registers, mask, "an operand of a tensor copy")

@@ -198,7 +198,7 @@ def _copy_work(
 
 def bulk_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async.bulk and cp.reduce.async.bulk of plain bytes."""
-    kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes, _ = step.flags
+    kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes = step.flags[:7]
     registers = tuple(register for register in step.args if register >= 0)
     for lanes, values in machine.grouped(fragment, registers, mask, "an operand of a bulk copy"):
         whole_warp(machine, fragment, lanes)
@@ -386,7 +386,7 @@ def tensor_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
 def _tensor_copy(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, lanes: int, given: dict[int, int]
 ) -> None:
-    kind, _, mode, group, shared_offset, map_offset, barrier_offset, count, space = step.flags
+    kind, _, mode, group, shared_offset, map_offset, barrier_offset, count, space = step.flags[:9]
     address = given[1] + map_offset
     if space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
         address = to_generic(MemorySpace(space), address)

@@ -9,7 +9,7 @@ from titan.isa.simt.decode_arithmetic import outputs
 from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of
 from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, RecordedQueue
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import DecodedStep, Kind, Op
+from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind, Op
 
 LOAD, STORE, REDUCE, PREFETCH = range(4)
 TILE, IM2COL, GATHER, SCATTER, IM2COL_W = range(5)
@@ -85,7 +85,8 @@ def _without_policy(instruction: ptx.Instruction) -> list[ptx.Operand]:
 
 def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (kind, destination space, source space, destination offset, source offset, barrier
-    offset, completes mbarrier, destination in the cluster); args dst, src, bytes, barrier, mask.
+    offset, completes mbarrier, destination in the cluster, operation of a reduction); args dst,
+    src, bytes, barrier, mask.
     """
     modifiers = instruction.modifiers
     operands = _without_policy(instruction)
@@ -108,13 +109,24 @@ def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedS
         if any("multicast" in m for m in modifiers):
             mask = context.source(operands[4], 16)
     flags = (kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes,
-             int(spaces[0] == "shared::cluster"))  # fmt: skip
+             int(spaces[0] == "shared::cluster"), _reduction(kind, modifiers))  # fmt: skip
     return DecodedStep(Op.BULK_COPY, flags=flags, args=(to, at, bytes_, barrier, mask))
+
+
+def _reduction(kind: int, modifiers: tuple[str, ...]) -> int:
+    """The number of the operation among ATOMICS; -1 of what is no reduction."""
+    if kind != REDUCE:
+        return -1
+    word = next((word for word in modifiers if word in ATOMICS), None)
+    if word is None:
+        raise Unsupported("the operation")
+    return ATOMICS.index(word)
 
 
 def _tensor_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (kind, dimensions, mode, cta group, shared offset, map offset, barrier offset, number
-    of coordinates); args shared, map, barrier|-1, mask|-1, coordinates, im2col offsets.
+    of coordinates, space of the map, operation of a reduction); args shared, map, barrier|-1,
+    mask|-1, coordinates, im2col offsets.
     """
     modifiers = instruction.modifiers
     operands = _without_policy(instruction)
@@ -160,7 +172,7 @@ def _tensor_copy(context: DecodeContext, instruction: ptx.Instruction) -> Decode
     if not 1 <= len(coordinates) <= 5 or len(offsets) > 3:
         raise Unsupported("the coordinates")
     flags = (kind, dimensions, mode, group, shared_offset, map_offset, barrier_offset,
-             len(coordinates), space)  # fmt: skip
+             len(coordinates), space, _reduction(kind, modifiers))  # fmt: skip
     return DecodedStep(Op.TENSOR_COPY, flags=flags,
                 args=(shared, map_, barrier, mask, *coordinates, *offsets))  # fmt: skip
 

@@ -1,0 +1,82 @@
+"""Whether reductions by engines leave the same in every interleaving.
+
+Reductions of one operation do in any order, those of different operations (a sum and a minimum of
+the same bytes) only where one is complete before the other starts. So a run in which they meet is
+judged once more with all but those of one operation taken as plain writes: where nothing races in
+it, each is ordered against every reduction of another operation. The values that floating-point
+sums round to in another order are not compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from titan.frontends.ptx.settled import commutes
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.outcome import Confluence, Run
+from titan.isa.simt.written import WrittenMemories
+
+Reduction = tuple[Footprint, ev.AccessEvent | ev.AsynchronousEvent, str]
+
+
+def meeting_reductions(run: Run) -> list[ev.AsynchronousEvent]:
+    """The reductions by engines that meet a reduction of another operation."""
+    found = _reductions(run)
+    words = {word for _, _, word in found}
+    if len(words) < 2:
+        return []
+    written = WrittenMemories((footprint, word) for footprint, _, word in found)
+    return [
+        event
+        for footprint, event, word in found
+        if isinstance(event, ev.AsynchronousEvent)
+        and any(other != word for other in written.meeting(footprint))
+    ]
+
+
+def with_one_operation(run: Run, meeting: list[ev.AsynchronousEvent]) -> Run:
+    """The run with these as plain writes, but for those of the most frequent operation: of those
+    of threads, where threads reduce the same bytes."""
+    places = WrittenMemories(
+        (effect.footprint, event)
+        for event in meeting
+        for effect in event.effects
+        if effect.mode is ev.Mode.ATOMIC
+    )
+    words = Counter(
+        word
+        for footprint, event, word in _reductions(run)
+        if isinstance(event, ev.AccessEvent) and any(places.meeting(footprint))
+    ) or Counter(commutes(run, event) for event in meeting)
+    kept, _ = max(words.items(), key=lambda item: (item[1], item[0]))
+    plain = {event.sequence for event in meeting if commutes(run, event) != kept}
+    events = tuple(
+        replace(event, effects=tuple(map(_as_write, event.effects)))
+        if isinstance(event, ev.AsynchronousEvent) and event.sequence in plain
+        else event
+        for event in run.events
+    )
+    return replace(run, events=events, confluence=Confluence())
+
+
+def _as_write(effect: ev.RecordedEffect) -> ev.RecordedEffect:
+    return replace(effect, mode=ev.Mode.WRITE) if effect.mode is ev.Mode.ATOMIC else effect
+
+
+def _reductions(run: Run) -> list[Reduction]:
+    """Of threads and engines; none where no engine reduces."""
+    found: list[Reduction] = []
+    engines = False
+    for event in run.events:
+        if isinstance(event, ev.AccessEvent) and event.mode is ev.Mode.ATOMIC:
+            found.append((event.footprint, event, commutes(run, event)))
+        elif isinstance(event, ev.AsynchronousEvent) and commutes(run, event):
+            engines = True
+            found += [
+                (effect.footprint, event, commutes(run, event))
+                for effect in event.effects
+                if effect.mode is ev.Mode.ATOMIC
+            ]
+    return found if engines else []
