@@ -1,7 +1,8 @@
 """Whether reductions by engines leave the same in every interleaving.
 
 Reductions of one operation do in any order, those of different operations (a sum and a minimum of
-the same bytes) only where one is complete before the other starts. So a run in which they meet is
+the same bytes) only where one is complete before the other starts, and so do `inc` and `dec`,
+whose bounds are data. So a run in which they meet is
 judged once more with all but those of one operation taken as plain writes: where nothing races in
 it, each is ordered against every reduction of another operation. The values that floating-point
 sums round to in another order are not compared.
@@ -12,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from titan.frontends.ptx.settled import commutes
+from titan.frontends.ptx.settled import commutes, engine_reduction
 from titan.isa.simt import events as ev
+from titan.isa.simt.accesses import COMMUTING
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.written import WrittenMemories
@@ -22,17 +24,20 @@ Reduction = tuple[Footprint, ev.AccessEvent | ev.AsynchronousEvent, str]
 
 
 def meeting_reductions(run: Run) -> list[ev.AsynchronousEvent]:
-    """The reductions by engines that meet a reduction of another operation."""
+    """The reductions by engines that meet a reduction with which they do not commute."""
     found = _reductions(run)
     words = {word for _, _, word in found}
-    if len(words) < 2:
+    if len(words) < 2 and words <= set(COMMUTING):
         return []
-    written = WrittenMemories((footprint, word) for footprint, _, word in found)
+    written = WrittenMemories((footprint, (event, word)) for footprint, event, word in found)
     return [
         event
         for footprint, event, word in found
         if isinstance(event, ev.AsynchronousEvent)
-        and any(other != word for other in written.meeting(footprint))
+        and any(
+            other != word or (by is not event and word not in COMMUTING)
+            for by, other in written.meeting(footprint)
+        )
     ]
 
 
@@ -49,9 +54,10 @@ def with_one_operation(run: Run, meeting: list[ev.AsynchronousEvent]) -> Run:
         word
         for footprint, event, word in _reductions(run)
         if isinstance(event, ev.AccessEvent) and any(places.meeting(footprint))
-    ) or Counter(commutes(run, event) for event in meeting)
+    ) or Counter(engine_reduction(run, event) for event in meeting)
     kept, _ = max(words.items(), key=lambda item: (item[1], item[0]))
-    plain = {event.sequence for event in meeting if commutes(run, event) != kept}
+    kept = kept if kept in COMMUTING else ""
+    plain = {event.sequence for event in meeting if engine_reduction(run, event) != kept}
     events = tuple(
         replace(event, effects=tuple(map(_as_write, event.effects)))
         if isinstance(event, ev.AsynchronousEvent) and event.sequence in plain
@@ -72,10 +78,10 @@ def _reductions(run: Run) -> list[Reduction]:
     for event in run.events:
         if isinstance(event, ev.AccessEvent) and event.mode is ev.Mode.ATOMIC:
             found.append((event.footprint, event, commutes(run, event)))
-        elif isinstance(event, ev.AsynchronousEvent) and commutes(run, event):
+        elif isinstance(event, ev.AsynchronousEvent) and (word := engine_reduction(run, event)):
             engines = True
             found += [
-                (effect.footprint, event, commutes(run, event))
+                (effect.footprint, event, word)
                 for effect in event.effects
                 if effect.mode is ev.Mode.ATOMIC
             ]

@@ -95,11 +95,20 @@ def commutes(run: Run, event: ev.AccessEvent | ev.AsynchronousEvent) -> str:
     step = steps[event.instruction]
     if isinstance(event, ev.AccessEvent):
         reduces = event.mode is ev.Mode.ATOMIC and not event.returns and step.op is Op.ATOMIC
-        place = 6
+        word = ATOMICS[step.flags[6]] if reduces else ""
     else:
-        reduces, place = step.op in ENGINES, ENGINES.get(step.op, 0)
-    word = ATOMICS[step.flags[place]] if reduces and step.flags[place] >= 0 else ""
+        word = engine_reduction(run, event)
     return word if word in COMMUTING else ""
+
+
+def engine_reduction(run: Run, event: ev.AsynchronousEvent) -> str:
+    """The operation by which an engine reduces; empty where it does not."""
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    step = steps[event.instruction] if event.instruction < len(steps) else None
+    if step is None or step.op not in ENGINES:
+        return ""
+    number = step.flags[ENGINES[step.op]]
+    return ATOMICS[number] if number >= 0 else ""
 
 
 def _steering(run: Run) -> list[int]:

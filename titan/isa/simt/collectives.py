@@ -219,7 +219,15 @@ def from_generic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, ma
 
 def is_space(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute isspacep: 1 where the generic address lies in the window asked for."""
-    return mapped(machine, fragment, step, mask, lambda a: int(resolve(a)[0] == step.flags[0]))
+    space, own = step.flags
+    cta = fragment.warp.cta
+    own = own and len(cta.cluster.ctas) > 1
+
+    def make(address: int) -> int:
+        found, at = resolve(address)
+        return int(found == space and (not own or at >> RANK_SHIFT == cta.rank))
+
+    return mapped(machine, fragment, step, mask, make)
 
 
 def map_address(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

@@ -206,8 +206,11 @@ def convert_address(context: DecodeContext, instruction: ptx.Instruction) -> Dec
 
 
 def is_space(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """Decode isspacep; the flag is the window asked for."""
-    return DecodedStep(Op.IS_SPACE, flags=(space_of(instruction.modifiers),),
+    """Decode isspacep; flags: the window asked for, and whether of the CTA itself alone (PTX:
+    `.shared` without more means `.shared::cta`)."""
+    space = space_of(instruction.modifiers)
+    own = space is MemorySpace.SHARED and "shared::cluster" not in instruction.modifiers
+    return DecodedStep(Op.IS_SPACE, flags=(space, int(own)),
                 out=context.results(instruction.operands[0]),
                 args=(context.source(instruction.operands[1]),))  # fmt: skip
 

@@ -76,7 +76,7 @@ class Op(IntEnum):
     UNPACK = 41
     TO_GENERIC = 42  # flags (space,)
     FROM_GENERIC = 43
-    IS_SPACE = 44
+    IS_SPACE = 44  # flags (space, of the CTA alone)
     MAPA = 45  # flags (generic,); args address, rank
     GET_RANK = 46  # flags (generic,)
     BMSK = 47

@@ -181,7 +181,11 @@ static void mapped(Machine *machine, Fragment *fragment, const titan_step *s, ui
         switch (s->op) {
         case TO_GENERIC: found = to_generic((int)FLAG(s, 0), a); break;
         case FROM_GENERIC: resolve(&a); found = a; break;
-        case IS_SPACE: found = resolve(&a) == FLAG(s, 0); break;
+        case IS_SPACE:
+            found = resolve(&a) == FLAG(s, 0);
+            if (FLAG(s, 1) && fragment->warp->cta->cluster->cta_count > 1)
+                found = found && a >> RANK_SHIFT == (uint64_t)fragment->warp->cta->rank;
+            break;
         case MAPA:
             if (FLAG(s, 0)) resolve(&a);
             found = v[1] << RANK_SHIFT | (a & OFFSET_MASK);
