@@ -1646,3 +1646,13 @@ s_barrier
 .Lread:
 ds_read_b32 v10, v3
 s_waitcnt lgkmcnt(0)
+; right | store data overwritten at once | gfx942 gfx950
+v_mov_b32_e32 v11, v0
+global_store_dword v1, v11, s[4:5]
+v_mov_b32_e32 v11, 0
+; right | own words of LDS in the order of issue | gfx942 gfx950
+ds_write_b32 v1, v0
+ds_read_b32 v10, v1
+ds_write_b32 v1, v9
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, v10
