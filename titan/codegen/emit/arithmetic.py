@@ -54,6 +54,9 @@ from titan.sync.expression import Constant, Expression
 
 ROWS_OF_MMA = 64
 ROWS_OF_WARPGROUP = 128  # one for each thread
+# Sums with one descriptor that a loop keeps: two uniform registers each, of 63, and as many beside
+# them for the other operand.
+DESCRIPTORS_KEPT = 11
 FUNCTIONS = ("relu", "gelu", "silu", "tanh")
 UNARY = ("exp2", "log2", "reciprocal", "rsqrt")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "raise")
@@ -455,11 +458,25 @@ class RoleArithmetic:
             raise EmissionRefused(f"the operands of {operation.name} do not fit")
         if step == 32 and (not flips[1] or flips[0]):
             raise EmissionRefused(f"8-bit operands of {operation.name} must be K-major")
+        again = ""
+        if of_left and depth // step * target.m > DESCRIPTORS_KEPT:
+            again = self._again(of_left, stages[left], stages[right], scope)
         return [SpelledProduct(
             target, a, b, of_left, of_right, steps=depth // step, type=b.type,
             transpose_a=flips[0], transpose_b=not flips[1],
             adds=len(operation.operands) > 2, note=identifier(operation.name, "an mma"),
+            again=again, kept=DESCRIPTORS_KEPT,
         )]  # fmt: skip
+
+    def _again(self, kept: str, left: ir.Effect, right: ir.Effect, scope: SpellingScope) -> str:
+        """The descriptor of a tile with one stage as a sum with 0 that a compiler does not know to
+        be 0, from the number of the stage of the other operand; empty where there is no such."""
+        stage = scope.text(right.stage)
+        of_ring = self.layout.tiles[right.buffer].stages > 1 and not stage.isdecimal()
+        if self.layout.tiles[left.buffer].stages > 1 or not of_ring:
+            return ""
+        zero = f"(titan::u32)titan::kept((titan::u64)(titan::u32)({stage})) >> 16"
+        return f"titan::descriptor_of_stage<16>({kept}, (int)({zero}))"
 
     def _descriptor(
         self,

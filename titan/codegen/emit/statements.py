@@ -471,7 +471,8 @@ class SpelledStage(SpelledStatement):
 class SpelledProduct(SpelledStatement):
     """A wgmma for each block of rows and step along K; `adds` to what the registers hold.
 
-    `left`, `right`: the descriptors of operands in shared memory.
+    `left`, `right`: the descriptors of operands in shared memory; `again`: that of the left one
+    behind the first `kept` products, so that a compiler does not keep those of all steps.
     """
 
     target: RegisterArray
@@ -485,6 +486,8 @@ class SpelledProduct(SpelledStatement):
     transpose_b: bool
     adds: bool
     note: str
+    again: str = ""
+    kept: int = 0
     kind: ClassVar[str] = "mma"
 
 
