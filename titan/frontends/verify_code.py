@@ -17,6 +17,7 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
+from titan.frontends.ptx.asked_words import question_of
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.hand_over import HandOver, draws, handed_over
@@ -30,6 +31,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.remarks import COUNTERS, ONE_GRID, TICKETS
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
+from titan.frontends.ptx.word_waits import may_wait, waited_for
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
@@ -253,11 +255,16 @@ def _trials(
     runner = Runner(code.module, code.source, options.steps_max)
     trials: list[Trial] = []
     drawing: Run | None = None
+    waited = HandOver()
+    if given and options.ctas is None and launch.ctas > 1:
+        waited = _waited(code, launch, label, places, options)
+        if waited.trials:
+            return waited.trials, waited.notes
     for cta in ctas_of(launch, options):
         run, trial = _trial(code, runner, (launch, cta, label), places, options)
         trials.append(trial)
         if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
-            return trials, []
+            return trials, waited.texts()
         if run is not None:
             accesses.add(run, cta)
             drawing = drawing or (run if draws(run) else None)
@@ -267,7 +274,7 @@ def _trials(
         if handed.trials:
             return handed.trials, handed.notes
     if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):
-        return trials, handed.texts()
+        return trials, [*handed.texts(), *waited.texts()]
     for cta in neighbours(launch) if options.ctas is None else ():
         if cta not in accesses.runs:
             run, _ = runner.run(launch, cta)
@@ -275,8 +282,26 @@ def _trials(
                 accesses.add(run, cta)
     together, notes = judge_grid(accesses, label, places)
     if together is not None:
-        notes = [*notes, *handed.texts()]
+        notes = [*notes, *handed.texts(), *waited.texts()]
     return [*trials, *([together] if together is not None else [])], notes
+
+
+def _waited(
+    code: CodeKernel, launch: Launch, label: str, places: CodePlaces, options: CodeOptions
+) -> HandOver:
+    """What waits for words of global memory decide, where a CTA asks for one."""
+    if not may_wait(code.module):
+        return HandOver()
+    asking = replace(launch, answers=(), in_turn=False)
+    runner = Runner(code.module, code.source, options.steps_max)
+    for cta in ctas_of(launch, options):
+        run, _ = runner.run(asking, cta)
+        if run is None or run.prepared is None:
+            return HandOver()
+        if question_of(run) is not None:
+            made = replace(run, prepared=replace(run.prepared, launch=launch))
+            return waited_for(made, label, places, _judge_of(code, places, options.policies))
+    return HandOver()
 
 
 def _judge_of(

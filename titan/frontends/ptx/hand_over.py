@@ -81,10 +81,11 @@ class HandOver:
     trials: list[Trial] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reason: str = ""
+    by: str = "tickets"
 
     def texts(self) -> list[str]:
-        """The notes on a launch that tickets do not decide."""
-        return [f"tickets do not decide it: {self.reason}"] if self.reason else []
+        """The notes on a launch that this does not decide."""
+        return [f"{self.by} do not decide it: {self.reason}"] if self.reason else []
 
 
 def draws(run: Run) -> bool:
@@ -108,7 +109,7 @@ def handed_over(
     for item in found:
         if item.cta in (0, launch.ctas // 2, launch.ctas - 1):
             name = ", ".join(part for part in (label, _ticket_text(item)) if part)
-            trial = judge(item.run, name, _coordinates(launch, item.cta))
+            trial = judge(item.run, name, coordinates(launch, item.cta))
             if trial.verdict is Verdict.REFUTED:
                 return HandOver([trial])
             trials.append(trial)
@@ -117,7 +118,7 @@ def handed_over(
     races = together.races()
     if races:
         ctas = sorted({cta for race in races[:1] for cta in race.ctas})
-        where = " and ".join(_coordinates(launch, cta) for cta in ctas)
+        where = " and ".join(coordinates(launch, cta) for cta in ctas)
         diagnostics = tuple(race.diagnostic for race in races[:RACES_MAX])
         return HandOver([Trial(label, where, Verdict.REFUTED, diagnostics=diagnostics)])
     if open_ is not None:
@@ -277,7 +278,7 @@ class _Together:
         if partly:
             self._leave(event, "whether CTAs hand over the same bytes in order is not known")
             return
-        low, high = _common(one.footprint, other.footprint)
+        low, high = common_range(one.footprint, other.footprint)
         ends = [(self.found[item.place], self.events[item], item.mode) for item in (first, second)]
         found[key] = self._race(ends[0], ends[1], (low, high), helps)
 
@@ -322,7 +323,7 @@ class _Together:
         helps: tuple[str, ...],
     ) -> _Race:
         words = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
-        ctas = [_coordinates(self.launch, item.cta) for item, _, _ in (one, two)]
+        ctas = [coordinates(self.launch, item.cta) for item, _, _ in (one, two)]
         spans = [self.places.span(event.instruction) for _, event, _ in (one, two)]
         labels = [
             f"CTA {cta} {words[mode]} here (warp {event.warp}), with {_ticket_text(item)}"
@@ -358,7 +359,7 @@ def _equal(one: _Access, other: _Access) -> bool:
     return writes and one.value is not None and same
 
 
-def _common(one: Footprint, other: Footprint) -> tuple[int, int]:
+def common_range(one: Footprint, other: Footprint) -> tuple[int, int]:
     """The first range of bytes in both."""
     return next(
         (max(low, start), min(high, end))
@@ -368,5 +369,6 @@ def _common(one: Footprint, other: Footprint) -> tuple[int, int]:
     )
 
 
-def _coordinates(launch: Launch, cta: int) -> str:
+def coordinates(launch: Launch, cta: int) -> str:
+    """A CTA in words, by its place in the grid."""
     return f"({', '.join(map(str, launch.coordinates(cta)))})"

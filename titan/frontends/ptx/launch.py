@@ -42,6 +42,7 @@ POINTERS_APART = 1 << 36
 _KEYS = (
     "launch", "entry", "call", "grid", "block", "cluster", "dynamic_shared", "shared",
     "parameters", "tensor_maps", "allocations", "cancelled",
+    "cooperative",
 )  # fmt: skip
 _TRITON_MARKS = ("num_warps", "shared", "name")
 
@@ -78,6 +79,7 @@ class LaunchDescription:
     allocations: tuple[Allocation, ...] = ()
     origin: str = "written"
     cancelled: int | None = None
+    cooperative: bool = False
     memory: dict[int, bytes] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(PARAMETERS_MAX))
 
@@ -144,6 +146,8 @@ def _written(reader: Reader, root: Node) -> LaunchDescription | None:
         )
         if fields.has("cancelled")
         else None,
+        cooperative=fields.has("cooperative")
+        and bool(reader.boolean(fields["cooperative"], "whether the launch is cooperative")),
     )
     if fields.has("parameters"):
         _parameters(reader, fields["parameters"], described)
@@ -428,7 +432,7 @@ def completed(
     launch = Launch(
         function.name, grid, block, cluster, shared, parameters, maps, described.memory,
         described.allocations,
-        pointed=_pointed(described),
+        pointed=_pointed(described), cooperative=described.cooperative,
     )  # fmt: skip
     return launch, [], notes
 

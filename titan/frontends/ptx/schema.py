@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from titan.foundation.source.json_schema import (
+    FLAG,
     TEXT,
     Schema,
     about,
@@ -61,6 +62,7 @@ def json_schema() -> Schema:
             "shared": about(integer(0, SHARED_MAX), "dynamic shared memory in bytes"),
             "dynamic_shared": about(integer(0, SHARED_MAX), "dynamic shared memory in bytes"),
             "cancelled": about(integer(0, GRID_MAX), "clusters that each cluster obtains"),
+            "cooperative": about(FLAG, "all CTAs are there at once"),
             "parameters": {
                 "description": "by position, or by position or name",
                 "anyOf": [

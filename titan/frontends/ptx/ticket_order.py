@@ -56,17 +56,17 @@ def ticket_sides(events: Sequence[ev.Event], ticket: ev.AccessEvent | None) -> T
     """The sides of a ticket that one lane draws in a run that has come to its end; none of them
     where no ticket is drawn."""
     if ticket is None:
-        others = any(_orders_otherwise(event, ticket) for event in events)
+        others = any(orders_otherwise(event, ticket) for event in events)
         return TicketSides(complete=not others)
     here = {ticket.sequence: ticket.lanes}
     behind, before = known_behind(events, here), known_before(events, here)
     return TicketSides(
-        known_before(events, _releases(events, ticket)),
-        known_behind(events, _acquires(events, ticket)),
-        known_before(events, _sequential(events, before)),
-        known_behind(events, _sequential(events, behind)),
+        known_before(events, releases_of(events, ticket)),
+        known_behind(events, acquires_of(events, ticket)),
+        known_before(events, sequential_in(events, before)),
+        known_behind(events, sequential_in(events, behind)),
         behind,
-        complete=not any(_orders_otherwise(event, ticket) for event in events),
+        complete=not any(orders_otherwise(event, ticket) for event in events),
     )
 
 
@@ -130,7 +130,7 @@ def _is_fence(event: ev.Event, semantics: Sequence[ev.AccessSemantics]) -> bool:
     )
 
 
-def _sequential(events: Sequence[ev.Event], side: Masks) -> Masks:
+def sequential_in(events: Sequence[ev.Event], side: Masks) -> Masks:
     """The lanes that execute `fence.sc` on a side of the ticket."""
     return {
         event.sequence: side[event.sequence]
@@ -152,7 +152,8 @@ def _own_fences(
     ]
 
 
-def _releases(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
+def releases_of(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
+    """Where the lane of an access to a word releases what is before it."""
     if ticket.scope < ev.AccessScope.GPU:
         return {}
     if ticket.semantics in RELEASING:
@@ -162,7 +163,8 @@ def _releases(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
     return {event.sequence: ticket.lanes for event in last}
 
 
-def _acquires(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
+def acquires_of(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
+    """Where the lane of an access to a word acquires for what is behind it."""
     if ticket.scope < ev.AccessScope.GPU:
         return {}
     if ticket.semantics in ACQUIRING:
@@ -172,7 +174,7 @@ def _acquires(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
     return {event.sequence: ticket.lanes for event in first}
 
 
-def _orders_otherwise(event: ev.Event, ticket: ev.AccessEvent | None) -> bool:
+def orders_otherwise(event: ev.Event, ticket: ev.AccessEvent | None) -> bool:
     """Whether an event may order threads in a way that is not followed."""
     if isinstance(event, ev.AccessEvent):
         strong = event.semantics is not ev.AccessSemantics.WEAK

@@ -176,7 +176,7 @@ class _Runs:
             allocations += tuple(
                 Allocation(at, size) for at, size, _ in self.made.layout.module_globals
             )
-        memory = {**_without(self.start, self.written), **words}
+        memory = {**without(self.start, self.written), **words}
         launch = replace(self.launch, memory=memory, allocations=allocations, tickets=tuple(words))
         made = replace(self.made, layout=layout, launch=launch)
         options = replace(made.options, ctas=(cta,), steps_max=STEPS_MAX)
@@ -285,7 +285,7 @@ def _same(one: Run, other: Run) -> bool:
     return list(one.events) == list(other.events)
 
 
-def _without(start: dict[int, bytes], written: Ranges) -> dict[int, bytes]:
+def without(start: dict[int, bytes], written: Ranges) -> dict[int, bytes]:
     """Pieces of memory with ranges left out."""
     left: dict[int, bytes] = {}
     for at, data in start.items():

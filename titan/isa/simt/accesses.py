@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
+from titan.isa.simt.asking import ask
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.lane_order import (
     clash_of_stores,
@@ -322,6 +323,7 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
+    asked = ask(machine, fragment, located, count, semantics)
     known = False
     results: list[Value] = [opaque_at(pc)] * len(step.out)
     single = len(located) == 1 and located[0][0] == mask
@@ -350,6 +352,8 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                     else shared
                 )
     record(machine, fragment, located, count, form, known=known)
+    if asked:
+        machine.memory.write(located[0][1][2], count, opaque_at(pc))
     access = strong_or_plain(machine, form.mode, form.semantics)
     order_lanes(machine, fragment, located, count, access, pc)
     for register, value in zip(step.out, results, strict=True):
@@ -452,6 +456,7 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         for register in step.out:
             machine.write(warp, register, opaque_at(pc), mask)
         return False
+    asked = returns and ask(machine, fragment, located, size * count, semantics)
     commutes = not returns and ATOMICS[operation] in COMMUTING
     access = strong_or_plain(machine, form.mode, form.semantics, commutes=commutes)
     order_lanes(machine, fragment, located, size * count, access, pc)
@@ -459,6 +464,8 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         if lanes & (lanes - 1):
             clash_within(machine, fragment, lanes, where, size * count)
     record(machine, fragment, located, size * count, form)
+    if machine.launch.answers is not None and count == 1:
+        _note_value(machine, warp, located[:1], step.args[1:], size)
     olds: list[list[Scalar]] = [[opaque_at(pc)] * 32 for _ in range(count)]
     order = sorted((index, where) for lanes, where in located for index in lanes_of(lanes))
     for index, where in order:
@@ -474,6 +481,8 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
             else:
                 new = _combined(step, operation, old, values, pc)
             write_value(machine, fragment, index, part, size, new)
+    if asked:
+        machine.memory.write(located[0][1][2], size * count, opaque_at(pc))
     for place_, register in enumerate(step.out):
         old_values = olds[place_]
         known = any(isinstance(old_values[index], int) for index in lanes_of(mask))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 Dimensions = tuple[int, int, int]
 
 MAP_BYTES = 128
+QUESTION = "a word of global memory is asked for"
+WORD_BYTES = (4, 8)  # of what is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Launch:
     run, those that follow it in the grid, before it finds none. `in_turn`: additions to global
     memory whose old value is used act as if each cluster of the grid made one in turn. `tickets`:
     addresses of counters whose number in `memory` is the one that the CTA that is run finds there.
+    `answers`, if given: what the strong loads of single words of global memory, and the atomics on
+    them whose old value is used, find one after the other (None: what is there); a run that needs
+    one more is refused with `QUESTION`, and what such a word holds is not known in between.
+    `cooperative`: all CTAs of the grid are there at once.
     """
 
     entry: str | None
@@ -101,6 +107,8 @@ class Launch:
     cancelled: int = 0
     in_turn: bool = False
     tickets: tuple[int, ...] = ()
+    answers: tuple[int | None, ...] | None = None
+    cooperative: bool = False
 
     @property
     def threads(self) -> int:

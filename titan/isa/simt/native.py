@@ -93,7 +93,7 @@ class Native:
         pool: list[int] = []
 
         def placed(values: tuple[int, ...]) -> tuple[int, int]:
-            pool.extend((int(value) + _SIGN) % (2 * _SIGN) - _SIGN for value in values)
+            pool.extend(_signed(int(value)) for value in values)
             return len(pool) - len(values), len(values)
 
         steps: list[tuple[int, ...]] = []
@@ -173,6 +173,14 @@ class Native:
         launch.highest_columns = options.highest_columns
         launch.strong_as_plain = options.strong_as_plain
         launch.cancelled, launch.in_turn = self.launch.cancelled, self.launch.in_turn
+        answers = self.launch.answers
+        if answers is not None:
+            flat = [
+                number
+                for value in answers
+                for number in (value is not None, _signed(0 if value is None else value))
+            ]
+            launch.answers, launch.answer_count = self._array("int64_t", flat or [0]), len(answers)
         return launch
 
     # ------------------------------------------------------------------------------- run
@@ -254,6 +262,11 @@ class Native:
                 boxes.append(Box(start, length, pairs))
             found.append(Footprint(spaces[space], cta, tuple(boxes)))
         return found
+
+
+def _signed(value: int) -> int:
+    """A word of 64 bits as the tables hold it."""
+    return (value + _SIGN) % (2 * _SIGN) - _SIGN
 
 
 def waiter_of(row: list[int]) -> Waiter:

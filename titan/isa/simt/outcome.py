@@ -89,7 +89,8 @@ class Outcome:
     """`site` is an instruction; `reason` a sentence in lower case without a full stop.
 
     `origin`: the instruction that made the opaque value for which the run was refused, or -1.
-    `map_offset`: where in the parameters the missing tensor map would be, or -1.
+    `map_offset`: where in the parameters the missing tensor map would be, or -1; of a run that
+    ended with a `QUESTION` (launch.py), the address of the word.
     """
 
     ending: Ending

@@ -67,6 +67,7 @@ class Recorder:
         self.edited_maps: dict[bytes, EditedTensorMap] = {}
         self.steering: list[Steering] = []
         self.counters: set[int] = set()  # addresses of counters that clusters raise in turn
+        self.asked = 0  # how many of `Launch.answers` have been given
         self.polls: list[int] = []
         self.origin = -1
         self.map_offset = -1

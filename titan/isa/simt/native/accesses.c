@@ -163,6 +163,22 @@ static int any_known(Machine *machine, Spot spot, int64_t count)
     if (spot.space == SHARED) return has_state(&spot.cta->shared, spot.at, count, KNOWN);
     return spot.space == GLOBAL && global_has_known(machine, spot.at, count);
 }
+/* Put the next answer where a strong access of one word reads (accesses.py). */
+static int ask(Machine *machine, Fragment *fragment, const Located *located, int total,
+               int64_t count, int64_t semantics)
+{
+    const titan_launch *l = machine->launch;
+    if (!l->answers || machine->maybe || !semantics || total != 1) return 0;
+    if (located[0].spot.space != GLOBAL || (count != 4 && count != 8)) return 0;
+    if (machine->asked == l->answer_count) {
+        machine->map_offset = located[0].spot.at;
+        refuse(machine, fragment, "a word of global memory is asked for");
+    }
+    int64_t at = 2 * machine->asked++;
+    if (!l->answers[at]) return 0;
+    write_global(machine, located[0].spot.at, count, (uint64_t)l->answers[at + 1], 0);
+    return 1;
+}
 static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -177,6 +193,7 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
             put_unknown(warp, OUT(s, i), fragment->pc, mask, 0);
         return;
     }
+    int asked = ask(machine, fragment, located, total, count, FLAG(s, 2));
     Value results[8];
     int single = total == 1 && located[0].lanes == mask && located[0].spot.space != LOCAL;
     for (int i = 0; i < s->out_count; i++) {
@@ -210,6 +227,7 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
     }
     record_located(machine, fragment, located, total, count, READ, FLAG(s, 2), FLAG(s, 3), known,
                    0);
+    if (asked) write_global(machine, located[0].spot.at, count, 0, 1);
     order_lanes(machine, fragment, located, total, count, lane_access(machine, READ, FLAG(s, 2), 0),
                 fragment->pc);
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
@@ -366,14 +384,18 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
             put_unknown(warp, OUT(s, i), fragment->pc, mask, 0);
         return;
     }
+    int asked = returns && ask(machine, fragment, located, total, size * count, FLAG(s, 2));
     int commutes = !returns && operation <= A_XOR;
     int access = lane_access(machine, ATOMIC_MODE, FLAG(s, 2), commutes);
     order_lanes(machine, fragment, located, total, size * count, access, fragment->pc);
     for (int n = 0; n < total && access == LANE_WRITE; n++)
         if (located[n].lanes & (located[n].lanes - 1))
             clash_within(machine, fragment, &located[n], size * count);
+    if (machine->launch->answers && count == 1 && total)
+        note_value(machine, warp, s, located, 1, size);
     record_located(machine, fragment, located, total, size * count, ATOMIC_MODE, FLAG(s, 2),
                    FLAG(s, 3), 0, returns);
+    machine->written_count = 0;
     Value olds[8];
     for (int i = 0; i < count && i < 8; i++) {
         olds[i].uniform = 0;
@@ -415,6 +437,7 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
                 write_value(machine, fragment, lane, part, size, result, !known);
             }
         }
+    if (asked) write_global(machine, located[0].spot.at, size * count, 0, 1);
     for (int i = 0; i < s->out_count && i < count; i++)
         put(warp, OUT(s, i), &olds[i], mask, mask & ~olds[i].opaque ? MARK_ATOMIC : 0);
 }

@@ -51,6 +51,7 @@ typedef struct {
     int32_t strong_as_plain;
     int64_t cancelled; /* clusters that try_cancel obtains for each */
     int32_t in_turn;   /* counters are raised by each cluster in turn */
+    const int64_t *answers; int64_t answer_count; /* pairs: whether given, value; or null */
 } titan_launch;
 /* END SHARED WITH PYTHON */
 
@@ -258,6 +259,7 @@ typedef struct {
     Runs scratch;
     int32_t ending, site, end_cta, end_warp;
     int64_t origin, map_offset;
+    int64_t asked; /* how many answers have been given */
     uint8_t written[512]; int64_t written_count; /* what the access being recorded writes */
     char reason[256];
     Words waiters;

@@ -1,0 +1,342 @@
+"""Hand-over between CTAs by semaphores, flags and barriers, by hand and against an explorer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sampling import part
+from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.verify_code import CodeOptions, verify_code
+
+REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.entry k(.param .u64 p, .param .u64 q) {
+.reg .pred %p<9>;
+.reg .b32 %r<32>;
+.reg .b64 %d<32>;
+ld.param.u64 %d0, [p];
+ld.param.u64 %d1, [q];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, %ctaid.x;
+mov.u32 %r3, %nctaid.x;
+add.u32 %r4, %r2, 1;
+add.u32 %r6, %r3, -1;
+mad.wide.u32 %d3, %r1, 4, %d0;
+mad.wide.u32 %d2, %r2, 256, %d3;
+setp.eq.u32 %p0, %r1, 0;
+setp.ne.u32 %p1, %r2, 0;
+"""
+
+
+def found(body: str, grid: int = 4, cooperative: bool = False) -> tuple[Verdict, str]:
+    """The verdict on a kernel of two warps with these instructions."""
+    parameters = "[pointer, {pointer: {u32: [0, 0, 0, 0]}}]"
+    more = ", cooperative: true" if cooperative else ""
+    text = f"{{grid: {grid}, block: 64, shared: 0, parameters: {parameters}{more}}}"
+    launch, errors = read_launch_text(text, "k.yaml")
+    assert errors == []
+    source = Source("k.ptx", HEAD + body + "\nret;\n}\n")
+    options = CodeOptions(steps_max=20_000, schedules=0)
+    (finding,) = verify_code(source, launch, options, [], 0.0)
+    headlines = [item.headline for item in finding.diagnostics]
+    return finding.verdict, "; ".join([*headlines, *finding.notes])
+
+
+# ------------------------------------------------------------------------ semaphores, by hand
+
+WAIT = """@!%p0 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2; @%p2 bra W; GO:"""
+BAR = "bar.sync 0;"
+USE = "@%p1 ld.global.u32 %r9, [%d3]; st.global.u32 [%d3], %r9;"
+SIGNAL = "@%p0 st.release.gpu.global.u32 [%d1], %r4;"
+CHAIN = (WAIT, BAR, USE, BAR, SIGNAL)
+FENCE = "membar.gl;"
+VOLATILE = WAIT.replace("acquire.gpu", "volatile")
+STORE = "@%p0 st.volatile.global.u32 [%d1], %r4;"
+
+
+def chain(**edits: str) -> str:
+    """Serial split-K, with some of its parts replaced, by number."""
+    return "\n".join(edits.get(f"at{n}", text) for n, text in enumerate(CHAIN))
+
+
+FETCH = """mov.u32 %r5, -1; @%p0 ld.acquire.gpu.global.u32 %r5, [%d1];
+R: setp.ne.u32 %p2, %r5, %r2; bar.red.and.pred %p3, 0, %p2; @!%p3 bra ON;
+@%p0 ld.acquire.gpu.global.u32 %r5, [%d1]; bra R; ON:"""
+CHAINS = {
+    "as it should be": (chain(), VERIFIED),
+    "fences by the thread": (
+        chain(at0=VOLATILE + f"@%p0 {FENCE}", at4=f"@%p0 {FENCE} {STORE}"), VERIFIED),
+    "fences by all": (chain(at0=VOLATILE, at1=BAR + FENCE, at3=FENCE + BAR, at4=STORE), VERIFIED),
+    "read early, asked again together": (chain(at0=FETCH), VERIFIED),
+    "read early without acquire": (chain(at0=FETCH.replace("acquire", "relaxed", 1)), REFUTED),
+    "fences by all without fence.sc": (
+        chain(at0=VOLATILE, at1=BAR + "fence.acq_rel.gpu;", at3="fence.acq_rel.gpu;" + BAR,
+              at4=STORE), REFUTED),
+    "no acquire": (chain(at0=VOLATILE), REFUTED),
+    "no release": (chain(at4=STORE), REFUTED),
+    "a release for the block": (chain(at4=f"@%p0 membar.cta; {STORE}"), REFUTED),
+    "no barrier behind the wait": (chain(at1=""), REFUTED),
+    "no barrier before the release": (chain(at3=""), REFUTED),
+    "data read before the wait": (
+        "@%p1 ld.global.u32 %r9, [%d3];" + chain(at2="st.global.u32 [%d3], %r9;"), REFUTED),
+    "data written behind the release": (chain(at4=SIGNAL + "st.global.u32 [%d3], 1;"), REFUTED),
+    "a signal is left out": (chain(at4="setp.ne.and.u32 %p0, %r2, 1, %p0;" + SIGNAL), REFUTED),
+    "it gives up": (
+        chain(at0=WAIT.replace("W:", "mov.u32 %r8, 0; W:").replace(
+            "@%p2 bra W", "add.u32 %r8, %r8, 1; setp.lt.and.u32 %p2, %r8, 99999, %p2; @%p2 bra W"
+        )), UNDECIDED),
+    "the number is used": (chain(at2=USE + "st.global.u32 [%d2+4096], %r5;"), VERIFIED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_by_a_semaphore(name: str) -> None:
+    body, verdict = CHAINS[name]
+    got, text = found(body)
+    assert got is verdict, text
+
+
+def test_what_is_left_changed_is_named() -> None:
+    assert "they are left changed" in found(chain())[1].replace("of them are", "they are")
+    wraps = "setp.eq.u32 %p4, %r4, %r3; selp.u32 %r4, 0, %r4, %p4;"
+    verdict, text = found(chain(at4=wraps + SIGNAL))
+    assert verdict is VERIFIED and "left changed" not in text
+
+
+def test_one_that_waits_for_a_later_one_needs_all_to_be_there() -> None:
+    turned = "sub.u32 %r2, %r6, %r2; add.u32 %r4, %r2, 1; setp.ne.u32 %p1, %r2, 0;" + chain()
+    verdict, text = found(turned)
+    assert verdict is UNDECIDED and "cooperative" in text
+    assert found(turned, cooperative=True)[0] is VERIFIED
+    assert found(turned.replace("bar.sync 0;", "", 1), cooperative=True)[0] is REFUTED
+
+
+# ------------------------------------------------------------------------- counters, by hand
+
+ARRIVE = "@%p0 red.release.gpu.global.add.u32 [%d1], 1;"
+LAST = "setp.ne.u32 %p3, %r2, %r6; @%p3 bra END;"
+ALL = """@!%p0 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.lt.u32 %p2, %r5, %r6; @%p2 bra W; GO:"""
+READ = """mov.u32 %r10, 0;
+LOOP: mad.wide.u32 %d4, %r10, 256, %d3;
+ld.global.u32 %r11, [%d4];
+add.u32 %r10, %r10, 1;
+setp.lt.u32 %p4, %r10, %r3;
+@%p4 bra LOOP;"""
+COUNTER = ("st.global.u32 [%d2], %r9;", BAR, ARRIVE, LAST, ALL, BAR, READ, "END:")
+
+
+def counter(**edits: str) -> str:
+    """The last CTA waits for all, with some of its parts replaced."""
+    return "\n".join(edits.get(f"at{n}", text) for n, text in enumerate(COUNTER))
+
+
+_EXACT = ALL.replace("setp.lt.u32 %p2, %r5, %r6", "setp.ne.u32 %p2, %r5, %r3")
+RESET = "@%p0 st.global.u32 [%d1], 0;"
+COUNTERS = {
+    "all arrive": (counter(at4=_EXACT), VERIFIED),
+    "one is not waited for": (counter(), REFUTED),
+    "set back by the last": (
+        counter(at6=RESET + READ, at4=_EXACT), VERIFIED),
+    "set back by all": (counter(at7="END:" + RESET, at4=_EXACT), REFUTED),
+    "no release": (counter(at2=ARRIVE.replace("release", "relaxed"), at4=_EXACT), REFUTED),
+    "no barrier before it": (counter(at1="", at4=_EXACT), REFUTED),
+    "arrivals for the block": (counter(at2=ARRIVE.replace("gpu", "cta"), at4=_EXACT), REFUTED),
+    "more than ever arrive": (counter(at4=_EXACT.replace("%r3", "99")), REFUTED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_counter_of_arrivals(name: str) -> None:
+    body, verdict = COUNTERS[name]
+    got, text = found(body)
+    assert got is verdict, text
+
+
+GRID = """@!%p0 bra G{n};
+atom.add.release.gpu.global.u32 %r12, [%d1], %r13;
+V{n}: ld.acquire.gpu.global.u32 %r14, [%d1]; xor.b32 %r15, %r14, %r12;
+setp.gt.s32 %p5, %r15, -1; @%p5 bra V{n};
+G{n}: bar.sync 0;"""
+SHARE = "sub.u32 %r13, 0x80000001, %r3; selp.u32 %r13, 1, %r13, %p1;"
+NEXT = """setp.eq.u32 %p6, %r4, %r3; selp.u32 %r16, 0, %r4, %p6;
+mad.wide.u32 %d5, %r16, 256, %d3; ld.global.u32 %r17, [%d5];"""
+
+
+def test_a_barrier_of_the_grid() -> None:
+    write = "st.global.u32 [%d2], %r9;"
+    one, two = (BAR + GRID.format(n=n) for n in (0, 1))
+    assert found(SHARE + write + one + NEXT, 3, cooperative=True)[0] is VERIFIED
+    assert found(SHARE + write + one + NEXT + two + write, 3, cooperative=True)[0] is VERIFIED
+    assert found(SHARE + write + one + NEXT + write, 3, cooperative=True)[0] is REFUTED
+    assert found(SHARE + write + one[len(BAR) :] + NEXT, 3, cooperative=True)[0] is REFUTED
+    relaxed = one.replace("release", "relaxed")
+    assert found(SHARE + write + relaxed + NEXT, 3, cooperative=True)[0] is REFUTED
+    assert found(SHARE + write + one + NEXT, 3)[0] is UNDECIDED
+
+
+# ----------------------------------------------------------------- against all interleavings
+
+CTAS, WORDS = 3, 2
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a CTA does next: `kind` is read or write (of slot `at`), store or add (to word `at`), or
+    equal or least, a wait for `number`. `strong`: with release or acquire; `fence` before a write
+    to a word, or behind a wait."""
+
+    kind: str
+    at: int
+    number: int = 0
+    strong: bool = True
+    fence: bool = False
+
+    def ptx(self, label: str) -> str:
+        """The step as instructions of one thread."""
+        slot, word = f"[%d0+{4 * self.at}]", f"[%d1+{4 * self.at}]"
+        if self.kind == "read":
+            return f"ld.global.u32 %r9, {slot};"
+        if self.kind == "write":
+            return f"st.global.u32 {slot}, %r30;"
+        fence = "fence.acq_rel.gpu; " if self.fence else ""
+        form = "release.gpu" if self.strong else "relaxed.gpu"
+        if self.kind == "store":
+            return f"{fence}st.{form}.global.u32 {word}, {self.number};"
+        if self.kind == "add":
+            return f"{fence}red.{form}.global.add.u32 {word}, {self.number};"
+        form = form.replace("release", "acquire")
+        test = "ne" if self.kind == "equal" else "lt"
+        return (f"{label}: ld.{form}.global.u32 %r5, {word}; "
+                f"setp.{test}.u32 %p2, %r5, {self.number}; @%p2 bra {label}; {fence}")  # fmt: skip
+
+
+_Program = tuple[tuple[_Step, ...], ...]
+
+
+def ptx_of(program: _Program) -> str:
+    """Each CTA's steps, by its first thread."""
+    lines = ["@!%p0 bra END; ld.global.u32 %r30, [%d0+65536];"]
+    for cta, steps in enumerate(program):
+        lines.append(f"setp.ne.u32 %p3, %r2, {cta}; @%p3 bra C{cta};")
+        lines += [step.ptx(f"L{cta}_{n}") for n, step in enumerate(steps)]
+        lines.append(f"bra END; C{cta}:")
+    return "\n".join([*lines, "END:"])
+
+
+_Clock = tuple[int, ...]
+
+
+def _join(one: _Clock, other: _Clock) -> _Clock:
+    return tuple(map(max, one, other))
+
+
+class _Explorer:
+    """Every interleaving, with clocks: what each CTA knows of the steps of the others, and what a
+    word hands on. `races` and `stuck` say what some interleaving has."""
+
+    def __init__(self, program: _Program) -> None:
+        self.program = program
+        self.races = self.stuck = False
+        zero = (0,) * CTAS
+        self.work = [((zero), (zero,) * CTAS, ((0, zero),) * WORDS)]
+        self.seen = set(self.work)
+        while self.work and not (self.races and self.stuck):
+            self._follow(*self.work.pop())
+
+    def _follow(
+        self, at: _Clock, known: tuple[_Clock, ...], words: tuple[tuple[int, _Clock], ...]
+    ) -> None:
+        moved = False
+        for cta, steps in enumerate(self.program):
+            if at[cta] == len(steps):
+                continue
+            step = steps[at[cta]]
+            if step.kind in ("equal", "least"):
+                number = words[step.at][0]
+                if number < step.number or (step.kind == "equal" and number != step.number):
+                    continue
+            moved = True
+            clock = list(known[cta])
+            clock[cta] = at[cta] + 1
+            mine, now = tuple(clock), list(words)
+            if step.kind in ("read", "write"):
+                self._check(cta, step, at, mine)
+            elif step.kind in ("store", "add"):
+                old, held = words[step.at]
+                given = mine if step.strong or step.fence else (0,) * CTAS
+                adds = step.kind == "add"
+                now[step.at] = (old + step.number if adds else step.number,
+                                _join(held, given) if adds else given)  # fmt: skip
+            elif step.strong or step.fence:
+                mine = _join(mine, words[step.at][1])
+            there = (*at[:cta], at[cta] + 1, *at[cta + 1 :])
+            state = there, (*known[:cta], mine, *known[cta + 1 :]), tuple(now)
+            if state not in self.seen:
+                self.seen.add(state)
+                self.work.append(state)
+        if not moved and any(n < len(s) for n, s in zip(at, self.program, strict=True)):
+            self.stuck = True
+
+    def _check(self, cta: int, step: _Step, at: _Clock, mine: _Clock) -> None:
+        for other, steps in enumerate(self.program):
+            for number, before in enumerate(steps[: at[other]]):
+                same = before.kind in ("read", "write") and before.at == step.at
+                writes = "write" in (before.kind, step.kind)
+                if other != cta and same and writes and number >= mine[other]:
+                    self.races = True
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> _Program:
+    """CTAs that hand over a few times, each on a word, with a fault here and there."""
+    steps: list[list[_Step]] = [[] for _ in range(CTAS)]
+    numbers = [0] * WORDS
+
+    def data() -> None:
+        for own in steps:
+            if draw(st.integers(0, 2)) == 0:
+                own.append(_Step(draw(st.sampled_from(("read", "write"))), draw(st.integers(0, 1))))
+
+    data()
+    for _ in range(draw(st.integers(1, 3))):
+        giver, taker = draw(st.permutations(range(CTAS)))[:2]
+        word = draw(st.integers(0, WORDS - 1))
+        adds = draw(st.booleans())
+        amount = draw(st.integers(1, 2))
+        numbers[word] = numbers[word] + amount if adds else numbers[word] + 1
+        forms = [draw(_FORMS) for _ in range(2)]
+        steps[giver].append(_Step("add" if adds else "store", word,
+                                  amount if adds else numbers[word], *forms[0]))  # fmt: skip
+        if draw(st.integers(0, 9)):
+            wrong = draw(st.sampled_from((0, 0, 0, 0, 0, 0, -1)))
+            steps[taker].append(_Step(draw(st.sampled_from(("equal", "least"))), word,
+                                      max(0, numbers[word] + wrong), *forms[1]))  # fmt: skip
+        data()
+    return tuple(map(tuple, steps))
+
+
+_FORMS = st.sampled_from(((True, False), (True, False), (False, True), (False, True),
+                          (True, True), (False, False)))  # fmt: skip
+
+
+@settings(max_examples=part(400), deadline=None, derandomize=True)
+@given(_programs())
+def test_random_programs_in_all_interleavings(program: _Program) -> None:
+    explored = _Explorer(program)
+    if not any(step.kind in ("equal", "least") for steps in program for step in steps):
+        return
+    verdict, text = found(ptx_of(program), CTAS, cooperative=True)
+    if verdict is VERIFIED:
+        assert not explored.races and not explored.stuck, (ptx_of(program), text)
+    if verdict is REFUTED:
+        assert explored.races or explored.stuck, (ptx_of(program), text)

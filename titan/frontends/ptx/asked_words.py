@@ -1,0 +1,272 @@
+"""Runs of one CTA with given answers to what it asks of words in global memory.
+
+A CTA that waits for another one polls a word: a strong load of it, in a loop. So each CTA is run
+alone, and every strong load of one word, and every atomic on one whose old value is used, is a
+question (`Launch.answers`). What the CTA does up to its next question is a function of the answers
+before it; nothing else that other CTAs write is known to it.
+
+The words are those that one CTA asks for and another writes, all writes with known numbers, and
+whose number at the start the launch gives. Everything else that CTAs read of each other is data,
+whose bytes are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from titan.foundation.errors import TitanError
+from titan.frontends.ptx.tickets import known_memory, without
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import MemorySpace, merged
+from titan.isa.simt.launch import QUESTION, WORD_BYTES, Allocation
+from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
+from titan.isa.simt.operations import ATOMICS, Op
+from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
+from titan.isa.simt.run import run_prepared
+from titan.isa.simt.written import global_accesses
+
+STEPS_MAX = 2_000_000  # warp instructions of a run
+RUNS_MAX = 6_000  # of all CTAs together
+Answers = tuple[int | None, ...]
+Ranges = tuple[tuple[int, int], ...]
+
+
+class NotWaiting(TitanError):
+    """Words of global memory do not decide what the CTAs do; `str()` is why."""
+
+    def __init__(self, text: str, instruction: int = -1) -> None:
+        super().__init__(text)
+        self.instruction = instruction
+
+
+@dataclass(frozen=True, slots=True)
+class AskedWord:
+    """What a run asks for: the word at an address, by an instruction of a warp."""
+
+    address: int
+    instruction: int
+    warp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a CTA does to a word: it reads it (`asks`: which question), writes it, or both.
+
+    `operation`: what is done to the number of the word, an atomic's name or `store`; empty for a
+    load. `operands`: its numbers. `place`: the number of its event in the run.
+    """
+
+    address: int
+    size: int
+    place: int
+    instruction: int
+    warp: int
+    lanes: int
+    asks: int = -1
+    operation: str = ""
+    operands: tuple[int, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change the word."""
+        return self.operation != ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a load."""
+        return self.operation == ""
+
+    def after(self, number: int) -> int:
+        """The number of the word afterwards."""
+        mask = (1 << 8 * self.size) - 1
+        first = self.operands[0] if self.operands else 0
+        if self.operation in ("store", "exch"):
+            return first & mask
+        if self.operation == "cas":
+            return self.operands[1] & mask if number == first & mask else number
+        if self.operation == "inc":
+            return 0 if number >= first else number + 1
+        if self.operation == "dec":
+            return first if number == 0 or number > first else number - 1
+        made = {"add": number + first, "and": number & first, "or": number | first,
+                "xor": number ^ first}  # fmt: skip
+        return made[self.operation] & mask
+
+
+OPERATIONS = ("store", "exch", "cas", "inc", "dec", "add", "and", "or", "xor")
+
+
+@dataclass(slots=True)
+class AskedRuns:
+    """Runs of the CTAs of a launch. `words`: size and number at the start, by address; `written`:
+    bytes of global memory that any CTA writes."""
+
+    made: PreparedLaunch
+    words: dict[int, tuple[int, int]] = field(default_factory=dict)
+    written: Ranges = ()
+    count: int = 0
+    _start: dict[int, bytes] = field(default_factory=dict)
+    _runs: dict[tuple[int, Answers], Run] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._start = known_memory(self.made)
+
+    def know(self, words: dict[int, tuple[int, int]], written: Iterable[tuple[int, int]]) -> bool:
+        """Take these as the words and the bytes that are written; whether that is news."""
+        ranges = merged([*written, *((at, at + size) for at, (size, _) in words.items())])
+        if (words, ranges) == (self.words, self.written):
+            return False
+        self.words, self.written = words, ranges
+        self._runs.clear()
+        return True
+
+    def number_at(self, address: int, size: int) -> int | None:
+        """The number that the launch gives a word."""
+        for at, data in self._start.items():
+            if at <= address and address + size <= at + len(data):
+                return int.from_bytes(data[address - at : address - at + size], "little")
+        if GRID_WORKSPACE <= address < GRID_WORKSPACE + GRID_WORKSPACE_BYTES:
+            return 0  # the barrier of a cooperative launch
+        return None
+
+    def run(self, cta: int, answers: Answers) -> Run:
+        """The run of a CTA up to the question behind these answers, or to its end."""
+        found = self._runs.get((cta, answers))
+        if found is not None:
+            return found
+        self.count += 1
+        if self.count > RUNS_MAX:
+            raise NotWaiting(f"CTAs are run up to {RUNS_MAX:,} times")
+        layout = replace(self.made.layout, module_globals=())
+        launch = self.made.launch
+        allocations = launch.allocations
+        if allocations:
+            allocations += tuple(
+                Allocation(at, size) for at, size, _ in self.made.layout.module_globals
+            )
+        launch = replace(
+            launch,
+            memory=without(self._start, self.written),
+            allocations=allocations,
+            tickets=tuple(self.words),
+            in_turn=False,
+            answers=answers,
+        )
+        options = replace(self.made.options, ctas=(cta,), steps_max=STEPS_MAX)
+        run, _ = run_prepared(replace(self.made, layout=layout, launch=launch, options=options))
+        if run.outcome.ending is not Ending.FINISHED and question_of(run) is None:
+            raise NotWaiting("the run of a CTA does not come to its end", run.outcome.site)
+        self._runs[cta, answers] = run
+        return run
+
+
+def question_of(run: Run) -> AskedWord | None:
+    """What a run asks for that has no answer."""
+    outcome = run.outcome
+    if outcome.ending is not Ending.REFUSED or outcome.reason != QUESTION:
+        return None
+    return AskedWord(outcome.map_offset, outcome.site, outcome.warp)
+
+
+def asked_in(run: Run) -> list[ev.AccessEvent]:
+    """The accesses that were answered, in order. Raises NotWaiting where they are not known."""
+    answers = run.launch.answers or ()
+    found = [event for event in run.events if isinstance(event, ev.AccessEvent) and _asks(event)]
+    if len(found) != len(answers):
+        raise NotWaiting("whether a word is read depends on data", found[0].instruction)
+    return found
+
+
+def _asks(event: ev.AccessEvent) -> bool:
+    if event.footprint.space is not MemorySpace.GLOBAL:
+        return False
+    if event.semantics is ev.AccessSemantics.WEAK or event.mode is ev.Mode.WRITE:
+        return False
+    if event.mode is ev.Mode.ATOMIC and not event.returns:
+        return False
+    ranges = event.footprint.ranges()
+    return len(ranges) == 1 and ranges[0][1] - ranges[0][0] in WORD_BYTES
+
+
+def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
+    """What a run does to the words, in order. Raises NotWaiting for what is not followed."""
+    asked = {event.sequence: number for number, event in enumerate(asked_in(run))}
+    found = []
+    for event, footprint, mode in global_accesses(run, set()):
+        touched = [
+            at
+            for at, (size, _) in words.items()
+            if any(low < at + size and at < high for low, high in footprint.ranges())
+        ]
+        if not touched:
+            continue
+        at = touched[0]
+        size = words[at][0]
+        single = isinstance(event, ev.AccessEvent) and footprint.ranges() == ((at, at + size),)
+        if not single or event.instruction in run.unknown_addresses():
+            raise NotWaiting("a word is touched with others", event.instruction)
+        assert isinstance(event, ev.AccessEvent)
+        question = asked.get(event.sequence, -1)
+        place = at, size, event.sequence, event.instruction, event.warp, event.lanes, question
+        if mode is ev.Mode.READ:
+            if question < 0:
+                raise NotWaiting("a word is read by a plain load", event.instruction)
+            found.append(Item(*place))
+            continue
+        operation, operands = _operation(run, event, size)
+        if event.lanes & (event.lanes - 1) and (operation != "add" or question >= 0):
+            raise NotWaiting("several lanes write a word at once", event.instruction)
+        if operation == "add":
+            operands = (operands[0] * event.lanes.bit_count(),)
+        found.append(Item(*place, operation, operands))
+    return found
+
+
+def _operation(run: Run, event: ev.AccessEvent, size: int) -> tuple[str, tuple[int, ...]]:
+    if event.value is None:
+        raise NotWaiting("a number that is not known is written to a word", event.instruction)
+    numbers = tuple(
+        int.from_bytes(event.value[at : at + size], "little")
+        for at in range(0, len(event.value), size)
+    )
+    if event.mode is ev.Mode.WRITE:
+        return "store", numbers
+    assert run.prepared is not None
+    step = run.prepared.code.steps[event.instruction]
+    name = ATOMICS[step.flags[6]] if step.op is Op.ATOMIC else ""
+    if name not in OPERATIONS or step.bits != 8 * size:
+        raise NotWaiting("what an atomic makes of a word is not followed", event.instruction)
+    return name, numbers
+
+
+def writes_of(run: Run) -> list[tuple[ev.Event, tuple[int, int]]]:
+    """The ranges of global memory that a run writes."""
+    return [
+        (event, pair)
+        for event, footprint, mode in global_accesses(run, set())
+        if mode is not ev.Mode.READ
+        for pair in footprint.ranges()
+    ]
+
+
+def check_data(runs: Sequence[tuple[int, Run]], words: Iterable[int]) -> None:
+    """No known bytes are read that another CTA may have replaced. Raises NotWaiting."""
+    others: dict[int, list[tuple[int, int]]] = {}
+    for cta, run in runs:
+        others.setdefault(cta, []).extend(pair for _, pair in writes_of(run))
+    merged_of = {cta: merged(pairs) for cta, pairs in others.items()}
+    own = set(words)
+    for cta, run in runs:
+        for event in run.events:
+            if not isinstance(event, ev.AccessEvent) or event.footprint.bounds[0] in own:
+                continue
+            reads = event.known or (event.mode is ev.Mode.ATOMIC and event.returns)
+            if event.footprint.space is not MemorySpace.GLOBAL or not reads:
+                continue
+            for low, high in event.footprint.ranges():
+                for other, pairs in merged_of.items():
+                    if other != cta and any(low < end and at < high for at, end in pairs):
+                        raise NotWaiting(
+                            "bytes that another CTA may have replaced decide", event.instruction
+                        )

@@ -1,0 +1,197 @@
+"""All states that a word of global memory may go through while the CTAs of a launch use it.
+
+Accesses of one place that are strong are in one order (PTX memory model, "Coherence"), so that what
+CTAs do to one word is an interleaving of what each of them does to it, whatever else they do. All
+interleavings are explored, without what other words let happen: there are no fewer of them. Of a
+wait is found out:
+
+- *what it reads from*: the writes that are behind the last plain store of every state in which it
+  may pass, and that store: it reads from one of them, and from the others through a chain of
+  atomics ("Observation");
+- that it is *stable*: once it may pass, nothing done to the word before it does keeps it from it.
+  If all waits are so, and what has been done to a word gives its number, in whatever order, each
+  execution does what one does: where one comes to its end, all do.
+
+CTAs that do the same to a word are one class; a state has how many of them are where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from titan.frontends.ptx.asked_words import Item, NotWaiting
+
+STATES_MAX = 20_000
+Place = tuple[int, int]  # a CTA, and the number of its item
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """CTAs that do the same to the word; `places` are the numbers of the items of each."""
+
+    ctas: tuple[int, ...]
+    items: tuple[Item, ...]
+    places: tuple[tuple[int, ...], ...]
+
+
+@dataclass(slots=True)
+class WordUse:
+    """What is found out of one word."""
+
+    address: int
+    reads_from: dict[Place, frozenset[Place]] = field(default_factory=dict)
+    states: int = 0
+
+
+_State = tuple[tuple[tuple[int, ...], ...], int, frozenset[Place] | None]
+
+
+class _Explorer:
+    def __init__(
+        self,
+        address: int,
+        start: int,
+        uses: Sequence[tuple[int, list[tuple[int, Item]]]],
+        passes: Callable[[int, int, int], bool],
+        finds: Callable[[int, int, int], None],
+    ) -> None:
+        self.passes, self.finds = passes, finds
+        self.start = start
+        self.stores = any(item.operation == "store" for _, own in uses for _, item in own)
+        self.classes = list(self._classes(uses))
+        self.use = WordUse(address)
+
+    def _classes(self, uses: Sequence[tuple[int, list[tuple[int, Item]]]]) -> Iterator[_Class]:
+        groups: dict[object, list[tuple[int, list[tuple[int, Item]]]]] = {}
+        for cta, own in uses:
+            same = tuple(
+                (item.instruction, item.asks >= 0, item.operation, item.operands) for _, item in own
+            )
+            groups.setdefault((same, cta if self.stores else -1), []).append((cta, own))
+        for members in groups.values():
+            yield _Class(
+                tuple(cta for cta, _ in members),
+                tuple(item for _, item in members[0][1]),
+                tuple(tuple(at for at, _ in own) for _, own in members),
+            )
+
+    def explore(self) -> WordUse:
+        """All states. Raises NotWaiting where a wait is not stable, or states are too many."""
+        counts = tuple((len(one.ctas), *[0] * len(one.items)) for one in self.classes)
+        first: _State = counts, self.start, frozenset() if self.stores else None
+        seen, work = {first}, [first]
+        numbers = {counts: self.start}
+        while work:
+            state = work.pop()
+            self._observe(state)
+            for which, at, after in self._steps(state):
+                self._check_stable(state, after, (which, at))
+                if numbers.setdefault(after[0], after[1]) != after[1]:
+                    raise NotWaiting(
+                        "the order of writes decides which number a word has",
+                        self.classes[which].items[at].instruction,
+                    )
+                if after not in seen:
+                    seen.add(after)
+                    work.append(after)
+                    if len(seen) > STATES_MAX:
+                        raise NotWaiting(f"a word has more than {STATES_MAX:,} states")
+        self.use.states = len(seen)
+        return self.use
+
+    def _passes(self, which: int, at: int, number: int) -> bool:
+        """Whether the CTAs of a class pass a wait; they are asked one by one."""
+        one = self.classes[which]
+        found = {
+            self.passes(cta, places[at], number)
+            for cta, places in zip(one.ctas, one.places, strict=True)
+        }
+        if len(found) > 1:
+            raise NotWaiting("CTAs wait alike for different numbers", one.items[at].instruction)
+        return found.pop()
+
+    def _steps(self, state: _State) -> Iterator[tuple[int, int, _State]]:
+        counts, number, window = state
+        for which, one in enumerate(self.classes):
+            for at, item in enumerate(one.items):
+                if not counts[which][at]:
+                    continue
+                if item.waits and not self._passes(which, at, number):
+                    continue
+                if item.writes and item.asks >= 0:
+                    for cta, places in zip(one.ctas, one.places, strict=True):
+                        self.finds(cta, places[at], number)
+                moved = list(counts[which])
+                moved[at] -= 1
+                moved[at + 1] += 1
+                after = (*counts[:which], tuple(moved), *counts[which + 1 :])
+                made, now = number, window
+                if item.writes:
+                    made = item.after(number)
+                    place = one.ctas[0], one.places[0][at]
+                    if window is not None:
+                        now = frozenset({place}) | (
+                            frozenset() if item.operation == "store" else window
+                        )
+                yield which, at, (after, made, now)
+
+    def _waiting(self, state: _State) -> Iterator[tuple[int, int]]:
+        for which, one in enumerate(self.classes):
+            for at, item in enumerate(one.items):
+                if state[0][which][at] and item.waits:
+                    yield which, at
+
+    def _observe(self, state: _State) -> None:
+        for which, at in self._waiting(state):
+            if not self._passes(which, at, state[1]):
+                continue
+            done = self._done(state)
+            one = self.classes[which]
+            for cta, places in zip(one.ctas, one.places, strict=True):
+                place = cta, places[at]
+                before = self.use.reads_from.get(place)
+                self.use.reads_from[place] = done if before is None else before & done
+
+    def _done(self, state: _State) -> frozenset[Place]:
+        """What a read reads from; of classes, what all of their CTAs have done."""
+        counts, _, window = state
+        if window is not None:
+            return window
+        return frozenset(
+            (cta, places[at])
+            for which, one in enumerate(self.classes)
+            for at, item in enumerate(one.items)
+            if item.writes and not any(counts[which][: at + 1])
+            for cta, places in zip(one.ctas, one.places, strict=True)
+        )
+
+    def _check_stable(self, state: _State, after: _State, mover: tuple[int, int]) -> None:
+        if after[1] == state[1]:
+            return
+        for which, at in self._waiting(state):
+            left = state[0][which][at] - ((which, at) == mover)
+            kept = not left or not self._passes(which, at, state[1])
+            if not kept and not self._passes(which, at, after[1]):
+                item = self.classes[which].items[at]
+                raise NotWaiting("a CTA may miss the number that it waits for", item.instruction)
+
+
+def explore_word(
+    address: int,
+    start: int,
+    items: Sequence[Sequence[Item]],
+    passes: Callable[[int, int, int], bool],
+    finds: Callable[[int, int, int], None],
+) -> WordUse:
+    """What is found out of a word that begins with the number `start`.
+
+    `items`: those of each CTA, of all words. `passes`: whether a CTA goes on behind one of its
+    items with a number; `finds`: called for each number that an atomic may find. Raises NotWaiting.
+    """
+    uses = []
+    for cta, own in enumerate(items):
+        here = [(at, item) for at, item in enumerate(own) if item.address == address]
+        if here:
+            uses.append((cta, here))
+    return _Explorer(address, start, uses, passes, finds).explore()
