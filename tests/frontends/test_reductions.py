@@ -55,6 +55,21 @@ reduced.count = 0
         ((FIRST, reduced("inc.u32"), SECOND, reduced("add.u32")), False),
         ((FIRST, reduced("inc.u32"), MEET, SECOND, reduced("dec.u32")), True),
         ((FIRST, reduced("inc.u32")), True),
+        ((FIRST, reduced("add.u32"), SECOND, reduced("add.s32")), True),
+        ((FIRST, reduced("max.u32"), SECOND, reduced("max.s32")), False),
+        ((FIRST, reduced("add.u32"), SECOND, reduced("add.u64")), False),
+        ((FIRST, reduced("add.u32"), SECOND, reduced("add.noftz.f16")), False),
+        ((FIRST, reduced("max.u32"), SECOND, reduced("max.s32", form=BY_THREAD)), False),
+        *(
+            ((FIRST, reduced(one, form=BY_THREAD), SECOND, reduced(other, form=BY_THREAD)), same)
+            for one, other, same in (
+                ("add.u32", "add.s32", True),
+                ("max.u32", "max.s32", False),
+                ("max.u32", "min.u32", False),
+                ("add.u32", "or.b32", False),
+                ("or.b32", "or.b32", True),
+            )
+        ),
         ((FIRST, reduced("or.b32"), SECOND, reduced("add.u32", form=BY_THREAD)), False),
         ((FIRST, reduced("add.u32"), SECOND, reduced("add.u32", form=BY_THREAD)), True),
         ((FIRST, reduced("or.b32"), MEET, SECOND, reduced("add.u32", form=BY_THREAD)), True),

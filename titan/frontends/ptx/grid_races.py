@@ -24,7 +24,7 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.settled import commutes, own_counters
+from titan.frontends.ptx.settled import commutes, of_one_operation, own_counters
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
@@ -158,7 +158,7 @@ class GridAccesses:
             for write in writes.meeting(access.footprint) if access.strong else ():
                 if not (write.strong or access.observes):
                     continue  # a race
-                alike = access.settled and access.settled == write.settled
+                alike = of_one_operation(access.settled, write.settled)
                 if write.cluster != access.cluster and not alike and not self._equal(access, write):
                     return event
         return None

@@ -24,7 +24,7 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.settled import commutes
+from titan.frontends.ptx.settled import commutes, of_one_operation
 from titan.frontends.ptx.ticket_order import TicketSides, ticket_sides, touches
 from titan.frontends.ptx.tickets import Behaviour, Counter, NoTickets, behaviours_of, is_drawn
 from titan.frontends.ptx.trial import Trial
@@ -183,12 +183,12 @@ class _Together:
                 self._at_counter(item, sides, event, alone=touched == [item.counter])
                 continue
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
-            settled = "add" if strong else ""
+            settled = commutes(run, event)
             known = event.instruction not in unknown
             if isinstance(event, ev.AccessEvent):
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
-                value, settled = event.value, commutes(run, event)
+                value = event.value
             else:
                 known = False  # when it happens is not followed
 
@@ -267,7 +267,7 @@ class _Together:
         first, second = open_[0]
         event = self.events[one]
         if one.strong and other.strong:
-            if not (one.settled and one.settled == other.settled):
+            if not of_one_operation(one.settled, other.settled):
                 self._leave(event, "the order of CTAs decides what strong accesses give")
             return
         if not (one.known and other.known):

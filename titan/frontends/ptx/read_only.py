@@ -1,9 +1,9 @@
 """Whether a kernel writes what it reads as read-only data.
 
-`ld.global.nc` may be answered from a cache that nothing keeps coherent: what it reads must not be
-written while the kernel runs (PTX, ld.global.nc), whatever barriers stand in between. A run shows
-the bytes that the CTAs of a cluster read so, and all that they write; CTAs of other clusters are
-other runs, and what they write is not seen here.
+`ld.global.nc` may be answered from a cache that nothing keeps coherent: what it reads, and what
+`ldu` reads, must not be written while the kernel runs (PTX, ld.global.nc, ldu), whatever barriers
+stand in between. A run shows the bytes that the CTAs of a cluster read so, and all that they write;
+CTAs of other clusters are other runs, and what they write is not seen here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:
     read_only = {
         number
         for number, item in enumerate(places.module.instructions)
-        if item.opcode == "ld" and "nc" in item.modifiers
+        if item.opcode == "ldu" or (item.opcode == "ld" and "nc" in item.modifiers)
     }
     if not read_only:
         return []
@@ -47,8 +47,9 @@ def written_read_only(run: Run, places: CodePlaces) -> list[Diagnostic]:
         if writer is None:
             continue
         low, high = footprint.bounds
+        name = "ldu" if places.module.instructions[instruction].opcode == "ldu" else "ld.global.nc"
         headline = (
-            f"ld.global.nc reads global bytes within {low:#x}..{high - 1:#x} that the kernel also "
+            f"{name} reads global bytes within {low:#x}..{high - 1:#x} that the kernel also "
             "writes: nothing orders such a read"
         )
         item = diagnostic(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from titan.frontends.ptx.settled import commutes, engine_reduction
+from titan.frontends.ptx.settled import commutes, engine_reduction, of_one_operation, operation_of
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import COMMUTING
 from titan.isa.simt.footprints import Footprint
@@ -26,16 +26,14 @@ Reduction = tuple[Footprint, ev.AccessEvent | ev.AsynchronousEvent, str]
 def meeting_reductions(run: Run) -> list[ev.AsynchronousEvent]:
     """The reductions by engines that meet a reduction with which they do not commute."""
     found = _reductions(run)
-    words = {word for _, _, word in found}
-    if len(words) < 2 and words <= set(COMMUTING):
-        return []
     written = WrittenMemories((footprint, (event, word)) for footprint, event, word in found)
     return [
         event
         for footprint, event, word in found
         if isinstance(event, ev.AsynchronousEvent)
         and any(
-            other != word or (by is not event and word not in COMMUTING)
+            by is not event
+            and not (operation_of(word) in COMMUTING and of_one_operation(word, other))
             for by, other in written.meeting(footprint)
         )
     ]
@@ -56,8 +54,12 @@ def with_one_operation(run: Run, meeting: list[ev.AsynchronousEvent]) -> Run:
         if isinstance(event, ev.AccessEvent) and any(places.meeting(footprint))
     ) or Counter(engine_reduction(run, event) for event in meeting)
     kept, _ = max(words.items(), key=lambda item: (item[1], item[0]))
-    kept = kept if kept in COMMUTING else ""
-    plain = {event.sequence for event in meeting if engine_reduction(run, event) != kept}
+    kept = kept if operation_of(kept) in COMMUTING else ""
+    plain = {
+        event.sequence
+        for event in meeting
+        if not of_one_operation(engine_reduction(run, event), kept)
+    }
     events = tuple(
         replace(event, effects=tuple(map(_as_write, event.effects)))
         if isinstance(event, ev.AsynchronousEvent) and event.sequence in plain

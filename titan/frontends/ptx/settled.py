@@ -26,7 +26,7 @@ from typing import TypeGuard
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import COMMUTING
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
+from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind, Op
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.run import run_again
 from titan.isa.simt.written import WrittenMemories
@@ -88,7 +88,8 @@ def first_unsettled(form: Run) -> int:
 
 def commutes(run: Run, event: ev.AccessEvent | ev.AsynchronousEvent) -> str:
     """The operation of a reduction, by a thread or an engine, which leaves the same in any order
-    with others; else empty."""
+    with others that are `of_one_operation` with it; else empty. With the type, where it is known.
+    """
     steps = run.prepared.code.steps if run.prepared is not None else ()
     if event.instruction >= len(steps):
         return ""
@@ -96,19 +97,45 @@ def commutes(run: Run, event: ev.AccessEvent | ev.AsynchronousEvent) -> str:
     if isinstance(event, ev.AccessEvent):
         reduces = event.mode is ev.Mode.ATOMIC and not event.returns and step.op is Op.ATOMIC
         word = ATOMICS[step.flags[6]] if reduces else ""
-    else:
-        word = engine_reduction(run, event)
-    return word if word in COMMUTING else ""
+        return _typed(word, *step.flags[5:3:-1]) if word in COMMUTING else ""
+    word = engine_reduction(run, event)
+    return word if operation_of(word) in COMMUTING else ""
+
+
+def _typed(word: str, kind: int, bits: int) -> str:
+    """The operation with what it takes its operands for, and of how many bits."""
+    if word == "add" and kind == Kind.SIGNED:
+        kind = Kind.UNSIGNED  # sums are the same
+    return f"{word}.{Kind(kind).name.lower()}{bits}"
+
+
+def operation_of(word: str) -> str:
+    """The operation without the type."""
+    return word.partition(".")[0]
+
+
+def of_one_operation(one: str, other: str) -> bool:
+    """Whether reductions leave the same in either order. What a tensor map says of the type is not
+    compared."""
+    if not one or not other:
+        return False
+    if "." in one and "." in other:
+        return one == other
+    return operation_of(one) == operation_of(other)
 
 
 def engine_reduction(run: Run, event: ev.AsynchronousEvent) -> str:
-    """The operation by which an engine reduces; empty where it does not."""
+    """The operation by which an engine reduces; empty where it does not. With the type, but for
+    tensor copies."""
     steps = run.prepared.code.steps if run.prepared is not None else ()
     step = steps[event.instruction] if event.instruction < len(steps) else None
     if step is None or step.op not in ENGINES:
         return ""
     number = step.flags[ENGINES[step.op]]
-    return ATOMICS[number] if number >= 0 else ""
+    if number < 0:
+        return ""
+    typed = step.op is Op.BULK_COPY
+    return _typed(ATOMICS[number], *step.flags[9:11]) if typed else ATOMICS[number]
 
 
 def _steering(run: Run) -> list[int]:

@@ -6,7 +6,7 @@ import re
 
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.decode_arithmetic import outputs
-from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of
+from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of, type_of
 from titan.isa.simt.events import AccessScope, AccessSemantics, RecordedFence, RecordedQueue
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind, Op
@@ -85,8 +85,8 @@ def _without_policy(instruction: ptx.Instruction) -> list[ptx.Operand]:
 
 def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """flags (kind, destination space, source space, destination offset, source offset, barrier
-    offset, completes mbarrier, destination in the cluster, operation of a reduction); args dst,
-    src, bytes, barrier, mask.
+    offset, completes mbarrier, destination in the cluster, operation of a reduction, kind and
+    bits of its numbers); args dst, src, bytes, barrier, mask.
     """
     modifiers = instruction.modifiers
     operands = _without_policy(instruction)
@@ -109,7 +109,8 @@ def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedS
         if any("multicast" in m for m in modifiers):
             mask = context.source(operands[4], 16)
     flags = (kind, to_space, at_space, to_offset, at_offset, barrier_offset, completes,
-             int(spaces[0] == "shared::cluster"), _reduction(kind, modifiers))  # fmt: skip
+             int(spaces[0] == "shared::cluster"), _reduction(kind, modifiers),
+             *(type_of(modifiers[-1]) or (Kind.BITS, 0)))  # fmt: skip
     return DecodedStep(Op.BULK_COPY, flags=flags, args=(to, at, bytes_, barrier, mask))
 
 

@@ -109,7 +109,11 @@ def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
     values = context.sources(context.vector(operands[1]), bits)
     flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
     if "red" in modifiers:
-        return DecodedStep(Op.ATOMIC, kind=kind, bits=bits, flags=(*flags, 0, len(values)),
+        operation = next((word for word in modifiers if word in ATOMICS), None)
+        if operation is None:
+            raise Unsupported("the operation")
+        return DecodedStep(Op.ATOMIC, kind=kind, bits=bits,
+                    flags=(*flags, ATOMICS.index(operation), len(values)),
                     args=(register, *values))  # fmt: skip
     return DecodedStep(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
 
