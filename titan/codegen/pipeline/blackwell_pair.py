@@ -25,6 +25,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.filling import refuse_unloaded
 from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.block_scales import scales_of
@@ -50,6 +51,7 @@ class BlackwellPair(Blackwell):
             raise FormRefused(f"clusters of {tile.cluster} CTAs; pairs have a form")
         if not shape.specialised or shape.unified or shape.poison or shape.guarded or shape.tail:
             raise FormRefused("pairs of CTAs load by a warp of its own, and by bulk copies alone")
+        refuse_unloaded(tile)
         super().__init__(tile, shape, starts, ii)
         if len(self.rings) != 1:
             raise FormRefused("pairs of CTAs have a form for the operands of one product alone")

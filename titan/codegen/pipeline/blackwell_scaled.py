@@ -26,6 +26,7 @@ from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.blackwell_attention import COLUMNS_MAX, LANES
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.document import slot
+from titan.codegen.pipeline.filling import refuse_unloaded
 from titan.codegen.pipeline.hopper import BITS, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.tile.block_scales import ATOM_ROWS, in_tensor_memory, scales_of
@@ -42,6 +43,7 @@ class _Scales(Blackwell):
             raise FormRefused("products with scales do not ask the hardware for work items")
         if not shape.specialised or shape.unified or shape.poison or shape.guarded or shape.tail:
             raise FormRefused("scales are loaded by a warp of its own, and by bulk copies alone")
+        refuse_unloaded(tile)
         super().__init__(tile, shape, starts, ii)
         if len(self.rings) != 1:
             raise FormRefused("products with scales have a form for one ring alone")
