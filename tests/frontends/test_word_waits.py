@@ -340,3 +340,14 @@ def test_random_programs_in_all_interleavings(program: _Program) -> None:
         assert not explored.races and not explored.stuck, (ptx_of(program), text)
     if verdict is REFUTED:
         assert explored.races or explored.stuck, (ptx_of(program), text)
+
+
+def test_numbers_that_are_used_later_are_compared() -> None:
+    later = """@!%p0 bra END; @%p1 bra GIVE;
+A: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.lt.u32 %p2, %r5, 1; @%p2 bra A;
+B: ld.acquire.gpu.global.u32 %r7, [%d1+4]; setp.lt.u32 %p2, %r7, 1; @%p2 bra B;
+mad.wide.u32 %d5, %r5, 4, %d0; {use} bra END;
+GIVE: red.release.gpu.global.add.u32 [%d1], 1; red.release.gpu.global.add.u32 [%d1+4], 1; END:"""
+    used = later.format(use="st.global.u32 [%d5], 1;")
+    assert found(used, 3, cooperative=True)[0] is UNDECIDED
+    assert found(later.format(use=""), 3, cooperative=True)[0] is VERIFIED

@@ -303,6 +303,7 @@ class WordWaits:
         right = self._to_question(actor.cta, answers[: item.asks + 1])
         tried = self._to_question(actor.cta, (*answers[: item.asks], number))
         if _alike(right, tried):
+            self._check_rest(actor, item, (*answers[: item.asks], number), actor.run)
             return True
         again = question_of(tried)
         if again is None or (again.address, again.warp) != (item.address, item.warp):
@@ -313,8 +314,18 @@ class WordWaits:
         if question_of(then) != question_of(right):
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
         self.retried.add(again.instruction)
-        self.failing.setdefault((actor.cta, at), number)
+        first = self.failing.setdefault((actor.cta, at), number)
+        before = *answers[: item.asks], first, *answers[item.asks :]
+        one = self._to_question(actor.cta, before)
+        self._check_rest(actor, item, (*answers[: item.asks], number, passed), one)
         return False
+
+    def _check_rest(self, actor: WordActor, item: Item, answers: Answers, expected: Run) -> None:
+        """A CTA does the same to its end whatever it has read; raises NotWaiting."""
+        rest = actor.answers[item.asks + 1 :]
+        run = self._to_question(actor.cta, (*answers, *rest))
+        if not _alike(expected, run) or question_of(run) is not None:
+            raise NotWaiting("the number of a word decides more than waiting", item.instruction)
 
     def _check_silent(self, actor: WordActor, run: Run, at: int) -> None:
         """A wait that asks again has written no word."""
@@ -334,6 +345,7 @@ class WordWaits:
         tried = self._to_question(cta, (*actor.answers[: item.asks], number))
         if not _alike(right, tried):
             raise NotWaiting("what an atomic finds decides", item.instruction)
+        self._check_rest(actor, item, (*actor.answers[: item.asks], number), actor.run)
         self._known[key] = True
 
     def found_by(self, cta: int, at: int) -> list[int]:
