@@ -42,6 +42,9 @@ def reduced(word: str, *, at: int = 0, read: str = "", form: str = REDUCE) -> st
 reduced.count = 0
 
 
+NOTED = "st.relaxed.cta.shared.u32 [s+1024], 1;", "ld.relaxed.cta.shared.u32 %r9, [s+1024];"
+
+
 @pytest.mark.parametrize(
     ("parts", "settled"),
     [
@@ -60,6 +63,18 @@ reduced.count = 0
         ((FIRST, reduced("add.u32"), SECOND, reduced("add.u64")), False),
         ((FIRST, reduced("add.u32"), SECOND, reduced("add.noftz.f16")), False),
         ((FIRST, reduced("max.u32"), SECOND, reduced("max.s32", form=BY_THREAD)), False),
+        (
+            (
+                FIRST,
+                reduced("add.u32"),
+                SECOND,
+                reduced("add.u32", form=BY_THREAD),
+                "@!%p1 " + NOTED[0],
+                MEET,
+                NOTED[1],
+            ),
+            True,
+        ),
         *(
             ((FIRST, reduced(one, form=BY_THREAD), SECOND, reduced(other, form=BY_THREAD)), same)
             for one, other, same in (

@@ -138,6 +138,12 @@ def engine_reduction(run: Run, event: ev.AsynchronousEvent) -> str:
     return _typed(ATOMICS[number], *step.flags[9:11]) if typed else ATOMICS[number]
 
 
+def engines_reduce(run: Run) -> bool:
+    """Whether the code has reductions by engines; sums by threads are taken as of their type."""
+    steps = run.prepared.code.steps if run.prepared is not None else ()
+    return any(step.op in ENGINES and step.flags[ENGINES[step.op]] >= 0 for step in steps)
+
+
 def _steering(run: Run) -> list[int]:
     """The strong accesses of shared memory that steer, by event."""
     return [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from titan.frontends.ptx.equal_writes import leave_out_unused, mark_assumed, mark_shown
 from titan.frontends.ptx.memory import STRONG, MemoryUse
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.settled import commutes, is_settling
+from titan.frontends.ptx.settled import commutes, engines_reduce, is_settling, operation_of
 from titan.frontends.ptx.shipped_readings import copies_that_arrive
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
@@ -196,7 +196,8 @@ def _strength(event: ev.AccessEvent, run: Run) -> str | bytes:
     if strong_as_plain(run) and is_settling(event, run):
         word = commutes(run, event)
         if word:
-            return STRONG if word == "add" else f"{STRONG} {word}"
+            as_engines = operation_of(word) == "add" and engines_reduce(run)
+            return STRONG if as_engines else f"{STRONG} {word}"
         return event.value or "" if event.mode is ev.Mode.WRITE else ""
     if event.mode is ev.Mode.ATOMIC or event.semantics is not ev.AccessSemantics.WEAK:
         return STRONG
