@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.test_verify_code import codes, kernel, verified
+from tests.frontends.test_verify_code import NOTHING, codes, kernel, verified
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import CodePolicies
 
@@ -97,3 +97,44 @@ def test_reductions_of_different_operations_are_ordered_or_undecided(parts, sett
     assert (finding.verdict, codes(finding)) == (wanted, []), finding.notes
     allowed = verified(text, LAUNCH, policies=CodePolicies(unsettled="allow"))
     assert allowed.verdict is Verdict.VERIFIED
+
+
+BY_STORES = """
+	mov.u32 %r2, s;
+	setp.ne.u32 %p1, %r0, 0;
+	@%p1 bra READY;
+	mbarrier.init.shared.b64 [s+128], 1;
+	fence.mbarrier_init.release.cluster;
+	st.shared.u32 [s], 7;
+	st.shared.u32 [s+4], 7;
+	mbarrier.arrive.expect_tx.shared.b64 _, [s+128], 8;
+READY:
+	bar.sync 0;
+	setp.eq.u32 %p1, %r0, 0;
+	@%p1 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{one}
+		[%r2], %r0, [%r2+128];
+	setp.eq.u32 %p1, %r0, 32;
+	@%p1 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{other}
+		[%r2+{at}], %r0, [%r2+128];
+WAIT:
+	mbarrier.try_wait.parity.shared.b64 %p1, [s+128], 0;
+	@!%p1 bra WAIT;
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "at", "settled"),
+    [
+        ("add.u32", "add.u32", 0, True),
+        ("add.u32", "min.u32", 0, False),
+        ("max.s32", "max.u32", 0, False),
+        ("add.u32", "min.u32", 4, True),
+        ("inc.u32", "inc.u32", 0, False),
+    ],
+)
+def test_asynchronous_reductions_of_different_operations_leave_a_kernel_undecided(
+    one, other, at, settled
+):
+    finding = verified(kernel(BY_STORES.format(one=one, other=other, at=at)), NOTHING)
+    wanted = Verdict.VERIFIED if settled else Verdict.UNDECIDED
+    assert (finding.verdict, codes(finding)) == (wanted, []), finding.notes

@@ -32,7 +32,8 @@ from titan.isa.simt.run import run_again
 from titan.isa.simt.written import WrittenMemories
 
 ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
-ENGINES = {Op.BULK_COPY: 8, Op.TENSOR_COPY: 9}  # where they say by what they reduce
+# where they say by what they reduce
+ENGINES = {Op.BULK_COPY: 8, Op.TENSOR_COPY: 9, Op.STORE_ASYNC: 6}
 SPACES = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 
 
@@ -134,6 +135,8 @@ def engine_reduction(run: Run, event: ev.AsynchronousEvent) -> str:
     number = step.flags[ENGINES[step.op]]
     if number < 0:
         return ""
+    if step.op is Op.STORE_ASYNC:
+        return _typed(ATOMICS[number], step.kind, step.bits)
     typed = step.op is Op.BULK_COPY
     return _typed(ATOMICS[number], *step.flags[9:11]) if typed else ATOMICS[number]
 

@@ -502,7 +502,7 @@ def _signed(value: int) -> int:
 
 def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """st.async and red.async to shared memory of the cluster."""
-    space, offset, barrier_offset, count, reduces, _ = step.flags
+    space, offset, barrier_offset, count, reduces = step.flags[:5]
     for lanes, (address,) in machine.grouped(fragment, (step.args[1],), mask, "an mbarrier"):
         place_ = barrier_place(machine, fragment, MemorySpace.SHARED, address + barrier_offset)
         located = locate(machine, fragment, step.args[0], space, offset, count, lanes)

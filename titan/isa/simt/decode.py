@@ -18,6 +18,7 @@ from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
 from titan.isa.simt.events import AccessSemantics, RecordedFence
 from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.modifier_words import check_words
 from titan.isa.simt.operations import (
     ARITY,
     LOOPED_TOGETHER,
@@ -59,11 +60,12 @@ def decode(
                 handler = HANDLERS.get(instruction.opcode)
                 if handler is None:
                     raise Unsupported("the instruction")
+                check_words(instruction)
                 step = handler(context, instruction)
                 fewest, most = ARITY.get(step.op, (0, len(step.args)))
                 if not fewest <= len(step.args) <= most:
                     raise Unsupported(f"{len(step.args)} operands")
-            except (Unsupported, IndexError, ValueError) as reason:
+            except (Unsupported, IndexError, ValueError, StopIteration) as reason:
                 step = DecodedStep(Op.TRAP)
                 findings.append(_finding(module, instruction, reason, source))
             steps.append(_guarded(context, instruction, step))
@@ -206,8 +208,8 @@ def _finding(
 ) -> Diagnostic:
     line, column = instruction.line, instruction.column
     span = Span(module.path, line, column, line, column + len(instruction.name), source)
-    what = (
-        str(reason) if isinstance(reason, Unsupported) else ("an operand is missing or superfluous")
-    )
+    what = "an operand is missing or superfluous"
+    if isinstance(reason, Unsupported | StopIteration):
+        what = str(reason) or "a word is missing"
     headline = f"the machine does not know this form of {quoted(instruction.name)}"
     return diagnostic(UNSUPPORTED, headline, span, what)

@@ -19,6 +19,8 @@ from titan.isa.simt.map_bytes import BYTE_STRIDES_SINCE, FIELDS, MapField
 from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, DecodedStep, Kind, Op
 
 _PACKED = {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16, "b128": 128}
+WARP_LANES = 32
+ROW_BYTES = 16  # of ldmatrix and stmatrix; of elements of 6 and 4 bits some are padding
 FENCE_SPACES = ("", "shared::cta", "shared::cluster", "global")
 
 
@@ -127,7 +129,7 @@ def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
     bytes_, rows = _matrices(instruction)
     return DecodedStep(
         Op.LOAD_MATRIX,
-        flags=(space, offset, bytes_, rows, _pieces(instruction), bytes_),
+        flags=(space, offset, bytes_, rows, _pieces(instruction), ROW_BYTES),
         out=context.results(target),
         args=(register,),
     )
@@ -138,23 +140,20 @@ def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decode
     place, value = instruction.operands[:2]
     register, offset, space = context.address(place, MemorySpace.SHARED)
     bytes_, rows = _matrices(instruction)
-    flags = (space, offset, bytes_, rows, _pieces(instruction), bytes_)
+    flags = (space, offset, bytes_, rows, _pieces(instruction), ROW_BYTES)
     return DecodedStep(Op.STORE_MATRIX, flags=flags,
                 args=(register, *context.sources(value)))  # fmt: skip
 
 
 def _matrices(instruction: ptx.Instruction) -> tuple[int, int]:
     """Bytes of a row, and how many lanes give row addresses."""
-    count = next((int(word[1:]) for word in instruction.modifiers if word in ("x1", "x2", "x4")), 1)
-    shape = next((word for word in instruction.modifiers if word.startswith("m")), "m8n8")
-    if shape == "m8n8":
-        return 16, 8 * count
-    if shape == "m8n16":
-        return (8 if any(w.startswith("b6x16") for w in instruction.modifiers) else 16), 8 * count
-    if shape == "m16n8":
-        return 8, 16 * count
-    if shape == "m16n16":
-        return 16, 16 * count
+    words = instruction.modifiers
+    count = next((int(word[1:]) for word in words if word in ("x1", "x2", "x4")), 1)
+    shape = next((word for word in words if word.startswith("m")), "m8n8")
+    # A column of a stored m16n8 is consecutive: `.trans` is mandatory there.
+    addresses = {"m8n8": 8, "m8n16": 8, "m16n8": 8, "m16n16": 16}.get(shape)
+    if addresses is not None and addresses * count <= WARP_LANES:
+        return ROW_BYTES, addresses * count
     raise Unsupported("the shape")
 
 
@@ -374,7 +373,10 @@ def store_async(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
         raise Unsupported("a form without an mbarrier")
     barrier, barrier_offset, _ = context.address(operands[2], MemorySpace.SHARED)
     space = space_of(modifiers) or MemorySpace.SHARED
-    flags = (space, offset, barrier_offset, len(items) * bits // 8, reduces, bits)
+    operation = -1
+    if reduces:
+        operation = ATOMICS.index(next(word for word in modifiers if word in ATOMICS))
+    flags = (space, offset, barrier_offset, len(items) * bits // 8, reduces, bits, operation)
     return DecodedStep(
         Op.STORE_ASYNC, kind=kind, bits=bits, flags=flags, args=(register, barrier, *values)
     )

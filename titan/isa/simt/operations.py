@@ -126,9 +126,9 @@ class Op(IntEnum):
     TENSOR_COPY = 106  # args shared, map, barrier|-1, mask|-1, coordinates, im2col offsets
     BULK_COMMIT = 107
     BULK_WAIT = 108  # flags (pending, reads only)
-    STORE_ASYNC = (
-        109  # flags (offset, barrier offset, bytes, reduces); args address, barrier, values
-    )
+    # flags (space, offset, barrier offset, bytes, reduces, bits of a number, operation or -1); args
+    # address, barrier, values
+    STORE_ASYNC = 109
 
     WGMMA_FENCE = 120
     WGMMA = 121  # flags (N, bits of A, bits of B, A transposed, B transposed, A registers)
