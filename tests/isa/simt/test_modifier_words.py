@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from tests.isa.simt.running import module_of
+from tests.isa.simt.running import launch_of, module_of, of, ran
+from titan.isa.simt import events as ev
 from titan.isa.simt.decode import UNSUPPORTED, decode
 from titan.isa.simt.decode_table import HANDLERS
 from titan.isa.simt.layout import lay_out
@@ -313,3 +314,42 @@ def test_stmatrix_of_bytes_writes_columns_of_sixteen_bytes(count, lanes):
     code, _ = decode(module, module.functions[0], lay_out(module, module.functions[0], 0))
     assert code is not None
     assert code.steps[0].flags[2:4] == (16, lanes)
+
+
+def matrix_access(*, generic: bool, stores: bool) -> ev.AccessEvent:
+    word = "" if generic else ".shared"
+    form = "[{0}], {{%r0}}" if stores else "{{%r0}}, [{0}]"
+    name = f"{'st' if stores else 'ld'}matrix.sync.aligned.m8n8.x1{word}.b16"
+    body = f"""
+.shared .align 16 .b8 tile[512];
+mov.u32 %r0, %laneid;
+shl.b32 %r0, %r0, 4;
+mov.u32 %r1, tile;
+add.u32 %r1, %r1, %r0;
+cvt.u64.u32 %d0, %r1;
+cvta.shared.u64 %d1, %d0;
+{name} {form.format("%d1" if generic else "%r1")};
+ret;"""
+    made = ran(module_of(body), launch_of())
+    assert not of(made, ev.MemoryFault)
+    (access,) = of(made, ev.AccessEvent)
+    return access
+
+
+@pytest.mark.parametrize("stores", [False, True])
+def test_matrices_without_a_space_have_generic_addresses(stores):
+    own = matrix_access(generic=False, stores=stores)
+    generic = matrix_access(generic=True, stores=stores)
+    assert own.footprint == generic.footprint
+    assert own.mode is generic.mode
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("st.async.mbarrier::complete_tx::bytes.b32", "[%d0], %r1, [%d1]"),
+        ("clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128", "[%d0], [%d1]"),
+    ],
+)
+def test_asynchronous_forms_with_generic_addresses_are_refused(name, operands):
+    assert decoded(name, operands) == "refused: the space"

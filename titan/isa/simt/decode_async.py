@@ -355,6 +355,8 @@ def launch_control(context: DecodeContext, instruction: ptx.Instruction) -> Deco
     """clusterlaunchcontrol: try_cancel is asynchronous, query_cancel reads its response."""
     modifiers, operands = instruction.modifiers, instruction.operands
     if "try_cancel" in modifiers:
+        if "shared::cta" not in modifiers:
+            raise Unsupported("the space")
         register, offset, _ = context.address(operands[0], MemorySpace.SHARED)
         barrier, barrier_offset, _ = context.address(operands[1], MemorySpace.SHARED)
         many = int(any("multicast" in m for m in modifiers))

@@ -125,7 +125,7 @@ def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
     `_pieces`, and the alignment of a row in bytes.
     """
     target, place = instruction.operands[:2]
-    register, offset, space = context.address(place, MemorySpace.SHARED)
+    register, offset, space = context.address(place, space_of(instruction.modifiers))
     bytes_, rows = _matrices(instruction)
     return DecodedStep(
         Op.LOAD_MATRIX,
@@ -138,7 +138,7 @@ def load_matrix(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
 def store_matrix(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Decode stmatrix; flags as of ldmatrix, the stored registers follow the address."""
     place, value = instruction.operands[:2]
-    register, offset, space = context.address(place, MemorySpace.SHARED)
+    register, offset, space = context.address(place, space_of(instruction.modifiers))
     bytes_, rows = _matrices(instruction)
     flags = (space, offset, bytes_, rows, _pieces(instruction), ROW_BYTES)
     return DecodedStep(Op.STORE_MATRIX, flags=flags,
@@ -372,7 +372,9 @@ def store_async(context: DecodeContext, instruction: ptx.Instruction) -> Decoded
     if len(operands) < 3 or not isinstance(operands[2], ptx.Address):
         raise Unsupported("a form without an mbarrier")
     barrier, barrier_offset, _ = context.address(operands[2], MemorySpace.SHARED)
-    space = space_of(modifiers) or MemorySpace.SHARED
+    space = space_of(modifiers)
+    if space is MemorySpace.GENERIC:
+        raise Unsupported("the space")
     operation = -1
     if reduces:
         operation = ATOMICS.index(next(word for word in modifiers if word in ATOMICS))

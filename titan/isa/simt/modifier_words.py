@@ -264,11 +264,11 @@ FORMS: dict[str, tuple[str, ...]] = {
     "movmatrix": (*_TOGETHER, "~only m8n8", "~only trans", "~only b16"),
     "ldmatrix": (
         *_TOGETHER, "m8n8*|m8n16|m16n16", "x1*|x2|x4", "trans",
-        _OWN, "~shape b16|b8", "~value b8x16",
+        _SHARED, "~shape b16|b8", "~value b8x16",
         "~over b6x16_p32|b4x16_p64",
     ),
     "stmatrix": (
-        *_TOGETHER, "m8n8*|m16n8", "x1*|x2|x4", "trans", _OWN,
+        *_TOGETHER, "m8n8*|m16n8", "x1*|x2|x4", "trans", _SHARED,
         "~shape b16|b8",
     ),
     # ------------------------------------------------------------------- warps and resources
