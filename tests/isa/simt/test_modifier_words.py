@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 
@@ -10,8 +11,12 @@ from tests.isa.simt.running import launch_of, module_of, of, ran
 from titan.isa.simt import events as ev
 from titan.isa.simt.decode import UNSUPPORTED, decode
 from titan.isa.simt.decode_table import HANDLERS
+from titan.isa.simt.launch import LaunchParameter, Options
 from titan.isa.simt.layout import lay_out
 from titan.isa.simt.modifier_words import FORMS, REASONS, WordPlace, place_of, unknown_word
+from titan.isa.simt.operations import DecodedStep, Op, Preset, PresetKind
+from titan.isa.simt.run import prepare
+from titan.isa.simt.zero_registers import zero_registers
 
 VALUES = "{{{}}}".format(", ".join(f"%r{n}" for n in range(8)))
 MAP = "[%d0, {%r0, %r1}]"
@@ -353,3 +358,73 @@ def test_matrices_without_a_space_have_generic_addresses(stores):
 )
 def test_asynchronous_forms_with_generic_addresses_are_refused(name, operands):
     assert decoded(name, operands) == "refused: the space"
+
+
+MASKED = """
+mov.b32 %r1, {one};
+mov.b64 %d3, 0;
+mov.b64 {{%r2, %r3}}, %d3;
+{more}
+tcgen05.mma.cta_group::1.kind::f16 [%r0], %d0, %d1, %r5, {{{masks}}}, %p0"""
+
+
+@pytest.mark.parametrize(
+    ("one", "more", "masks", "known"),
+    [
+        ("0", "", "%r1, %r2, %r3, 0", True),
+        ("1", "", "%r1, %r2, %r3, 0", False),
+        ("0", "", "%r1, %r2, %r3, 1", False),
+        ("0", "@%p1 mov.b32 %r2, %r1;", "%r1, %r2, %r3, 0", True),
+        ("0", "@%p1 mov.b32 %r2, 4;", "%r1, %r2, %r3, 0", False),
+        ("0", "add.u32 %r4, %r1, 1;", "%r1, %r2, %r3, %r4", False),
+        ("0", "ld.param.u32 %r4, [out];", "%r1, %r2, %r3, %r4", False),
+        ("0", "", "%r1, %r2, %r3, %r7", False),  # %r7 is never written
+    ],
+)
+def test_lanes_of_a_product_that_may_be_switched_off_are_refused(one, more, masks, known):
+    text = MASKED.format(one=one, more=more, masks=masks)
+    assert decoded(text, "").startswith("refused: lanes of its output") is not known
+
+
+def test_registers_that_are_zero_on_random_programs_are_zero_when_executed():
+    random = Random(7)
+    count = 0
+    for _ in range(300):
+        steps = []
+        for _ in range(random.randint(1, 12)):
+            out, source = random.randrange(6), random.randrange(8)
+            steps.append((random.choice((Op.MOV, Op.ADD)), out, source))
+        presets = [
+            Preset(6, PresetKind.CONSTANT, 0, ""),
+            Preset(7, PresetKind.CONSTANT, 1, ""),
+        ]
+        zeros = zero_registers(
+            (DecodedStep(op, out=(o,), args=(s,)) for op, o, s in steps), presets
+        )
+        for start in (0, random.randrange(len(steps))):  # from anywhere, and round again
+            value = {6: 0, 7: 1} | dict.fromkeys(range(6), -1)  # -1: not written yet
+            for op, out, source in (steps[start:] + steps) * 2:
+                if random.random() < 0.8:
+                    held = value[source]
+                    value[out] = held if op is Op.MOV or held < 0 else held + 1
+                assert all(value[register] <= 0 for register in zeros)
+        count += len(zeros - {6})
+    assert count > 50
+
+
+@pytest.mark.parametrize(
+    ("data", "known", "fits"),
+    [
+        (bytes(8), None, True),
+        (bytes(8), bytes([1] * 4 + [0] * 4), True),
+        (bytes(8), bytes(8), False),
+        (bytes([0, 1] + [0] * 6), None, False),
+        (bytes([0] * 4 + [1] * 4), None, True),
+    ],
+)
+def test_lanes_that_a_parameter_switches_off_are_read_from_the_launch(data, known, fits):
+    body = MASKED.format(one="0", more="ld.param.u32 %r4, [out];", masks="%r1, %r2, %r3, %r4")
+    launch = launch_of(parameters=(LaunchParameter(data, known),))
+    ready, findings = prepare(module_of(body + ";\nret;"), launch, Options())
+    assert (ready is not None) is fits
+    assert [finding.code for finding in findings] == [UNSUPPORTED] * (not fits)

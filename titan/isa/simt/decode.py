@@ -6,6 +6,7 @@ A form that the machine does not know is a finding with its line; all of them ar
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
 
@@ -36,14 +37,20 @@ from titan.isa.simt.operations import (
 )
 from titan.isa.simt.register_fences import unfenced_products
 from titan.isa.simt.uniform import same_for_all_lanes
+from titan.isa.simt.zero_registers import zero_registers
 
 UNSUPPORTED = "TTN010"
 
 
 def decode(
-    module: ptx.Module, entry: ptx.Function, layout: MemoryLayout, source: Source | None = None
+    module: ptx.Module,
+    entry: ptx.Function,
+    layout: MemoryLayout,
+    source: Source | None = None,
+    zero_bytes: AbstractSet[int] = frozenset(),
 ) -> tuple[DecodedCode | None, list[Diagnostic]]:
-    """The flat program, or every instruction that the machine does not know."""
+    """The flat program, or every instruction that the machine does not know. `zero_bytes`: of the
+    parameters, by their offsets."""
     context = DecodeContext(module, layout)
     steps: list[DecodedStep] = []
     findings: list[Diagnostic] = []
@@ -69,6 +76,14 @@ def decode(
                 step = DecodedStep(Op.TRAP)
                 findings.append(_finding(module, instruction, reason, source))
             steps.append(_guarded(context, instruction, step))
+    if context.output_masks:
+        zeros = zero_registers(steps, context.presets, zero_bytes)
+        masked = Unsupported("lanes of its output may be switched off")
+        findings += [
+            _finding(module, instruction, masked, source)
+            for instruction, registers in context.output_masks
+            if not zeros.issuperset(registers)
+        ]
     if findings:
         return None, findings
     _drop_unread(steps)

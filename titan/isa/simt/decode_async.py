@@ -322,6 +322,9 @@ def _tensor_multiply(
             register, offsets[place], _ = context.address(operands.pop(0), MemorySpace.TENSOR)
             scales.append(register)
     accumulate = context.constant(1)
+    for mask in operands:
+        if isinstance(mask, ptx.Vector):  # of lanes of D that are switched off
+            context.output_masks.append((instruction, context.sources(mask)))
     for operand in operands:
         if context.is_predicate(operand):
             accumulate = context.source(operand)

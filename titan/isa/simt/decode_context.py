@@ -74,6 +74,7 @@ class DecodeContext:
         self.presets: list[Preset] = []
         self._known: dict[tuple[PresetKind, int, str], int] = {}
         self.bases: dict[str, int] = {}
+        self.output_masks: list[tuple[ptx.Instruction, tuple[int, ...]]] = []  # of tcgen05.mma
         self.function = module.functions[0]
         self.starts = {f.name: f.start for f in module.functions if not f.declared}
         for function in module.functions:

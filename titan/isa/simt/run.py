@@ -130,11 +130,22 @@ def prepare(
     ]
     if findings:
         return None, findings
-    code, findings = decode(module, entry, layout, source)
+    places = [(p.offset, p.size_bytes) for p in entry.parameters]
+    code, findings = decode(module, entry, layout, source, _zero_bytes(launch, places))
     if code is None:
         return None, findings
-    places = [(p.offset, p.size_bytes) for p in entry.parameters]
     return (code, layout, places), []
+
+
+def _zero_bytes(launch: Launch, places: list[tuple[int, int]]) -> set[int]:
+    """The bytes of the parameters that are known to be zero, by their offsets."""
+    found: set[int] = set()
+    for (start, size), parameter in zip(places, launch.parameters, strict=False):
+        known = parameter.known or bytes([1]) * len(parameter.data)
+        for n, (byte, is_known) in enumerate(zip(parameter.data, known, strict=False)):
+            if not byte and is_known and n < size:
+                found.add(start + n)
+    return found
 
 
 def _map(map_: LaunchTensorMap) -> str:
