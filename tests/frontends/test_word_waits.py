@@ -351,3 +351,51 @@ GIVE: red.release.gpu.global.add.u32 [%d1], 1; red.release.gpu.global.add.u32 [%
     used = later.format(use="st.global.u32 [%d5], 1;")
     assert found(used, 3, cooperative=True)[0] is UNDECIDED
     assert found(later.format(use=""), 3, cooperative=True)[0] is VERIFIED
+
+
+# ------------------------------------------------------- rounds of a wait, as many as there may be
+
+COUNTED = """mov.u32 %r20, 0; @!%p0 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2;
+@%p2 add.u32 %r20, %r20, 1; @%p2 bra W; GO:"""
+FLAGS = """mov.u32 %r20, 0; mov.u32 %r21, 0; @!%p0 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2; @!%p2 bra V;
+mov.u32 %r20, 1; bra W;
+V: ld.acquire.gpu.global.u32 %r5, [%d1+4]; setp.ne.u32 %p2, %r5, %r2; @!%p2 bra GO;
+mov.u32 %r21, 1; bra V;
+GO: setp.ne.u32 %p5, %r20, %r21;"""
+LATE = "@%p5 st.global.u32 [%d0], 1;"
+
+
+def test_what_depends_on_the_number_of_rounds_is_not_verified() -> None:
+    assert found(chain(at0=COUNTED))[0] is VERIFIED
+    got, text = found(chain(at0=COUNTED, at4=f"{SIGNAL} setp.gt.u32 %p5, %r20, 5; {LATE}"))
+    assert got is UNDECIDED and "depends on its rounds" in text
+
+
+def test_what_depends_on_which_waits_failed_is_not_verified() -> None:
+    both = "@%p0 st.release.gpu.global.u32 [%d1+4], %r4;"
+    assert found(chain(at0=FLAGS, at4=SIGNAL + both))[0] is VERIFIED
+    got, text = found(chain(at0=FLAGS, at4=SIGNAL + both + LATE))
+    assert got is UNDECIDED and "fail first change" in text
+
+
+def test_lanes_add_one_by_one() -> None:
+    def sums(number: int) -> str:
+        return f"""setp.lt.u32 %p3, %r1, 32; setp.eq.and.u32 %p4, %r2, 0, %p3;
+        @%p4 st.global.u32 [%d3], %r1; @%p4 red.release.gpu.global.add.u32 [%d1], 1;
+        setp.eq.and.u32 %p5, %r2, 1, %p0; @!%p5 bra GO;
+        W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.lt.u32 %p2, %r5, {number}; @%p2 bra W;
+        GO: bar.sync 0; setp.eq.and.u32 %p4, %r2, 1, %p3; @%p4 ld.global.u32 %r9, [%d3];"""
+
+    assert found(sums(32), grid=2)[0] is VERIFIED
+    assert found(sums(1), grid=2)[0] is not VERIFIED
+
+
+def test_a_wait_of_one_cta_in_the_middle_is_seen() -> None:
+    body = """setp.eq.and.u32 %p3, %r2, 1, %p0; setp.eq.u32 %p4, %r2, 1; setp.eq.u32 %p5, %r2, 0;
+    @%p4 ld.global.u32 %r9, [%d3]; @!%p3 bra GO;
+    W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, 1; @%p2 bra W; GO:
+    bar.sync 0; @%p5 st.global.u32 [%d3], %r1; bar.sync 0;
+    setp.eq.and.u32 %p3, %r2, 0, %p0; @%p3 st.release.gpu.global.u32 [%d1], 1;"""
+    assert found(body)[0] is REFUTED

@@ -31,11 +31,11 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.remarks import COUNTERS, ONE_GRID, TICKETS
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
-from titan.frontends.ptx.word_waits import may_wait, waited_for
+from titan.frontends.ptx.word_waits import CTAS_MAX, may_wait, waited_for
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.outcome import Ending, Run
 from titan.verify.model import Finding, Narrowing, VerifyOptions
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 TEXT_BYTES_MAX = 16 << 20
 STEPS_MAX = 20_000_000
+WAITING_STEPS_MAX = 200_000  # of a run in which a CTA waits for another one, which is not there
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
 ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
@@ -260,6 +261,11 @@ def _trials(
         waited = _waited(code, launch, label, places, options)
         if waited.trials:
             return waited.trials, waited.notes
+        if waited.waits:
+            # Nothing of what follows answers a wait: it would poll to the end of its budget.
+            steps = min(options.steps_max, WAITING_STEPS_MAX)
+            options = replace(options, steps_max=steps, schedules=0)
+            runner = Runner(code.module, code.source, steps)
     for cta in ctas_of(launch, options):
         run, trial = _trial(code, runner, (launch, cta, label), places, options)
         trials.append(trial)
@@ -278,6 +284,13 @@ def _trials(
     for cta in neighbours(launch) if options.ctas is None else ():
         if cta not in accesses.runs:
             run, _ = runner.run(launch, cta)
+            if run is not None and run.outcome.ending is not Ending.FINISHED:
+                where = f"({', '.join(map(str, launch.coordinates(cta)))})"
+                reason = f"the run of CTA {where} does not come to its end"
+                return [*trials, Trial(label, where, Verdict.UNDECIDED, reason=reason)], [
+                    *handed.texts(),
+                    *waited.texts(),
+                ]
             if run is not None:
                 accesses.add(run, cta)
     together, notes = judge_grid(accesses, label, places)
@@ -294,7 +307,9 @@ def _waited(
         return HandOver()
     asking = replace(launch, answers=(), in_turn=False)
     runner = Runner(code.module, code.source, options.steps_max)
-    for cta in ctas_of(launch, options):
+    some = [*ctas_of(launch, options), *neighbours(launch)]
+    every = range(launch.ctas if launch.ctas <= CTAS_MAX and launch.cluster_size == 1 else 0)
+    for cta in dict.fromkeys([*some, *every]):
         run, _ = runner.run(asking, cta)
         if run is None or run.prepared is None:
             return HandOver()

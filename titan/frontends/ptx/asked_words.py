@@ -27,7 +27,7 @@ from titan.isa.simt.run import run_prepared
 from titan.isa.simt.written import global_accesses
 
 STEPS_MAX = 2_000_000  # warp instructions of a run
-RUNS_MAX = 6_000  # of all CTAs together
+RUNS_MAX = 9_000  # of all CTAs together
 Answers = tuple[int | None, ...]
 Ranges = tuple[tuple[int, int], ...]
 
@@ -38,6 +38,10 @@ class NotWaiting(TitanError):
     def __init__(self, text: str, instruction: int = -1) -> None:
         super().__init__(text)
         self.instruction = instruction
+
+
+class NoWaitError(NotWaiting):
+    """No CTA waits for a word, so that other engines may decide the launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ class Item:
     """What a CTA does to a word: it reads it (`asks`: which question), writes it, or both.
 
     `operation`: what is done to the number of the word, an atomic's name or `store`; empty for a
-    load. `operands`: its numbers. `place`: the number of its event in the run.
+    load. `operands`: its numbers. `place`: the number of its event in the run. `parts`: in how many
+    equal steps it adds, one for each lane.
     """
 
     address: int
@@ -66,6 +71,7 @@ class Item:
     asks: int = -1
     operation: str = ""
     operands: tuple[int, ...] = ()
+    parts: int = 1
 
     @property
     def writes(self) -> bool:
@@ -76,6 +82,12 @@ class Item:
     def waits(self) -> bool:
         """Whether it is a load."""
         return self.operation == ""
+
+    def between(self, number: int) -> list[int]:
+        """The numbers that the word has while lanes add one by one."""
+        mask = (1 << 8 * self.size) - 1
+        step = self.operands[0] // self.parts if self.parts > 1 else 0
+        return [number + step * part & mask for part in range(1, self.parts)]
 
     def after(self, number: int) -> int:
         """The number of the word afterwards."""
@@ -217,9 +229,10 @@ def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
         operation, operands = _operation(run, event, size)
         if event.lanes & (event.lanes - 1) and (operation != "add" or question >= 0):
             raise NotWaiting("several lanes write a word at once", event.instruction)
+        parts = event.lanes.bit_count()
         if operation == "add":
-            operands = (operands[0] * event.lanes.bit_count(),)
-        found.append(Item(*place, operation, operands))
+            operands = (operands[0] * parts,)
+        found.append(Item(*place, operation, operands, parts))
     return found
 
 

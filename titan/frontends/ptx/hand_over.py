@@ -76,12 +76,13 @@ class _Access:
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """What was found: trials, which take the place of those of the launch, and notes. `reason`: why
-    nothing was found."""
+    nothing was found, by the engine `by`; `waits`: a CTA waits for another one."""
 
     trials: list[Trial] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reason: str = ""
     by: str = "tickets"
+    waits: bool = False
 
     def texts(self) -> list[str]:
         """The notes on a launch that this does not decide."""

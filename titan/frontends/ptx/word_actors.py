@@ -20,24 +20,23 @@ from titan.frontends.ptx.asked_words import (
     AskedWord,
     Item,
     NotWaiting,
+    NoWaitError,
     check_data,
     items_of,
     question_of,
     writes_of,
 )
 from titan.frontends.ptx.ticket_order import known_behind
+from titan.frontends.ptx.word_loops import check_loop, check_same, innermost
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import ATOMICS, PURE, DecodedCode, Op
+from titan.isa.simt.operations import DecodedCode, Op
 from titan.isa.simt.outcome import Run
-from titan.isa.simt.rounds import loops_of
 from titan.isa.simt.state import Fragment
 
 TURNS_MAX = 4_000  # of the first schedule
 ROUNDS = 4  # in which the words are found
-_GLOBAL = (MemorySpace.GLOBAL, MemorySpace.GENERIC)
-_TAKEN = (Op.LOAD, Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE)
 _IDLE = (ev.RendezvousEvent, ev.FenceEvent)  # what a loop that waits may do
 FAILED_ROUNDS = (0, 1, 2)  # how often each wait fails first in the runs that are judged
 
@@ -208,7 +207,7 @@ def actors_of(runs: AskedRuns) -> list[WordActor]:
     else:
         raise NotWaiting("what CTAs write depends on what they find in memory")
     if not runs.words:
-        raise NotWaiting("no CTA asks for a word that another one writes")
+        raise NoWaitError("no CTA asks for a word that another one writes")
     check_data(done, runs.words)
     found = []
     for turn in turns:
@@ -315,10 +314,27 @@ class WordWaits:
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
         self.retried.add(again.instruction)
         first = self.failing.setdefault((actor.cta, at), number)
+        self._check_again(actor, item, (*answers[: item.asks], first, number), passed, again, right)
         before = *answers[: item.asks], first, *answers[item.asks :]
         one = self._to_question(actor.cta, before)
         self._check_rest(actor, item, (*answers[: item.asks], number, passed), one)
+        check_same(self.runs.made.code, actor.run, one, (again.instruction,))
         return False
+
+    def _check_again(
+        self,
+        actor: WordActor,
+        item: Item,
+        answers: Answers,
+        passed: int | None,
+        again: AskedWord,
+        right: Run,
+    ) -> None:
+        """A wait that has failed fails with another number in the same way; raises NotWaiting."""
+        twice = self._to_question(actor.cta, answers)
+        ended = self._to_question(actor.cta, (*answers, passed))
+        if question_of(twice) != again or question_of(ended) != question_of(right):
+            raise NotWaiting("the number of a word decides more than waiting", item.instruction)
 
     def _check_rest(self, actor: WordActor, item: Item, answers: Answers, expected: Run) -> None:
         """A CTA does the same to its end whatever it has read; raises NotWaiting."""
@@ -412,6 +428,8 @@ class WordWaits:
         asked = question_of(run)
         if asked is not None:
             raise NotWaiting("a wait that has failed does not pass", asked.instruction)
+        if failed:
+            check_same(self.runs.made.code, actor.run, run, self.retried)
         return run, failed
 
 
@@ -439,7 +457,7 @@ class _Watched(SimtExecution):
 def check_waiting(runs: AskedRuns, turn_run: Run, question: AskedWord) -> None:
     """A run that asks again has not left its loop since the last answer; raises NotWaiting."""
     check_loop(runs.made.code, question.instruction)
-    body = _innermost(runs.made.code, question.instruction)
+    body = innermost(runs.made.code, question.instruction)
     made = turn_run.prepared
     assert made is not None
     machine = _Watched(made.code, made.layout, made.launch, made.options)
@@ -448,49 +466,3 @@ def check_waiting(runs: AskedRuns, turn_run: Run, question: AskedWord) -> None:
     machine.run()
     if not machine.passed <= body:
         raise NotWaiting("a CTA asks for a word again and again", question.instruction)
-
-
-def _innermost(code: DecodedCode, instruction: int) -> frozenset[int]:
-    around = [body for body in loops_of(code).values() if instruction in body]
-    if not around:
-        raise NotWaiting("a word is asked for again, but not in a loop", instruction)
-    return min(around, key=len)
-
-
-def check_loop(code: DecodedCode, instruction: int) -> None:
-    """Nothing decides whether a loop that asks again is left but what it reads in this round, or
-    what no round changes; raises NotWaiting."""
-    body = _innermost(code, instruction)
-    makers: dict[int, list[int]] = {}
-    for at in sorted(body):
-        for register in code.steps[at].out:
-            if register >= 0:
-                makers.setdefault(register, []).append(at)
-    done: set[int] = set()
-
-    def visit(register: int, path: tuple[int, ...]) -> None:
-        for at in makers.get(register, []):
-            if at in path:
-                raise NotWaiting("a round of a loop that waits changes what ends it", at)
-            if at in done:
-                continue
-            step = code.steps[at]
-            computes = step.op in PURE and not (step.op is Op.OPAQUE and not step.args)
-            if not computes and step.op not in _TAKEN:
-                raise NotWaiting("what ends a loop that waits is not followed", at)
-            if step.op is Op.LOAD and not (step.flags[2] and step.flags[0] in _GLOBAL):
-                raise NotWaiting("what ends a loop that waits is not followed", at)
-            for needed in (*step.args, step.guard):
-                if needed >= 0:
-                    visit(needed, (*path, at))
-            done.add(at)
-
-    for at in sorted(body):
-        step = code.steps[at]
-        if step.op is Op.CALL or step.op is Op.BRANCH_INDEXED:
-            raise NotWaiting("what ends a loop that waits is not followed", at)
-        if step.op in (Op.BRANCH, Op.RETURN, Op.EXIT) and step.guard >= 0:
-            visit(step.guard, ())
-        writes = step.op is Op.STORE and step.flags[0] in _GLOBAL
-        if writes or (step.op is Op.ATOMIC and ATOMICS[step.flags[6]] != "load"):
-            raise NotWaiting("a loop that waits writes global memory", at)

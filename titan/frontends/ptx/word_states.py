@@ -87,6 +87,7 @@ class _Explorer:
             self._observe(state)
             for which, at, after in self._steps(state):
                 self._check_stable(state, after, (which, at))
+                self._check_between(state, self.classes[which].items[at])
                 if numbers.setdefault(after[0], after[1]) != after[1]:
                     raise NotWaiting(
                         "the order of writes decides which number a word has",
@@ -175,6 +176,14 @@ class _Explorer:
             if not kept and not self._passes(which, at, after[1]):
                 item = self.classes[which].items[at]
                 raise NotWaiting("a CTA may miss the number that it waits for", item.instruction)
+
+    def _check_between(self, state: _State, moved: Item) -> None:
+        """No wait passes while some lanes of an add have added, unless it passes before them."""
+        for number in moved.between(state[1]):
+            for which, at in self._waiting(state):
+                if self._passes(which, at, number) != self._passes(which, at, state[1]):
+                    item = self.classes[which].items[at]
+                    raise NotWaiting("a wait may pass while lanes add", item.instruction)
 
 
 def explore_word(

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.ptx.asked_words import AskedRuns, NotWaiting
+from titan.frontends.ptx.asked_words import AskedRuns, NotWaiting, NoWaitError
 from titan.frontends.ptx.hand_over import RACES_MAX, HandOver, coordinates
 from titan.frontends.ptx.places import CodePlaces, PlacedCode
 from titan.frontends.ptx.rendering import with_sources
@@ -30,9 +30,9 @@ from titan.frontends.ptx.word_actors import (
     StuckError,
     WordWaits,
     actors_of,
-    check_loop,
     check_waiting,
 )
+from titan.frontends.ptx.word_loops import check_loop
 from titan.frontends.ptx.word_races import Comparison
 from titan.frontends.ptx.word_schedules import in_order, schedules
 from titan.frontends.ptx.word_states import explore_word
@@ -69,7 +69,8 @@ def waited_for(first: Run, label: str, places: CodePlaces, judge: Judge) -> Hand
         return _Launch(runs, label, places, judge).decided()
     except NotWaiting as why:
         place = f" (line {places.span(why.instruction).start_line})" if why.instruction >= 0 else ""
-        return HandOver(reason=f"{why}{place}", by="waits for words of global memory")
+        waits = not isinstance(why, NoWaitError)
+        return HandOver(reason=f"{why}{place}", by="waits for words of global memory", waits=waits)
 
 
 class _Launch:
@@ -88,7 +89,7 @@ class _Launch:
         except StuckError as why:
             return HandOver([self._stuck(why)])
         if not any(item.waits for actor in actors for item in actor.items):
-            raise NotWaiting("no CTA waits for a word")
+            raise NoWaitError("no CTA waits for a word")
         waits = WordWaits(self.runs, actors)
         self.actors, self.waits = actors, waits
         self.items = [actor.items for actor in actors]
@@ -205,6 +206,12 @@ class _Launch:
             "this grid and the numbers at the start"
         )
         yield from self.notes
+        low, high = GRID_WORKSPACE, GRID_WORKSPACE + GRID_WORKSPACE_BYTES
+        if any(low <= word < high for word in self.start):
+            yield (
+                "the word of the grid's barrier (`%envreg1`, `%envreg2`) is taken to be 0 at the "
+                "start, as the driver leaves it for a first launch"
+            )
         done = next(schedules(self.items, self.start, self.waits.passes))
         left = [at for at, number in sorted(self.start.items()) if done.numbers[at] != number]
         if left:
