@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +67,10 @@ def leaves_unknown(text: str, threads: int = 32, words: int = 32) -> bool:
     return False
 
 
+UPPER = re.compile(
+    r"mov\.b64 %d7, \{%r\d+, (%r\d+)\}; mov\.b64 %d6, %d7; mov\.b64 \{_, (%r\d+)\}, %d6;"
+)
+LOWER = re.compile(r"mov\.b64 %d7, \{(%r\d+), %r\d+\}; mov\.b64 \{(%r\d+), _\}, %d7;")
 registers = st.sampled_from(["%r10", "%r11", "%r12", "%r13"])
 lanes = st.integers(0, 32)
 places = st.integers(0, 96)
@@ -109,7 +115,9 @@ def test_what_is_used_is_what_the_emulated_device_does_not_know(body, kept, belo
     start = "shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
     end = f"setp.lt.u32 %p2, %r2, {below}; @%p2 st.global.u32 [%d3], {kept};"
     text = text_of("\n".join([start, *body, end]))
-    assert bool(uses(text)) == leaves_unknown(text), text
+    # The emulated device takes a packed register as a whole: it runs a move of the part instead.
+    plain = UPPER.sub(r"mov.b32 \2, \1;", LOWER.sub(r"mov.b32 \2, \1;", text))
+    assert bool(uses(text)) == leaves_unknown(plain) == bool(uses(plain)), text
 
 
 @st.composite

@@ -62,12 +62,13 @@
                              const uint64_t *c, const int64_t *f)                                \
     {                                                                                            \
         const int64_t own[5] = {flag, 0, 0, 0, 0};                              \
+        const int given = matters || ((op) != MIN && (op) != MAX); /* .relu has no kernel */     \
         const int64_t *flags = (op) == SETP || matters ? own : f;                                \
         (void)a, (void)b, (void)c, (void)f;                                                      \
         _Pragma("GCC ivdep")                                                                     \
         for (int n = 0; n < 32; n++) {                                                           \
             uint64_t v[4] = {a[n], count > 1 ? b[n] : 0, count > 2 ? c[n] : 0, 0};               \
-            uint64_t result = arithmetic_of(op, kind, bits, flags, 1, v, count);                 \
+            uint64_t result = arithmetic_of(op, kind, bits, flags, given, v, count);             \
             d[n] = (op) == SETP ? result & 1 : result;                                           \
         }                                                                                        \
     }
