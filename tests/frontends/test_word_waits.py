@@ -399,3 +399,15 @@ def test_a_wait_of_one_cta_in_the_middle_is_seen() -> None:
     bar.sync 0; @%p5 st.global.u32 [%d3], %r1; bar.sync 0;
     setp.eq.and.u32 %p3, %r2, 0, %p0; @%p3 st.release.gpu.global.u32 [%d1], 1;"""
     assert found(body)[0] is REFUTED
+
+
+ROTATED = """mov.u32 %r5, -1; @%p0 ld.acquire.gpu.global.u32 %r5, [%d1]; bra.uni M;
+R: ld.acquire.gpu.global.u32 %r5, [%d1];
+M: setp.ne.u32 %p2, %r5, %r2; bar.red.and.pred %p3, 0, %p2; @!%p3 bra ON;
+@!%p0 bra M; bra.uni R; ON: bar.sync 0;"""
+
+
+def test_a_loop_that_is_entered_in_its_middle() -> None:
+    parameters = "setp.gt.u32 %p6, %r3, 100; @%p6 bra ON;"
+    assert found(chain(at0=parameters + ROTATED))[0] is VERIFIED
+    assert found(chain(at0=parameters + ROTATED.replace("acquire", "relaxed")))[0] is REFUTED

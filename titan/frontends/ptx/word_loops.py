@@ -12,11 +12,12 @@ guard; every other use of a register that the loop makes may be of the round bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from titan.frontends.ptx.asked_words import NotWaiting
 from titan.isa.simt import events as ev
+from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedCode, Op
 from titan.isa.simt.outcome import Run
@@ -38,7 +39,34 @@ def innermost(code: DecodedCode, instruction: int) -> frozenset[int]:
     around = [body for body in loops_of(code).values() if instruction in body]
     if not around:
         raise NotWaiting("a word is asked for again, but not in a loop", instruction)
-    return min(around, key=len)
+    return _cycle(code, min(around, key=len), instruction)
+
+
+def _cycle(code: DecodedCode, body: frozenset[int], instruction: int) -> frozenset[int]:
+    """The instructions of a loop that lead to one of them and that it leads to: a loop that is
+    entered in its middle has what is in front of it in its body."""
+    start, end = next(pair for pair in code.functions if pair[0] <= instruction < pair[1])
+    graph = FlowGraph(code.steps, start, end)
+    inside = {number for number in range(graph.exit) if set(range(*graph.blocks[number])) & body}
+    home = next(at for at in inside if instruction in range(*graph.blocks[at]))
+    before: dict[int, list[int]] = {}
+    for number in inside:
+        for other in graph.next[number]:
+            before.setdefault(other, []).append(number)
+    behind = _reached(lambda at: [one for one in graph.next[at] if one in inside], home)
+    leading = _reached(lambda at: before.get(at, []), home)
+    found = behind & leading | {home}
+    return frozenset(n for one in found for n in range(*graph.blocks[one])) & body
+
+
+def _reached(following: Callable[[int], list[int]], home: int) -> set[int]:
+    seen, work = {home}, [home]
+    while work:
+        for other in following(work.pop()):
+            if other not in seen:
+                seen.add(other)
+                work.append(other)
+    return seen
 
 
 def check_loop(code: DecodedCode, instruction: int) -> None:
