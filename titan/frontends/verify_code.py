@@ -17,10 +17,11 @@ from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
-from titan.frontends.ptx.asked_words import question_of
+from titan.frontends.grid.asked_words import question_of
+from titan.frontends.grid.hand_over import HandOver, draws, handed_over
+from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
+from titan.frontends.grid.word_waits import CTAS_MAX, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
-from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
-from titan.frontends.ptx.hand_over import HandOver, draws, handed_over
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
@@ -31,7 +32,6 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.remarks import COUNTERS, ONE_GRID, TICKETS
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
-from titan.frontends.ptx.word_waits import CTAS_MAX, may_wait, waited_for
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch

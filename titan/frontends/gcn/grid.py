@@ -1,4 +1,4 @@
-"""What work-groups of a launch access in global memory, for the comparison of grid_races.
+"""What work-groups of a launch access in global memory, to be compared (`../grid/races.py`).
 
 Atomics, and loads and stores that are coherent for the device (sc1; glc on gfx90a), do not race
 with each other; with plain accesses they do. What a work-group learns by one of them may order it
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from titan.frontends.ptx.grid_races import GlobalAccess, GridAccesses
+from titan.frontends.grid.races import GlobalAccess, GridAccesses
 from titan.isa.simt.events import Event, Mode
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.outcome import Run

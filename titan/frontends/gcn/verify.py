@@ -29,8 +29,8 @@ from titan.frontends.gcn.grid import add_group, stores_meet
 from titan.frontends.gcn.launched import LaunchedWaves, judge_waves
 from titan.frontends.gcn.record import lanes_of_wave, worth_tracing
 from titan.frontends.gcn.tokens import stage_texts
+from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.lift.any_number import AnyNumber, any_number
-from titan.frontends.ptx.grid_races import GridAccesses, judge_grid, neighbours
 from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces

@@ -14,7 +14,7 @@ gives a value that other clusters decide, not the interleaving inside; values ar
 (`Launch.in_turn`).
 
 Left as they are, so undecided: values of global memory that steer, as other clusters may write
-them. Values between clusters are a matter of `grid_races.py`.
+them. Values between clusters are a matter of `frontends/grid/races.py`.
 """
 
 from __future__ import annotations

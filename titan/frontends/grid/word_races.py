@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.frontends.ptx.asked_words import Item, NotWaiting, items_of
-from titan.frontends.ptx.hand_over import READ_ONLY_HELP, common_range, coordinates
+from titan.frontends.grid.asked_words import Item, NotWaiting, items_of
+from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, coordinates
+from titan.frontends.grid.word_actors import FAILED_ROUNDS, WordActor, WordWaits
+from titan.frontends.grid.word_order import Graph, Place, Sides, sides_of
+from titan.frontends.grid.word_schedules import PlayedWords, schedules
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes
-from titan.frontends.ptx.word_actors import FAILED_ROUNDS, WordActor, WordWaits
-from titan.frontends.ptx.word_order import Graph, Place, Sides, sides_of
-from titan.frontends.ptx.word_schedules import PlayedWords, schedules
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.foundation.errors import TitanError
-from titan.frontends.ptx.tickets import known_memory, without
+from titan.frontends.grid.tickets import known_memory, without
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import MemorySpace, merged
 from titan.isa.simt.launch import QUESTION, WORD_BYTES, Allocation

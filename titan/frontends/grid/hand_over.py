@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.verdict import Verdict
+from titan.frontends.grid.ticket_order import TicketSides, ticket_sides, touches
+from titan.frontends.grid.tickets import Behaviour, Counter, NoTickets, behaviours_of, is_drawn
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes, of_one_operation
-from titan.frontends.ptx.ticket_order import TicketSides, ticket_sides, touches
-from titan.frontends.ptx.tickets import Behaviour, Counter, NoTickets, behaviours_of, is_drawn
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint

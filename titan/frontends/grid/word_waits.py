@@ -20,22 +20,22 @@ from collections.abc import Callable, Iterator, Mapping
 
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.ptx.asked_words import AskedRuns, NotWaiting, NoWaitError
-from titan.frontends.ptx.hand_over import RACES_MAX, HandOver, coordinates
-from titan.frontends.ptx.places import CodePlaces, PlacedCode
-from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.trial import Trial
-from titan.frontends.ptx.word_actors import (
+from titan.frontends.grid.asked_words import AskedRuns, NotWaiting, NoWaitError
+from titan.frontends.grid.hand_over import RACES_MAX, HandOver, coordinates
+from titan.frontends.grid.word_actors import (
     FAILED_ROUNDS,
     StuckError,
     WordWaits,
     actors_of,
     check_waiting,
 )
-from titan.frontends.ptx.word_loops import check_loop
-from titan.frontends.ptx.word_races import Comparison
-from titan.frontends.ptx.word_schedules import in_order, schedules
-from titan.frontends.ptx.word_states import explore_word
+from titan.frontends.grid.word_loops import check_loop
+from titan.frontends.grid.word_races import Comparison
+from titan.frontends.grid.word_schedules import in_order, schedules
+from titan.frontends.grid.word_states import explore_word
+from titan.frontends.ptx.places import CodePlaces, PlacedCode
+from titan.frontends.ptx.rendering import with_sources
+from titan.frontends.ptx.trial import Trial
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
 from titan.isa.simt.outcome import Run
 from titan.sync.fault import FaultKind

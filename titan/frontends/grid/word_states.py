@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from titan.frontends.ptx.asked_words import Item, NotWaiting
+from titan.frontends.grid.asked_words import Item, NotWaiting
 
 STATES_MAX = 20_000
 Place = tuple[int, int]  # a CTA, and the number of its item

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from titan.frontends.ptx.asked_words import Item
-from titan.frontends.ptx.ticket_order import (
+from titan.frontends.grid.asked_words import Item
+from titan.frontends.grid.ticket_order import (
     Masks,
     acquires_of,
     known_before,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from titan.frontends.ptx.asked_words import (
+from titan.frontends.grid.asked_words import (
     Answers,
     AskedRuns,
     AskedWord,
@@ -26,8 +26,8 @@ from titan.frontends.ptx.asked_words import (
     question_of,
     writes_of,
 )
-from titan.frontends.ptx.ticket_order import known_behind
-from titan.frontends.ptx.word_loops import check_loop, check_same, innermost
+from titan.frontends.grid.ticket_order import known_behind
+from titan.frontends.grid.word_loops import check_loop, check_same, innermost
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace

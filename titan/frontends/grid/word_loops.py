@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from titan.frontends.ptx.asked_words import NotWaiting
+from titan.frontends.grid.asked_words import NotWaiting
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.footprints import MemorySpace

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from titan.frontends.ptx.asked_words import Item
+from titan.frontends.grid.asked_words import Item
 
 RANDOM = 24  # schedules besides the directed ones
 DIRECTED_MAX = 32  # CTAs that are taken first, or last
