@@ -28,6 +28,8 @@ from titan.scheduling.problem import Problem
 from titan.scheduling.table import ReservationTable, SeatConflict
 
 ROWS_KEPT = 8  # different conflicts of one failure
+# Of an operation and the starts: what each seat adds to the values alive.
+Pressure = Callable[[int, list[int]], Callable[[int], int]]
 ARMS = ("permute", "fuse", "retry", "cost", "evict")
 
 
@@ -45,7 +47,7 @@ class ArmPlacement:
     problem: Problem
     ii: int
     priority: list[int]
-    pressure: Callable[[int, list[int]], Callable[[int], int]] | None = None
+    pressure: Pressure | None = None
     parents: tuple[int | None, ...] = ()
     table: ReservationTable = field(init=False)
     starts: list[int] = field(init=False)

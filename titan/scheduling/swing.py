@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from titan.scheduling.arms import ArmPlacement
+from titan.scheduling.arms import ArmPlacement, Pressure
 from titan.scheduling.loop.model import DATA, Loop
 from titan.scheduling.native import Placer
 from titan.scheduling.problem import Problem
@@ -31,9 +31,6 @@ def depths(problem: Problem, ii: int) -> list[int] | None:
         problem.cycles,
     )
     return Placer(reverse).heights(ii)
-
-
-Pressure = Callable[[int, list[int]], Callable[[int], int]]
 
 
 def pressure(loop: Loop) -> Pressure | None:
