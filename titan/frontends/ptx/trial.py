@@ -16,6 +16,7 @@ from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.barrier_lanes import unordered_lanes
 from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
@@ -364,6 +365,7 @@ def judge_recording(
             *breaches(run, places, policies),
             *written_read_only(run, places),
             *foreign_barriers(run, places),
+            *unordered_lanes(run, places, policies),
             *tensor_allocations(run, places),
             *unlike_warps(run, places),
         ]
