@@ -97,7 +97,10 @@ def atomic(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
 
 
 def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """multimem.ld_reduce, .st and .red: accesses whose values are not computed."""
+    """multimem.ld_reduce, .st and .red: accesses whose values are not computed.
+
+    Without words the first two are weak, the last relaxed in the system (PTX ISA, multimem).
+    """
     modifiers = instruction.modifiers
     kind, bits = element(instruction)
     operands = instruction.operands
@@ -109,14 +112,17 @@ def multimem(context: DecodeContext, instruction: ptx.Instruction) -> DecodedSte
                     args=(register,))  # fmt: skip
     register, offset, space = context.address(operands[0], space_of(modifiers))
     values = context.sources(context.vector(operands[1]), bits)
-    flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
     if "red" in modifiers:
         operation = next((word for word in modifiers if word in ATOMICS), None)
         if operation is None:
             raise Unsupported("the operation")
+        semantics = semantics_of(modifiers, AccessSemantics.RELAXED)
+        scope = scope_of(modifiers, AccessScope.SYSTEM)
         return DecodedStep(Op.ATOMIC, kind=kind, bits=bits,
-                    flags=(*flags, ATOMICS.index(operation), len(values)),
+                    flags=(space, offset, semantics, scope, bits, kind, ATOMICS.index(operation),
+                           len(values)),
                     args=(register, *values))  # fmt: skip
+    flags = (space, offset, semantics_of(modifiers), scope_of(modifiers), bits, kind)
     return DecodedStep(Op.STORE, kind=kind, bits=bits, flags=flags, args=(register, *values))
 
 

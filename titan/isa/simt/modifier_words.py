@@ -119,7 +119,9 @@ FORMS: dict[str, tuple[str, ...]] = {
     "multimem st": (
         "weak*|relaxed|release", _SCOPES, "global", _VECTOR, _MANY,
     ),
-    "multimem red": ("relaxed|release", _SCOPES, "global", _OPERATIONS, _VECTOR, _SUMMED),
+    "multimem red": (
+        "relaxed*|release", "cta|cluster|gpu|sys*", "global", _OPERATIONS, _VECTOR, _SUMMED,
+    ),
     "prefetch": (
         "global|local|const|param,param::entry", "~hint L1|L2|L2::evict_last|L2::evict_normal",
         "tensormap",
