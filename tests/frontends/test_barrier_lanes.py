@@ -154,9 +154,7 @@ def test_random_programs():
         for _ in range(draw.randint(1, 5)):
             what = draw.choice(("arrive", "expect", "wait", "sync", "sync"))
             several = (0b1111, 0b0011, 0b1100, 0b0110, 0b1001)
-            steps.append(
-                (what, draw.choice(several) if what == "sync" else 1 << draw.randrange(4))
-            )
+            steps.append((what, draw.choice(several) if what == "sync" else 1 << draw.randrange(4)))
         finding = verified(_text(steps), NOTHING)
         found = [item for item in finding.diagnostics if "mbarrier+" in item.headline
                  and item.code == "TTN201"]  # fmt: skip

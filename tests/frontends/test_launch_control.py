@@ -121,6 +121,67 @@ def test_what_a_peer_has_read_is_overwritten_behind_its_release(release, policy,
     assert told is (release == "release.cta" and verdict is Verdict.VERIFIED)
 
 
+ASKING = "\t@%p3 bra TILE;"
+ROUNDS = "\t{asks} add.u32 %r12, %r12, 1; setp.lt.u32 %p4, %r12, {rounds}; @%p4 bra TILE;"
+
+
+@pytest.mark.parametrize("cancelled", [0, 1, 2])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_cta_that_has_read_that_none_is_left_asks_no_more(cancelled, more):
+    """Rounds by a count: one request fails at the end, or one comes after it."""
+    rounds = ROUNDS.format(asks="", rounds=cancelled + 1 + more)
+    text = RIGHT.replace(ASKING, rounds).replace(
+        "mov.u32 %r2, 0;", "mov.u32 %r2, 0; mov.u32 %r12, 0;", 1
+    )
+    finding = verified(text, f"{LAUNCH}\ncancelled: {cancelled}")
+    first = [item for item in finding.diagnostics if item.code == "TTN221"]
+    # with fewer granted than tried, one of the launches has a request after a failure
+    assert bool(first) is (more > 0 or cancelled > 0), (codes(finding), finding.notes)
+    assert (finding.verdict is Verdict.REFUTED) is bool(first)
+
+
+def test_requests_that_are_under_way_are_no_fault():
+    """Two requests in flight: the second is made before the answer of the first is read."""
+    again = ANSWERS.replace("{many}", "").replace("{{", "{").replace("}}", "}")
+    head, _, tail = again.partition("FULL:")
+    before, _, request = head.partition("AGAIN:")
+    second = request.replace("[answer]", "[answer+16]").replace("[full]", "[full+8]")
+    assert second != request
+    wait = "mbarrier.try_wait.parity.shared.b64 %p2, [full+8], 0; @!%p2 bra SECOND;"
+    for asked, expected in (
+        (before + request + second + "FULL:" + tail.split("@!%p3 bra NONE;")[0]
+         + f"SECOND: {wait} ld.shared.b128 %q1, [answer+16]; ret;", []),
+        (before + request + "FULL:" + tail.split("@!%p3 bra NONE;")[0] + second
+         + f"SECOND: {wait} ret;", ["TTN221"]),
+    ):  # fmt: skip
+        body = (
+            asked.replace("answer[16]", "answer[32]")
+            .replace("full[8]", "full[16]")
+            .replace(
+                "mbarrier.init.shared.b64 [full], 1;",
+                "mbarrier.init.shared.b64 [full], 1; mbarrier.init.shared.b64 [full+8], 1;",
+            )
+        )
+        text = MODULE.replace("{body}", body)
+        finding = verified(text, "{grid: 8, block: 1, parameters: [pointer], cancelled: 0}")
+        assert codes(finding) == expected, (finding.notes, text)
+
+
+MODULE = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+.reqntid 1
+{
+	.reg .pred %p<8>;
+	.reg .b32 %r<32>;
+	.reg .b64 %d<8>;
+	{body}
+}
+"""
+
+
 ANSWERS = """
 	.shared .align 16 .b8 answer[16];
 	.shared .align 8 .b8 full[8];

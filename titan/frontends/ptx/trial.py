@@ -22,6 +22,7 @@ from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import other_schedules
+from titan.frontends.ptx.launch_control import requests_after_refusal
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.order_of_run import (
@@ -366,6 +367,7 @@ def judge_recording(
             *written_read_only(run, places),
             *foreign_barriers(run, places),
             *unordered_lanes(run, places, policies),
+            *requests_after_refusal(run, places),
             *tensor_allocations(run, places),
             *unlike_warps(run, places),
         ]
