@@ -295,7 +295,7 @@ def test_the_tail_stands_in_the_fixed_list():
     tile = parse_tile((LIBRARY / "gemm.yaml").read_text())
     names = [shape.name for shape in shapes(tile, 4, 4)]
     place = names.index("depth 2, last iteration by threads, one iteration at a time")
-    assert names[place - 1] == "depth 2, one iteration at a time"
+    assert names[place - 1] == "depth 2, one iteration at a time, lean loading warp"
     assert names[place + 1] == "depth 4, no loading warp"
 
 
@@ -333,6 +333,7 @@ UNMET = "and do not synchronise before an engine uses it"
 UNTAILED = {
     "attention_forward_256": "bytes of shared memory",
     "attention_forward_causal_256": "bytes of shared memory",
+    "attention_backward": "bytes of shared memory",
     "launch_control": UNGUARDED["launch_control"],
     "gemm_mx": "the tile program asks for a last iteration that threads copy",
     "gemm_nvf4": "the tile program asks for a last iteration that threads copy",
@@ -344,7 +345,7 @@ UNTAILED = {
 @pytest.mark.parametrize(("name", "target"), list(tailed()))
 def test_the_whole_library_with_such_tails(name, target, tmp_path):
     tile = parse_tile((LIBRARY / f"{name}.yaml").read_text(), target=target)
-    reason = without_form(name, UNTAILED)
+    reason = "" if name.endswith("_query_sums") else without_form(name, UNTAILED)
     if reason and (reason != UNMET or tile.persistent):
         with pytest.raises(BuildRefused) as caught:
             built(with_tail(name), tmp_path, target)

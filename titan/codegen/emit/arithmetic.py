@@ -328,7 +328,7 @@ class RoleArithmetic:
         effect = effects[0]
         tile = self.layout.tiles[effect.buffer]
         target = self._form(operation.name)
-        if tile.rows % self.groups:
+        if target.form != "column" and tile.rows % self.groups:
             raise EmissionRefused(f"{tile.rows} rows of {tile.name} for {self.groups} groups")
         place = self.stage(tile, effect, scope)
         return SpelledRead(target, place, _tile_layout(tile), self.row_step)

@@ -210,6 +210,8 @@ class HipSpeller:
     def reads(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
         """The `ds_read`s of one operation that takes tiles from shared memory."""
         if operation.kind == "read":
+            if operation.value.place is ValuePlace.COLUMN:
+                raise EmissionRefused(f"{operation.name} reads a row of numbers from LDS")
             buffer = self.buffers[operation.operands[0]]
             out = self.values.variable[operation.name]
             shape = f"titan::{buffer.dtype}, {buffer.columns}"

@@ -7,15 +7,16 @@ multiplication one iteration behind, the order of FlashAttention-3, whose turn h
 and no arithmetic on the scores. Then, for all: the order of the schedule with the groups taking
 turns at the tensor cores (sm_90a, where they issue products themselves), the same without turns;
 only the last multiplication one iteration behind, which needs fewer registers; one iteration at a
-time. Then depth 2, the baseline of the seed, with a last iteration that threads copy; then the same
-depths without a warp that only loads, and at the very end no pipeline at all. Where a tensor has no
-tensor map, or threads are asked for, the list is bulk copies, which say why not, and the same
-orders by threads. Where poison is asked for, all shapes have it. Where stores may be staged in
-slices, each depth begins with that, which leaves the ring of the loop more room; where they may be
-staged in the place of loads, that is done at depths that do not fit otherwise. Attention in
-tensor memory whose CTAs differ in the queries alone, and a product whose CTAs differ in the rows
-alone, end, of the shapes with a loading warp, with pairs of CTAs, whose rings have more stages:
-they need a peer, and an even number of tiles.
+time; that with the most registers for the computing groups (sm_90a, two groups with products and
+bulk copies). Then depth 2, the baseline of the seed, with a last iteration that threads copy; then
+the same depths without a warp that only loads, and at the very end no pipeline at all. Where a
+tensor has no tensor map, or threads are asked for, the list is bulk copies, which say why not, and
+the same orders by threads. Where poison is asked for, all shapes have it. Where stores may be
+staged in slices, each depth begins with that, which leaves the ring of the loop more room; where
+they may be staged in the place of loads, that is done at depths that do not fit otherwise.
+Attention in tensor memory whose CTAs differ in the queries alone, and a product whose CTAs differ
+in the rows alone, end, of the shapes with a loading warp, with pairs of CTAs, whose rings have more
+stages: they need a peer, and an even number of tiles.
 Source: seed formulation, architecture overview.
 """
 
@@ -81,6 +82,9 @@ def shapes(tile: TileProgram, needed: int, most: int) -> Iterator[Shape]:
             yield from _variants(tile, ring, multiplications)
         for shape in _variants(tile, named, multiplications):
             yield _in_place(tile, shape)
+        if tile.groups == 2 and multiplications and not elsewhere and not poison:
+            lean = _named(named, "one iteration at a time, lean loading warp", False, False)
+            yield _in_place(tile, replace(lean, lean=True))
     if poison:
         return
     if elsewhere and (attention or multiplications == 1) and may_pair(tile):

@@ -26,6 +26,7 @@ from titan.codegen.pipeline.loop_body import (
     BodyItem,
     ItemKind,
     by_schedule,
+    fenced_since,
     in_order,
     last_product_late,
     loop_body,
@@ -39,6 +40,7 @@ from titan.codegen.tile.staging import STAGES, overlaid, slices_of
 
 THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
+LEAN = 24, 240  # of two groups where the producer only asks for bulk copies, as FlashAttention-3
 GROUPS_MAX = 3
 BITS = {
     "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "ue8m0": 8, "e2m1x2": 8,
@@ -240,9 +242,12 @@ class Hopper:
 
     def _roles(self) -> list[doc.RoleDeclaration]:
         counters = ("n",) if self.position else ()
-        few, many = REGISTERS.get(self.computing, (0, 0))
         if not self.shape.specialised:
             return [self._computing("worker")]
+        lean = self.shape.lean
+        if lean and (self.computing != 2 or self.filling.has_loading_threads(self.rings)):
+            raise FormRefused("only a warp that asks for bulk copies gets along with few registers")
+        few, many = LEAN if lean else REGISTERS.get(self.computing, (0, 0))
         return [
             self._loading(few, counters),
             replace(self._computing("consumer"), registers=many, counters=counters),
@@ -462,16 +467,16 @@ class Hopper:
                 assert_never(item.kind)
 
     def _release(self, name: str, place: str) -> doc.Block:
-        """With a fence where threads have read what the next bulk copy overwrites.
+        """With a fence where threads have read what a bulk copy overwrites, if none came since.
 
         Threads that overwrite what threads have read need no fence in between.
         """
         ring = next(ring for ring in self.rings if ring.name == name)
         release = doc.ReleaseStatement(slot(name, place))
-        read = any(self.tile.operation(reader).kind == "read" for reader in ring.readers)
-        if read and not self.filling.by_threads(ring):
-            return (doc.FenceStatement(), release)
-        return (release,)
+        reads = [one for one in ring.readers if self.tile.operation(one).kind == "read"]
+        bare = [one for one in reads if not fenced_since(self.items, one, name)]
+        fenced = bool(bare) and not self.filling.by_threads(ring)
+        return (doc.FenceStatement(), release) if fenced else (release,)
 
     def _index(self, ring: PipelineRing, place: str) -> str:
         """The index of a ring's stage: once filled, it is that of the work item."""

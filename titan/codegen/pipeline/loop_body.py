@@ -337,6 +337,24 @@ def _with_releases(
     return tuple(made)
 
 
+def fenced_since(items: tuple[BodyItem, ...], read: str, ring: str) -> bool:
+    """Whether threads share a fragment, which takes a fence, between the read of a stage and its
+    release: in the iteration of the read, so that they do in every one."""
+    begin = _place(items, ItemKind.READ, read)
+    end = _place(items, ItemKind.RELEASE, ring)
+    if begin is None or end is None:
+        return False
+    return any(
+        item.kind is ItemKind.SHARE and item.lag == begin[0] and begin < (item.lag, place) < end
+        for place, item in enumerate(items)
+    )
+
+
+def _place(items: tuple[BodyItem, ...], kind: ItemKind, name: str) -> Key | None:
+    found = ((one.lag, at) for at, one in enumerate(items) if (one.kind, one.name) == (kind, name))
+    return next(found, None)
+
+
 def _kind(operation: TileOperation) -> ItemKind:
     special = {
         "mma": ItemKind.ISSUE,

@@ -36,7 +36,8 @@ class Shape:
     stores behind the loop are staged in slices of their columns, through a ring, `overlaid` whether
     they are staged where tiles lie that the loop has read, `staged` whether tiles pass through
     registers on their way to shared memory, `pair` whether two CTAs multiply together for a tile
-    program of single ones.
+    program of single ones, `lean` whether the loading warp gets so few registers that the computing
+    ones have the most that there are.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Shape:
     overlaid: bool = False
     staged: bool = False
     pair: bool = False
+    lean: bool = False
 
     def of(self, tile: TileProgram) -> TileProgram:
         """The tile program as CTAs of this shape run it."""

@@ -1,7 +1,9 @@
 """Which loads of a tile program share a ring, and who reads it.
 
-Loads of one section that the same operations read are filled and given back together, so they share
-stages and barriers. Loads before the loop are filled once for each work item.
+Loads of one section that the same operations read are filled and given back together, so they
+share stages and barriers. So do one row of numbers and the tile that is loaded above it: the row is
+small, and to keep it as long as the tile costs less than barriers of its own. Loads before the loop
+are filled once for each work item.
 """
 
 from __future__ import annotations
@@ -33,11 +35,15 @@ def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
     found: list[PipelineRing] = []
     for section, once in ((tile.before, True), (tile.body, False)):
         groups: dict[tuple[str, ...], list[TileOperation]] = {}
+        above: tuple[str, ...] | None = None
         for load in (operation for operation in section if operation.kind == "load"):
-            groups.setdefault(_readers(tile, load, once), []).append(load)
-        for readers, loads in groups.items():
+            if load.value.rows > 1 or above is None:
+                above = _readers(tile, load, once)
+            groups.setdefault(above, []).append(load)
+        for loads in groups.values():
             name = _fresh(f"ring_{loads[0].name}", taken)
-            found.append(PipelineRing(name, tuple(loads), readers, once))
+            reading = dict.fromkeys(one for load in loads for one in _readers(tile, load, once))
+            found.append(PipelineRing(name, tuple(loads), tuple(reading), once))
     if any(operation.kind == "load" for operation in tile.after):
         raise FormRefused("a load after the loop has no ring in this form")
     return tuple(found)

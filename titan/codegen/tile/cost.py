@@ -294,6 +294,9 @@ class Builder:
             return self.matrix(operation)
         if operation.kind == "read":
             source = self.values[operation.operands[0]]
+            if operation.value.place is ValuePlace.COLUMN:  # each team has a copy of all of it
+                words = words_of(operation.value, self.rates, self.teams)
+                return self.shared_read(source, 1.0) | {"registers": words}
             return self.shared_read(source, 1 / self.teams)
         if operation.kind in VECTORS:
             return self.vector(operation)

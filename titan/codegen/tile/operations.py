@@ -149,7 +149,8 @@ def _of_values(given: Given, dtype: str, operand: int | None) -> None:
 def _read(given: Given) -> Value:
     source = given.operands[0]
     _of_values(given, source.dtype, 0)
-    return Value(given.name, source.rows, source.columns, "f32", F)
+    place = C if source.rows == 1 else F
+    return Value(given.name, source.rows, source.columns, "f32", place)
 
 
 def _mma(given: Given) -> Value:
@@ -372,7 +373,11 @@ KINDS: dict[str, OperationKind] = _table(
         ("tile",),
     ),
     OperationKind(
-        "read", ((S,),), _read, "read", "a tile in shared memory, read to registers as f32"
+        "read",
+        ((S,),),
+        _read,
+        "read",
+        "a tile in shared memory, read to registers as f32; one row is a number for each column",
     ),
     OperationKind(
         "mma",
