@@ -100,9 +100,9 @@ def test_a_safe_kernel_that_fails_is_a_failure(package, tmp_path, capsys):
     assert "without a proxy fence" in capsys.readouterr().out
 
 
-def amd_package(folder, depth):
-    path = root("protocols") / "tiles" / "gemm_small_tiles_gfx942.yaml"
-    tile = replace(load_tile(path, target="gfx942"), depth=depth)
+def amd_package(folder, depth, target="gfx942", name="gemm_small_tiles_gfx942"):
+    path = root("protocols") / "tiles" / f"{name}.yaml"
+    tile = replace(load_tile(path, target=target), depth=depth)
     return produce(tile, path.read_text(), folder, BuildLimits(), with_toolchain=False).folder
 
 
@@ -113,15 +113,40 @@ def test_an_amd_package_runs_on_the_cpu(tmp_path):
     assert {run.state for run in runs} == {"correct"}
 
 
+# With two stages a wait leaves no copy in flight, so that there is no tile too few to wait for.
+COUNTED = [variant.name for variant in COUNTER_VARIANTS]
+DRAINED = [name for name in COUNTED if name != "one tile too few"]
+
+
+WITH_COUNTERS = pytest.mark.parametrize(
+    ("target", "depth", "names"), [("gfx950", 3, COUNTED), ("gfx942", 2, DRAINED)]
+)
+
+
+@WITH_COUNTERS
+def test_waits_for_copies_to_lds_have_their_variants(tmp_path, target, depth, names):
+    made = amd_package(tmp_path, depth, target)
+    assert list(variants((made / "kernel.hip.cpp").read_text())) == [SAFE, *names]
+
+
 @pytest.mark.heavy
+@pytest.mark.long
 @needs_compiler
-def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path):
-    made = amd_package(tmp_path, 3)
-    names = [SAFE, *(variant.name for variant in COUNTER_VARIANTS)]
-    assert list(variants((made / "kernel.hip.cpp").read_text())) == names
-    data = document({"name": "this CPU"}, list(stress([made], StressSettings("emulated"))))
+@WITH_COUNTERS
+def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path, target, depth, names):
+    made = amd_package(tmp_path, depth, target)
+    settings = StressSettings("emulated", policies=("shuffled", "starved"))
+    data = document({"name": "this CPU"}, list(stress([made], settings)))
     assert data["safe_failures"] == [] and data["not_run"] == 0
-    assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(COUNTER_VARIANTS)
+    assert data["unsafe_variants"] == data["unsafe_seen_to_fail"] == len(names)
+
+
+def test_a_wait_for_tiles_in_registers_is_no_variant(tmp_path):
+    """The compiler waits for what it loads to registers, with our wait or without it."""
+    made = amd_package(tmp_path, 2, name="gemm_gfx942")
+    text = (made / "kernel.hip.cpp").read_text()
+    assert "titan::loaded(" in text and "titan::wait_vector<0>" in text
+    assert "missing wait" not in variants(text)
 
 
 def test_a_long_launch_has_so_many_trips_by_one_size(package):
@@ -146,6 +171,7 @@ def test_parities_wrap_hundreds_of_times(tmp_path, depth):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @needs_compiler
 def test_unsafe_variants_with_tensor_memory_are_seen_to_fail(tmp_path):
     path = root("protocols") / "tiles" / "gemm_sm_100a.yaml"

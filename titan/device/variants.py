@@ -19,7 +19,12 @@ _FENCE = re.compile(r"^\s*titan::fence_proxy_async\(\);.*$", re.M)
 _RELEASE = re.compile(r"^\s*if \(titan::elect_one\(\)\) titan::barrier_arrive\(b_\w+_empty\b")
 _COMMIT_EMPTY = re.compile(r"titan::tensor_commit\((b_\w+_empty\b)")
 _COMMIT_FULL = re.compile(r"titan::tensor_commit\((b_\w+_full\b)")
-_COPIES_WAIT = re.compile(r"^\s*titan::wait_copies<.*$", re.M)
+# All waits for copies to LDS. For tiles that pass through registers the compiler waits anyway.
+_COPIES_WAIT = re.compile(
+    r"((?:^\s*titan::loaded\(.*\n)+^\s*titan::wait_vector<.*$)"
+    r"|^\s*titan::wait_(?:copies|vector)<.*$",
+    re.M,
+)
 _COPIES_LEFT = re.compile(r"(titan::wait_copies<[^>]*>\()(.*)\);")
 _MEETING = re.compile(r"^\s*titan::workgroup_barrier\(\);.*$", re.M)
 _READS_WAIT = re.compile(r"^\s*titan::wait_shared\(\);.*$", re.M)
@@ -73,7 +78,7 @@ TENSOR_VARIANTS = (
 # Wait counters and one barrier of the workgroup (gfx942, gfx950).
 COUNTER_VARIANTS = (
     EditedVariant("missing wait", "a wave does not wait for its copies before the barrier",
-            lambda text: _COPIES_WAIT.sub("", text)),
+            lambda text: _COPIES_WAIT.sub(lambda found: found[1] or "", text)),
     EditedVariant("one tile too few", "a wave waits for all but one tile more than it may leave",
             lambda text: _COPIES_LEFT.sub(r"\g<1>\g<2> + 1);", text)),
     EditedVariant("missing barrier", "waves read what others copied without synchronising first",
