@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,15 @@ from titan.validate.hip.run import EmulationError, KernelFault, compiler
 SCHEDULES = ("shuffled", "starved", "ahead", "mixed")  # policies that decide nothing besides
 SHOWN = (LaunchFault, LaunchError, KernelFault)  # what a run that goes wrong raises
 SOURCES = (".cu", ".cuh", ".cpp", ".h")
+
+
+def launchable(manifest: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, rounded up where a kernel asks for multiples."""
+    multiples = [re.fullmatch(r"(\w+) % (\d+) == 0", text) for text in manifest["constraints"]]
+    units = {found.group(1): int(found.group(2)) for found in multiples if found}
+    return {
+        name: -(-size // units.get(name, 1)) * units.get(name, 1) for name, size in sizes.items()
+    }
 
 
 def needs_toolchain(target: str) -> None:

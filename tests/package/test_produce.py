@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.device.compared import SCHEDULES, compare
+from tests.device.compared import SCHEDULES, compare, launchable
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.pipeline.build import BuildLimits, BuildRefused
 from titan.codegen.tile.load import load_tile, targets_of
@@ -168,13 +167,9 @@ def cases():
 
 
 def sizes_of(manifest):
-    """The sizes for these parameters, rounded up where a constraint asks for multiples."""
+    """The sizes for these parameters."""
     names = tuple(sorted(item["name"] for item in manifest["parameters"]))
-    multiples = [re.fullmatch(r"(\w+) % (\d+) == 0", text) for text in manifest["constraints"]]
-    units = {found.group(1): int(found.group(2)) for found in multiples if found}
-    for sizes in SIZES[names]:
-        yield {name: -(-size // units.get(name, 1)) * units.get(name, 1)
-               for name, size in sizes.items()}  # fmt: skip
+    return [launchable(manifest, sizes) for sizes in SIZES[names]]
 
 
 @pytest.mark.parametrize(("path", "target"), list(cases()))
