@@ -53,16 +53,17 @@ types: setup
 
 # A file's tests share what they build, so one process runs them all.
 pytest: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not heavy'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not heavy or sampled'
 
 # The native cores with the sanitizers of addresses and undefined behaviour, under the tests that hold
 # them against their twins; says so and does nothing where the compiler has no such libraries.
 sanitize: setup
 	$(BIN)/python tests/sanitized.py build/sanitized
 
-# All tests, with every planted fault and every random example (tests/sampling.py).
+# All tests, with every planted fault and every random example (tests/sampling.py); with PART=3/12 the
+# third of twelve parts of them.
 heavy: setup
-	TITAN_TESTS=whole $(BIN)/python -m pytest
+	TITAN_TESTS=whole TITAN_PART=$(PART) $(BIN)/python -m pytest
 
 # PyTorch is large, so it lies beside the environment: the other tests show that nothing else needs it.
 # A build for CPUs (0.9 GB) where an index has one; `make gauss TORCH=torch` takes the index's own,

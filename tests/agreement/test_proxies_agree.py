@@ -54,6 +54,7 @@ def test_engines_agree(family: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engines_agree_on_many(family: str) -> None:
     tally = compare(family, range(10_000, 16_000))

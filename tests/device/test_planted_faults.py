@@ -51,6 +51,7 @@ def test_a_fault_in_a_gemm_with_tensor_memory_is_seen(fault):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ATTENTION_FAULTS)
 def test_a_fault_in_attention_with_tensor_memory_is_seen(fault):
     made, text = planted("attention_forward_causal_64_sm_100a", ATTENTION_FAULTS, fault)
@@ -67,6 +68,7 @@ TEXTS = {
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEXTS)
 def test_one_change_of_the_text_is_seen(name):
     sizes, at_least = TEXTS[name]

@@ -114,6 +114,7 @@ def test_instances_on_the_wrong_xcds_are_no_observations(machine, tests, tmp_pat
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_a_forbidden_outcome_is_a_finding_and_is_replayed(machine, tests, tmp_path):
     def allow_nothing(manifest):
         manifest["verdict"]["readings"][0]["allowed"] = []

@@ -157,6 +157,7 @@ def test_a_long_launch_has_so_many_trips_by_one_size(package):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
 def test_parities_wrap_hundreds_of_times(tmp_path, depth):

@@ -251,6 +251,7 @@ def test_a_wait_for_memory_is_not_decided(rest):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_no_arm_hides_a_fault_at_length():
     for seed in range(40, 1500):
         compared(seed)

@@ -79,6 +79,7 @@ def test_the_machine_shows_nothing_that_the_source_forbids(target: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
 def test_the_whole_suite_at_the_machine(target: str) -> None:
     counts = check(ENTRIES, target)

@@ -53,6 +53,7 @@ def test_backward_computes_what_its_tile_program_means(name, tmp_path: Path):
 
 @needs_nvcc
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("specialise", ["always", "never"])
 @pytest.mark.parametrize("name", BACKWARD)
 def test_backward_compiles_as_it_was_verified_and_spills_nothing(name, specialise, tmp_path: Path):

@@ -47,6 +47,7 @@ def test_any_order_computes_what_is_meant_or_is_refused(target):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["sm_90a", "gfx942", "sm_100a"])
 @settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
 @given(seed=st.integers(0, 10**6))
@@ -55,6 +56,7 @@ def test_any_order_of_many_programs(target, seed):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_built_computes_what_is_meant(random):

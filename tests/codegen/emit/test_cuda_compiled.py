@@ -56,6 +56,7 @@ def test_groups_that_load_for_themselves_compile(name, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_every_width_of_wgmma_assembles(tmp_path):
     lines = ['#include "titan_device.cuh"', "using namespace titan;"]
     for columns in range(8, 257, 8):

@@ -157,6 +157,7 @@ def test_what_answers_need_is_needed(name):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_no_mutant_survives():
     """What verifies without an operation is the meeting of the warps of one agent."""
     _, program = decoded(made(ONE, 1))

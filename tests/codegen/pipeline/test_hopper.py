@@ -128,6 +128,7 @@ def test_any_order_is_refused_or_verified(data):
 @settings(max_examples=part(60), deadline=None)
 @given(st.data())
 @pytest.mark.heavy
+@pytest.mark.long
 def test_shifted_orders_of_attention(data):
     """Legal orders in which a suffix of the chain runs one interval later."""
     tile = examples.attention()

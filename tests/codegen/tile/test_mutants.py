@@ -93,6 +93,7 @@ def test_some_mutants_go_the_same_way_by_engines_and_by_numbers() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_all_mutants_go_the_same_way_by_engines_and_by_numbers() -> None:
     counts = judge(all_mutants())
     assert counts["right"] >= 20

@@ -41,6 +41,7 @@ FLOOD = [ir.Role("flood", (loop("t", 300, [ir.Asynchronous((), None)]),), 1, 1)]
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_too_many_operations_in_flight_are_undecided() -> None:
     roles = FLOOD
     alone = explore(program("flood", roles), reductions=FULL)

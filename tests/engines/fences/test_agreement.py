@@ -130,6 +130,7 @@ def test_against_the_search() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_on_many_random_programs() -> None:
     for seed in range(10_000, 22_000):
         program = program_of_seed(seed)

@@ -62,6 +62,7 @@ def test_on_random_programs() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_on_many_random_programs() -> None:
     seen = run(range(10_000, 16_000))
     assert not seen["open"] and min(seen["justified"], seen["cached"]) >= 1000, seen

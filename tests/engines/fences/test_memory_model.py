@@ -97,6 +97,7 @@ def test_on_random_programs() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_on_many_random_programs() -> None:
     """At least a thousand in which a fence is at stake."""
     seen = run(range(1000, 5000))

@@ -66,6 +66,7 @@ def test_stripped_kernel_is_restored(name: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(QUICK)))
 def test_every_stripped_kernel_is_restored(name: str) -> None:
     check_restored(name)

@@ -213,9 +213,9 @@ def test_work_items_that_the_hardware_grants_are_done(cancelled):
         assert all(far <= TOLERANCE[dtype] for dtype, far in found.items()), (schedule, engines)
 
 
-@pytest.mark.parametrize(
-    "cancelled", [pytest.param(number, marks=pytest.mark.heavy) for number in (0, 1, 3)]
-)
+@pytest.mark.heavy
+@pytest.mark.long
+@pytest.mark.parametrize("cancelled", (0, 1, 3))
 def test_attention_of_items_that_the_hardware_grants(cancelled):
     """Four items of two lengths, the longest first."""
     made = emission("attention_forward_causal_persistent_sm_100a", "sm_100a")

@@ -71,6 +71,7 @@ def test_items_that_descend_have_their_trips():
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_coordinates_that_ascend_where_they_should_not_are_seen():
     made = emission("attention_forward_causal_persistent_sm_100a", "sm_100a")
     assert made.faults(made.files) == []

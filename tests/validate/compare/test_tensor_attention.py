@@ -180,6 +180,7 @@ OF_ITEMS = {
 
 @needs_nvcc
 @pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("name", OF_ITEMS)
 def test_a_planted_fault_between_work_items_is_told(name):
     pattern, replacement, told = OF_ITEMS[name]
