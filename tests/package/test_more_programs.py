@@ -31,6 +31,7 @@ def test_it_is_built_and_verified_for_any_number_of_tiles(name, tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("name", NAMES)
 def test_its_numbers_are_right_under_adversarial_timing(name, tmp_path):

@@ -271,7 +271,8 @@ def test_transposed_factors_on_the_emulated_device(library):
     assert near(found, numbers(a) @ numbers(b))
 
 
-@pytest.mark.heavy  # seven packages by nvcc
+@pytest.mark.heavy
+@pytest.mark.long  # seven packages by nvcc
 @needs_nvcc
 @pytest.mark.parametrize("shape", [(40, 72, 24), (136, 8, 200), (8, 150, 8)])
 @pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])

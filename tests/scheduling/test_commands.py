@@ -188,6 +188,7 @@ def test_every_kind_of_fault_has_a_rule() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_specialisation_always_never_and_by_the_number_of_tiles(tmp_path: Path) -> None:
     """One group pools the registers and starts late: better for many tiles, worse for few."""
     path = str(LOOPS / "gemm_epilogue.yaml")

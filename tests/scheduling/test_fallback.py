@@ -56,6 +56,7 @@ def test_rau_without_time_still_finds_a_schedule() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_a_tight_register_limit_gives_a_larger_interval_not_nothing() -> None:
     loop = library("fa3_backward")
     groups = tuple(

@@ -254,6 +254,7 @@ def test_stages_bound_raises_the_interval() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_register_awareness_refuses_what_the_naive_scheduler_accepts() -> None:
     loop = library("gemm_epilogue")
     naive = rau.solve(loop, rau.RauOptions(registers="naive", seconds=20))

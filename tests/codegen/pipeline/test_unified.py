@@ -57,6 +57,7 @@ def test_the_numbers_are_right_below_at_and_beyond_the_depth(name, target):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_two_products_of_one_iteration_have_it_too():
     built = unified("attention_forward_64", "sm_90a")
     assert built.shape.unified and built.shape.specialised
