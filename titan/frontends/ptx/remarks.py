@@ -65,6 +65,7 @@ REMARKS = {
     "narrow-releases": "a release of CTA scope at a barrier of a peer orders all before it",
     "engine-relays": "what completes on a barrier publishes what its issuer knew, too",
     "narrow-reads": "a release of CTA scope at a barrier of a peer orders the reads before it",
+    "register-operands": "loads into registers of a wgmma are over when its group is complete",
     "map-wait": "a wait for bulk groups covers the reads of tensor maps by loads before it",
     "counted-arrivals": "a warp that arrives twice in one generation of a barrier counts twice",
     "early-reads": "the grid before does not write what is read before griddepcontrol.wait",

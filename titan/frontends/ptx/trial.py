@@ -40,6 +40,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.reductions import meeting_reductions, with_one_operation
+from titan.frontends.ptx.register_operands import order_with_operands
 from titan.frontends.ptx.remarks import (
     ASSUMED,
     DECIDES_MORE,
@@ -330,9 +331,12 @@ def _judged_by_groups(
         ]
         if last or all(order is None or order.verdict is Verdict.VERIFIED for order in orders):
             break
+    rest = name, target_of(places), places.span, wide, registers_per_thread, left
     for n, order in enumerate(orders):
         if order is not None and order.fault is not None and order.fault.kind is WEAK_KIND:
-            recordings[n], orders[n] = by_wider_readings(runs[n], recordings[n], order, reading)
+            found = order_with_operands(runs[n], rest, reading)
+            wider = found or by_wider_readings(runs[n], recordings[n], order, reading)
+            recordings[n], orders[n] = wider
         elif _arrives_twice(order) and reading.named_arrivals == "counted":
             recordings[n], orders[n] = with_counted_arrivals(runs[n], recordings[n], order, reading)
     return [
