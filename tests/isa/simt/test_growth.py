@@ -141,6 +141,25 @@ def test_what_remains_and_what_is_past_stay_apart():
     assert through(step, 3, [9, 9], [Growth(4, 0), Growth(0, 4)]).limit == 0
 
 
+@pytest.mark.parametrize("low", [0, 2, 3])
+@pytest.mark.parametrize("slope", [4, 8, 12, 3])
+def test_bits_in_a_row_that_hold_the_number_round_it(low, slope):
+    """n & 0x1ffffffc, as compilers write n / 4 * 4 of a number that is later shifted by 3."""
+    mask = (1 << 29) - (1 << low)
+    anded = DecodedStep(Op.AND, kind=Kind.BITS, bits=32)
+    found = through(anded, 2, [13, mask], [Growth(slope, 0), FIXED])
+    last = (1 << 29) // slope  # rounds until higher bits are reached
+    if slope % (1 << low):
+        assert found.limit < 8
+        last = found.limit + 1
+    else:
+        assert found.limit in range(last - 8, last)
+    for trip in (0, 1, 7, found.limit):
+        if trip < last:
+            assert (13 + slope * trip) & mask == (13 & mask) + found.a * trip
+    assert (13 + slope * last) & mask != (13 & mask) + found.a * last
+
+
 def test_unknown_operands_give_unknown_results():
     step = DecodedStep(Op.ADD, kind=Kind.SIGNED, bits=32)
     assert through(step, 5, [1, 2], [unknown(3), Growth(1, 0)]).limit == 0

@@ -3,7 +3,8 @@
 tcgen05.alloc with cta_group::2 is issued by a warp of each CTA, and only both perform it (PTX,
 "Issue Granularity" of tcgen05): who comes out of it knows that the columns are allocated in both.
 CUTLASS starts its products for a pair on that alone. The n-th of one CTA is that of the other, too.
-It orders execution and makes nothing visible, so it is a relaxed meeting at a barrier of its own.
+It orders execution and makes nothing visible, so it is a relaxed meeting: each CTA has a barrier of
+its own for it, at which both arrive, as a CTA waits at no other barriers.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ class PairAllocations:
         self._made[rank] += 1
         if first | 1 >= self.ctas:
             return
-        name = f"allocation {number} of CTAs {first} and {first | 1}"
-        if name not in self.barriers:
-            self.barriers[name] = ir.Barrier(name, 2, cta=first)
-        barrier, order, scope = ir.Reference(name), ir.Order.RELAXED, ir.Scope.CLUSTER
-        yield ir.Arrive(barrier, order=order, scope=scope, span=span)
-        yield ir.Wait(barrier, Constant(0), Constant(0), order=order, scope=scope, span=span)
+        order, scope = ir.Order.RELAXED, ir.Scope.CLUSTER
+        names = {cta: f"allocation {number} of CTA {cta}" for cta in (first, first | 1)}
+        for cta, name in names.items():
+            self.barriers.setdefault(name, ir.Barrier(name, 2, cta=cta))
+            yield ir.Arrive(ir.Reference(name), order=order, scope=scope, span=span)
+        own = ir.Reference(names[rank])
+        yield ir.Wait(own, Constant(0), Constant(0), order=order, scope=scope, span=span)

@@ -281,15 +281,20 @@ def _decided(
 def _bits_within(
     step: DecodedStep, site: int, value: int, item: Growth, other: int, limit: int
 ) -> Growth:
-    """AND with all bits that the number reaches for now, or with higher ones alone."""
+    """AND with bits in a row that hold all of the number for now but its lowest ones, as compilers
+    write multiples (`n & 0x1ffffffc`), or with higher bits alone."""
     if step.op is not Op.AND:
         return unknown(site)
     number, low = _read(value, item, step.bits, False), _zeros(other)
     found = unknown(site)
-    if other & (other + 1) == 0:
-        within = min(limit, number.limit, reach(number.c, number.a, number.b, 0, other))
-        if within > 0:
-            found = Growth(number.a, number.b, within, site)
+    row = other >> low
+    if row & (row + 1) == 0:
+        within = reach(number.c, number.a, number.b, 0, other | ((1 << low) - 1))
+        number = number._replace(limit=min(limit, number.limit, within))
+        rounded = _divided(number, 1 << low, site, item, step.bits)
+        if rounded.limit > 0:
+            a, b = rounded.a << low, rounded.b << low
+            found = Growth(centred(a, step.bits), centred(b, step.bits), rounded.limit, site)
     start = number.c >> low << low
     within = reach(number.c, number.a, number.b, start, start + (1 << low) - 1)
     within = min(limit, number.limit, within)

@@ -72,7 +72,7 @@ static void begin(search_t *s, const word *w)
     memset(c->passed, 0,
            sizeof(word) * (agents * (barriers + named + (size_t)p->queues) + 4 * barriers));
     memset(c->threads, 0, sizeof(word) * named);
-    memset(c->given, 0, 2 * sizeof(word) * (size_t)p->pools);
+    memset(c->given, 0, sizeof(word) * (2 * (size_t)p->pools + named));
     memset(c->waited, 0, 4 * barriers + 2 * named + 3 * agents);
     for (int n = 0; n < p->named; n++) {
         const word *held = named_at(s, w, n);
@@ -182,12 +182,46 @@ static int may_leak(const search_t *s)
     return c->node->completions > 0;
 }
 
-static int several_ctas(const search_t *s)
+static int far_barriers(const search_t *s, word first, word end, word cta)
 {
-    for (int a = 1; a < s->program->agents; a++)
-        if (agent_info(s, a)->cta != agent_info(s, 0)->cta)
+    for (word number = first; number < end; number++)
+        if (barrier_info(s, number)->cta != cta)
             return 1;
     return 0;
+}
+
+/* Whether what the agent does next is done at another CTA, so that it matters whether that has
+ * ended. Its own one has not. */
+static int is_far(const search_t *s)
+{
+    const titan_program *p = s->program;
+    const node_t *node = s->closure->node;
+    word cta = agent_info(s, s->closure->step.agent)->cta;
+    const effect_t *effect = (const effect_t *)p->effects + node->effect;
+    const completion_t *done = (const completion_t *)p->completions + node->completion;
+    switch (node->kind) {
+    case N_ACCESS:
+    case N_ISSUE:
+        for (int e = 0; e < node->effects; e++, effect++) {
+            const buffer_t *buffer = (const buffer_t *)p->buffers + effect->buffer;
+            word cell = ((const region_t *)p->regions)[buffer->region].first;
+            word home = ((const cell_t *)p->cell)[cell].home;
+            if ((buffer->cta >= 0 && buffer->cta != cta) || (home >= 0 && home != cta))
+                return 1;
+        }
+        for (int i = 0; node->kind == N_ISSUE && i < node->completions; i++, done++)
+            if (far_barriers(s, done->first, done->first + done->stages, cta))
+                return 1;
+        return 0;
+    case N_QUEUE_ARRIVE: return far_barriers(s, node->chunks, node->chunks + node->y, cta);
+    case N_WAIT:
+    case N_TOKEN_WAIT:
+    case N_ARRIVE:
+    case N_EXPECT:
+    case N_INIT:
+    case N_INVALIDATE: return far_barriers(s, node->x, node->x + node->y, cta);
+    default: return 0;
+    }
 }
 
 /* ---------------------------------------------------------------- t against the totals of U */
@@ -269,6 +303,17 @@ static int lifecycle_commutes(search_t *s, word *w)
     return DONE;
 }
 
+/* Whether an agent that learns in U what a generation has carried may come to it when the next one,
+ * which takes all of U, is over. One that arrives for that comes to it before. */
+static int learns_late(const search_t *s, word number)
+{
+    const struct closure *c = s->closure;
+    for (int a = 0; a < s->program->agents; a++)
+        if (c->learns[number] >> a & 1 && !c->turns[a * s->program->named + number])
+            return 1;
+    return 0;
+}
+
 static int agent_commutes(search_t *s, word *w)
 {
     struct closure *c = s->closure;
@@ -279,15 +324,14 @@ static int agent_commutes(search_t *s, word *w)
     int completes = node->kind == N_QUEUE_ARRIVE || (node->kind == N_ISSUE && node->completions);
     if (c->renewals && completes)
         return STAYS;
-    if (node->kind == N_NAMED_WAIT && s->program->follows)
-        return STAYS;
     if (node->kind == N_TAKE)
         return take_commutes(s, w);
     if (node->kind == N_INIT || node->kind == N_INVALIDATE)
         return lifecycle_commutes(s, w);
     if (node->kind != N_WAIT && node->kind != N_TOKEN_WAIT && node->kind != N_ARRIVE
         && node->kind != N_EXPECT
-        && node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE)
+        && node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE
+        && (node->kind != N_NAMED_WAIT || !s->program->follows))
         return DONE;
     result = agent_value(s, w, agent, node->a, &index);
     if (result == DONE && node->b >= 0)
@@ -299,7 +343,9 @@ static int agent_commutes(search_t *s, word *w)
     if (index < 0 || index >= node->y)
         return STAYS;
     word number = node->x + index;
-    if (node->kind != N_NAMED_SYNC && node->kind != N_NAMED_ARRIVE && c->renewed[number])
+    int named = node->kind == N_NAMED_SYNC || node->kind == N_NAMED_ARRIVE
+                || node->kind == N_NAMED_WAIT;
+    if (!named && c->renewed[number])
         return STAYS;
     /* An arrival before the first wait of a phase is a fault, and behind it is none. */
     if ((node->kind == N_WAIT || node->kind == N_TOKEN_WAIT)
@@ -312,18 +358,20 @@ static int agent_commutes(search_t *s, word *w)
                                         : arrival_commutes(s, w, number, first, second, 0, 0);
     if (node->kind == N_EXPECT)
         return first < 0 ? STAYS : arrival_commutes(s, w, number, 0, 0, 0, first);
+    if (node->kind == N_NAMED_WAIT) /* it learns what the generation before has carried */
+        return c->mixed[number] || generations(s, w, number) ? STAYS : DONE;
     if (c->mixed[number] || (c->wanted[number] != ENDLESS && c->wanted[number] != first))
         return STAYS;
     word total = named_at(s, w, number)[D_ARRIVED] + c->threads[number]
                  + agent_info(s, agent)->threads;
-    return total > first ? STAYS : DONE;
+    return total > first || (total == first && learns_late(s, number)) ? STAYS : DONE;
 }
 
 /* t against U as written. */
 static int commutes(search_t *s, word *w)
 {
     const struct closure *c = s->closure;
-    if (s->program->refuse_exit && (c->flight ? may_leak(s) : several_ctas(s))
+    if (s->program->refuse_exit && (c->flight ? may_leak(s) : is_far(s))
         && ends_a_cta(s, w))
         return STAYS;
     return c->flight ? engine_commutes(s, w) : agent_commutes(s, w);

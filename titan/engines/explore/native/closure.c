@@ -29,13 +29,15 @@
  *    ends with it; such a t adds nothing to that.
  *  - named barriers: with all of U the generation is not exceeded. Pools: no other take, or enough
  *    for all of U without what it gives.
- *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
+ *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak). What an
+ *    agent does in its own CTA is not concerned: that ends behind the agent's own end.
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
  *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
  *    has whether an access rests on something unknown. Masks are only united, and what happens
  *    again is forgotten everywhere, in either order. What depends on the order is left out: an
  *    operation in flight that finishes, where a wait for its queue in U learns of it by chance;
- *    what a token or a cluster barrier publishes while its phase may end; and fences with marks,
+ *    what a token publishes while its phase may end, and a cluster barrier while
+ *    its next generation may end before somebody has learned of this one; and fences with marks,
  *    which take the place of accesses, against whoever rests on these.
  * Two kinds of t need not lead where u before t leads: it is enough that after t and u it is no
  * better. A state is no better than another one that differs in nothing but marks, of which it has
@@ -89,6 +91,7 @@ struct closure {
     word *threads, *wanted, *turns;     /* per named barrier; wanted; agents x named: arrivals */
     uint8_t *mixed, *in_sync;           /* per named: threads disagree; per agent: has arrived */
     word *given, *taken;                /* per pool: all that U gives and takes */
+    word *learns;                       /* per named barrier: agents that learn by a wait in U */
     word *commits;                      /* agents x queues: groups closed in U */
     uint8_t *renewed, *touched;         /* per barrier: initialised or invalidated; named in U */
     int renewals;                       /* whether any is */
@@ -131,7 +134,7 @@ static struct closure *closure_new(const search_t *s)
     c->reads = calloc(3 * cells + nodes + 1, sizeof *c->reads);
     c->stack = calloc(nodes + 1, sizeof(word));
     size_t words = agents * (1 + (size_t)p->variables + barriers + named + queues) + 4 * barriers
-                   + 2 * named + 2 * pools + 1;
+                   + 3 * named + 2 * pools + 1;
     c->position = calloc(words, sizeof(word));
     c->waited = calloc(4 * barriers + 2 * named + 3 * agents + 1, 1);
     if (!c->reads || !c->position || !c->waited || !c->stack) {
@@ -153,6 +156,7 @@ static struct closure *closure_new(const search_t *s)
     c->wanted = c->threads + named;
     c->given = c->wanted + named;
     c->taken = c->given + pools;
+    c->learns = c->taken + pools;
     c->strange = c->waited + barriers;
     c->mixed = c->strange + barriers;
     c->in_sync = c->mixed + named;

@@ -323,7 +323,7 @@ static int others_named(search_t *s, word *w, int agent, const node_t *node)
     if (node->kind == N_NAMED_ARRIVE)
         return DONE;
     if (node->kind == N_NAMED_WAIT && s->program->follows)
-        c->mixed[number] = 1; /* what it learns is of the generation that was last */
+        c->learns[number] |= (word)1 << agent;
     if (*turns && generations(s, w, number) < *turns)
         return BLOCKED;
     c->in_sync[agent] = 0;
