@@ -219,10 +219,15 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`complete_tx`: the operation takes `bytes` off the transaction count when it has finished."""
+    """`complete_tx`: the operation takes `bytes` off the transaction count when it has finished.
+
+    `publishes`: to whom it shows what its issuer knows, as of a thread that completes bytes behind
+    a fence. None: nobody, as of an engine.
+    """
 
     barrier: Reference
     bytes: Expression
+    publishes: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -384,13 +384,11 @@ class PhaseRules:
         # issuer did or knew (PTX, "Asynchronous Operations in Program Order").
         point.clock = list(map(max, point.clock, after[0]))
 
-    def relay(self, barrier: Mbarrier, seen: Clock) -> None:
-        """Completed bytes publish what their issuer knew, too (`Readings.engines_relay`)."""
+    def relay(self, barrier: Mbarrier, seen: Clock, scope: ir.Scope, cta: int) -> None:
+        """Completed bytes publish in a CTA, or the cluster, what their issuer knew: by the reading
+        `Readings.engines_relay`, or as of a thread behind a fence (`Completion.publishes`)."""
         point = self._point(self.track(barrier), barrier.phase)
-        home = self._layout.barrier_ctas[barrier.key[0]]
-        self._contribute(
-            point, home, ir.Scope.CLUSTER, ir.Order.SYNCHRONISING, self._clocks.zero, seen
-        )
+        self._contribute(point, cta, scope, ir.Order.SYNCHRONISING, self._clocks.zero, seen)
 
     def expect(self, barrier: Mbarrier, at: Timestamp, instance: Instance) -> None:
         """Bytes expected without an arrival."""

@@ -27,9 +27,15 @@ def _wide(operation: ir.Operation) -> ir.Operation:
             return replace(operation, scope=ir.Scope.CLUSTER)
         case ir.TokenWait(scope=ir.Scope.CTA):
             return replace(operation, scope=ir.Scope.CLUSTER)
+        case ir.Asynchronous(completes=completes) if any(done.publishes for done in completes):
+            return replace(operation, completes=tuple(map(_wide_completion, completes)))
         case ir.Loop():
             return replace(operation, body=_widened(operation.body))
         case ir.Branch():
             then, otherwise = _widened(operation.then), _widened(operation.otherwise)
             return replace(operation, then=then, otherwise=otherwise)
     return operation
+
+
+def _wide_completion(done: ir.Completion) -> ir.Completion:
+    return replace(done, publishes=ir.Scope.CLUSTER) if done.publishes else done

@@ -24,7 +24,7 @@ from titan.engines.happens_before.tables import (
     QueueTable,
     RunLayout,
 )
-from titan.engines.happens_before.unfolding import Instance
+from titan.engines.happens_before.unfolding import Instance, published
 from titan.sync import program as ir
 
 
@@ -160,8 +160,12 @@ class Tracker(Observer):
         """An engine completes `amount` bytes of transaction at an mbarrier."""
         at, after = self._engine_timestamps(flight)
         self._phases.transact(barrier, at, flight, amount, after)
+        scope = published(flight.instance, barrier.key)
         if amount and self._readings.engines_relay:
-            self._phases.relay(barrier, after[1])
+            home = self._layout.barrier_ctas[barrier.key[0]]
+            self._phases.relay(barrier, after[1], ir.Scope.CLUSTER, home)
+        elif amount and scope is not None:
+            self._phases.relay(barrier, after[1], scope, self._layout.ctas[flight.agent])
 
     def expecting(self, barrier: Mbarrier, agent: int, instance: Instance) -> None:
         """An agent raises the bytes that the current phase of an mbarrier expects."""

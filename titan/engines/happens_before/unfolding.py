@@ -80,6 +80,17 @@ class Instance:
     bad_completion: str = ""
 
 
+def published(instance: Instance, key: Key) -> ir.Scope | None:
+    """The scope in which an operation publishes with its completion at a barrier; None: none."""
+    operation = instance.operation
+    if not isinstance(operation, ir.Asynchronous):
+        return None
+    for done, (at, _) in zip(operation.completes, instance.completes, strict=True):
+        if at == key and done.publishes is not None:
+            return done.publishes
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class AgentProgram:
     """One agent: its role, its number in the role, and all that it executes."""

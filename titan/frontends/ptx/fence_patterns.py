@@ -5,7 +5,9 @@ and then such a fence an acquire pattern (PTX, "Release and Acquire Patterns"): 
 first fence happens before what is behind the second. The arrival is then taken for one with
 release, the wait for one with acquire, of the narrower of both scopes, where nothing else of the
 same lanes lies between the fence and the operation; where something does, it stays relaxed, since
-the fence does not cover it. The same for a relaxed arrival at the barrier of the cluster.
+the fence does not cover it. The same for a relaxed arrival at the barrier of the cluster, and for
+mbarrier.complete_tx, which is relaxed always. An mbarrier.expect_tx in between is nothing that a
+fence would have to cover; that it is itself a strong operation behind the fence is not used.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ _SILENT = (
     ev.Poll, ev.PollSteered, ev.Assumption, ev.Skipped, ev.Prefetch, ev.RegisterBreach,
     ev.LaneClash, ev.Finish, ev.Elect, ev.FenceEvent,
 )  # fmt: skip
+_HANDS_OVER = (ev.ArriveEvent, ev.RendezvousEvent, ev.ExpectBytes)
 _Warp = tuple[int, int]
 
 
@@ -52,15 +55,21 @@ def _is_relaxed(event: ev.Event) -> bool:
     if isinstance(event, ev.RendezvousEvent):
         at_cluster = event.meeting is ev.Meeting.CLUSTER and event.side is ev.Side.ARRIVE
         return at_cluster and event.semantics is ev.AccessSemantics.RELAXED
+    if isinstance(event, ev.ExpectBytes):
+        return event.bytes < 0
     if isinstance(event, ev.ArriveEvent | ev.WaitEvent):
         return event.semantics is ev.AccessSemantics.RELAXED
     return False
 
 
+def _expects(event: ev.Event) -> bool:
+    return isinstance(event, ev.ExpectBytes) and event.bytes >= 0
+
+
 def _strong(event: ev.Event, semantics: ev.AccessSemantics, scope: ev.AccessScope) -> ev.Event:
     if isinstance(event, ev.RendezvousEvent):
         return replace(event, semantics=semantics)
-    assert isinstance(event, ev.ArriveEvent | ev.WaitEvent)
+    assert isinstance(event, ev.ArriveEvent | ev.WaitEvent | ev.ExpectBytes)
     return replace(event, semantics=semantics, scope=min(event.scope, scope))
 
 
@@ -72,18 +81,18 @@ def _released(run: Run) -> Iterator[tuple[ev.Event, ev.AccessScope]]:
         if isinstance(event, ev.FenceEvent):
             if event.kind is ev.RecordedFence.MEMORY and event.semantics in _RELEASING:
                 lanes.update(dict.fromkeys(lanes_of(event.lanes), event.scope))
-        elif isinstance(event, ev.ArriveEvent | ev.RendezvousEvent) and _is_relaxed(event):
+        elif isinstance(event, _HANDS_OVER) and _is_relaxed(event):
             scopes = [lanes.get(lane, ev.AccessScope.NONE) for lane in lanes_of(event.lanes)]
             if all(scopes) and _reaches(event, min(scopes)):
                 yield event, min(scopes)
-        elif not isinstance(event, (*_SILENT, ev.ArriveEvent)):
+        elif not isinstance(event, (*_SILENT, ev.ArriveEvent, ev.ExpectBytes)):
             for lane in lanes_of(event.lanes):
                 lanes.pop(lane, None)
 
 
 def _reaches(event: ev.Event, scope: ev.AccessScope) -> bool:
     """Whether a fence of this scope orders for those who meet at the barrier of the event."""
-    return isinstance(event, ev.ArriveEvent) or scope >= ev.AccessScope.CLUSTER
+    return not isinstance(event, ev.RendezvousEvent) or scope >= ev.AccessScope.CLUSTER
 
 
 def _acquired(run: Run) -> Iterator[tuple[ev.Event, ev.AccessScope]]:
@@ -101,7 +110,7 @@ def _acquired(run: Run) -> Iterator[tuple[ev.Event, ev.AccessScope]]:
             waits[:] = [one for one in waits if len(one[1]) < one[0].lanes.bit_count()]
         elif isinstance(event, ev.WaitEvent) and _is_relaxed(event):
             waits.append((event, {}))  # a wait between another and the fence hides nothing
-        elif not isinstance(event, _SILENT):
+        elif not isinstance(event, _SILENT) and not _expects(event):
             waits[:] = [
                 (wait, scopes)
                 for wait, scopes in waits

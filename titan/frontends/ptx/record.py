@@ -433,13 +433,17 @@ class _Recorder:
         """Bytes expected without an arrival.
 
         What a thread completes (complete_tx) counts as an engine's: of the phase that is current
-        when it happens, and publishing nothing (PTX, mbarrier.complete_tx: relaxed).
+        when it happens, and publishing nothing (PTX, mbarrier.complete_tx: relaxed) unless a fence
+        is before it.
         """
         amount = event.bytes * event.lanes.bit_count()
         reference, span = self.mbarrier(event.barrier), self.locate(event.instruction)
         operation: ir.Operation = ir.ExpectTransaction(reference, Constant(amount), span=span)
         if amount < 0:
-            done = ir.Completion(reference, Constant(-amount))
+            released = event.semantics is ev.AccessSemantics.RELEASE
+            done = ir.Completion(
+                reference, Constant(-amount), _scope(event.scope) if released else None
+            )
             operation = ir.Asynchronous((), None, (done,), span=span)
         agent.add(operation, event, ())
 

@@ -256,13 +256,17 @@ class ArriveEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExpectBytes(Event):
-    """`mbarrier.expect_tx` (bytes > 0) or `mbarrier.complete_tx` (bytes < 0) by each lane."""
+    """`mbarrier.expect_tx` (bytes > 0) or `mbarrier.complete_tx` (bytes < 0) by each lane.
+
+    Both are relaxed by themselves; `semantics` is what a fence before it makes of it.
+    """
 
     barrier: BarrierAddress
     bytes: int
     scope: AccessScope
     phase: int
     completed: bool = False
+    semantics: AccessSemantics = AccessSemantics.RELAXED
 
 
 @dataclass(frozen=True, slots=True)

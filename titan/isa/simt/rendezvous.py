@@ -162,6 +162,7 @@ def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         phase = barrier.phase
         barrier.expect(sign * value * lanes.bit_count())
         completed = barrier.settle()
+        fragment.warp.uses.arrive(lanes, ev.AccessSemantics.RELAXED, fragment.warp.live)
         machine.record(ev.ExpectBytes, fragment, lanes, place, sign * value, ev.AccessScope(scope),
                        phase, completed)  # fmt: skip
         record_faults(machine, fragment, lanes, place, barrier)

@@ -214,6 +214,7 @@ static void barrier_expect(Machine *machine, Fragment *fragment, const titan_ste
         int64_t phase = barrier->phase, bytes = FLAG(s, 4) * (int64_t)groups[i].values[1];
         expect_bytes(barrier, bytes * __builtin_popcount(lanes));
         int completed = settle(barrier);
+        lanes_release(fragment, lanes, RELAXED);
         RECORD(EV_EXPECT_BYTES, fragment, lanes, place.cta, place.offset, bytes, FLAG(s, 2), phase,
                completed);
         record_faults(machine, fragment, lanes, place);
