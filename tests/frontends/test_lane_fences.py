@@ -10,6 +10,7 @@ from tests.frontends.test_verify_code import codes, kernel, verified
 from tests.sampling import part
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.lane_fences import SPACES, LaneFences
+from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt.footprints import MemorySpace
 from titan.sync.program import Space
 
@@ -104,3 +105,34 @@ def test_a_lane_that_writes_again_has_to_fence_again():
     assert lanes.fence(0b01, SPACES) == SPACES
     lanes.access(0b10, MemorySpace.GENERIC)
     assert lanes.fence(0b01, SPACES) == ()
+
+
+ONE_LANE = "setp.eq.u32 %p3, %r0, 1; @%p1 st.shared.v4.u32 [s], {%r0, %r0, %r0, %r0};"
+FENCE, SYNC = "fence.proxy.async.shared::cta;", "bar.warp.sync -1;"
+COPIES = """
+	@{by} cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 16;
+	@{by} cp.async.bulk.commit_group;
+	@{by} cp.async.bulk.wait_group 0;
+"""
+
+
+@pytest.mark.parametrize("by", ["%p1", "%p3"])
+@pytest.mark.parametrize(
+    ("steps", "writer", "path"),
+    [
+        ((SYNC, FENCE), True, True),
+        ((f"@%p1 {FENCE}", SYNC), True, True),
+        ((SYNC, f"@%p3 {FENCE}", SYNC), False, True),
+        ((f"@%p3 {FENCE}", SYNC), False, False),  # of a lane that is perhaps ahead of the store
+        ((SYNC,), False, False),
+    ],
+)
+def test_a_fence_on_the_way_is_behind_the_store_by_what_orders_lanes(steps, writer, path, by):
+    """Lane 0 stores, lane 0 or 1 starts the copy; who fences, and where."""
+    begin = ".reg .b64 %rd<2>; ld.param.u64 %rd1, [g]; setp.eq.u32 %p1, %r0, 0; mov.u32 %r3, s;"
+    body = kernel(begin + ONE_LANE + "".join(steps) + COPIES.replace("{by}", by), 32)
+    body = body.replace(".entry k()", ".entry k(.param .u64 g)")
+    for rule, right in (("writer", writer), ("path", path)):
+        finding = verified(body, LAUNCH, policies=CodePolicies(fence_rule=rule))
+        assert codes(finding) == ([] if right else ["TTN301"]), (rule, finding.notes)
+        assert (finding.verdict is Verdict.VERIFIED) is right

@@ -7,8 +7,9 @@ again with an access for each lane, and its accesses are moved as late, and as e
 that make them allow: to the next or the last event of one of these lanes that synchronises. In a
 third order they are moved as early, but not to before an asynchronous operation that any lane has
 started: it is in flight then. Fences, and waits of lanes for their own `cp.async`, move as late as
-accesses do. All are orders of real runs, so what the engine refutes in them is a fault; not every
-order is tried.
+accesses do. In a fourth order they are moved early, and accesses late: the fence of one lane is
+then before what another has yet to write. All are orders of real runs, so what the engine refutes
+in them is a fault; not every order is tried.
 
 Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
 instruction with a mask of members, or `.aligned`, in the text between two events of the warp, and
@@ -19,7 +20,7 @@ lacks, never invented.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.isa.simt import events as ev
@@ -57,9 +58,14 @@ def other_schedules(run: Run) -> list[Run]:
         return []
     warps = _warps(again.events, made.code)
     orders = [[step.event for steps in warps for step in steps]]
-    for late, before_starts in ((True, True), (False, True), (False, False)):
-        moved = (_moved(steps, late=late, before_starts=before_starts) for steps in warps)
-        order = [step.event for steps in moved for step in steps]
+    ways: list[Callable[[list[_Step]], list[_Step]]] = [
+        lambda steps: _moved(steps, late=True, before_starts=True),
+        lambda steps: _moved(steps, late=False, before_starts=True),
+        lambda steps: _moved(steps, late=False, before_starts=False),
+        lambda steps: _moved(_early_fences(steps), late=True, before_starts=True, fences=False),
+    ]
+    for way in ways:
+        order = [step.event for steps in warps for step in way(steps)]
         if order not in orders:
             orders.append(order)
     return [replace(again, order=tuple(order)) for order in orders[1:]]
@@ -122,6 +128,10 @@ def _is_weak(event: ev.Event) -> bool:
     return isinstance(event, ev.AccessEvent) and event.semantics is ev.AccessSemantics.WEAK
 
 
+def _is_proxy_fence(event: ev.Event) -> bool:
+    return isinstance(event, ev.FenceEvent) and event.kind is ev.RecordedFence.PROXY_ASYNC
+
+
 def _moves_late(event: ev.Event) -> bool:
     """Whether an event of some lanes orders nothing of the other lanes by itself."""
     if isinstance(event, ev.FenceEvent):
@@ -144,6 +154,8 @@ def _part(run: Run, code: DecodedCode) -> bool:
                     return True
                 accessing |= step.lanes
             elif _moves_late(event):
+                if _is_proxy_fence(event) and accessing & ~step.lanes:
+                    return True
                 if isinstance(event, ev.QueueWaitEvent):
                     accessing |= step.lanes
                     waiting |= step.lanes
@@ -156,16 +168,39 @@ def _part(run: Run, code: DecodedCode) -> bool:
     return False
 
 
-def _moved(steps: list[_Step], *, late: bool, before_starts: bool) -> list[_Step]:
+def _early_fences(steps: list[_Step]) -> list[_Step]:
+    """The steps with each fence right behind what its own lanes do before it, or where they met."""
+    found: list[_Step] = []
+    held: list[_Step] = []
+    for step in reversed(steps):
+        if _moves_late(step.event):
+            held.append(step)
+        elif isinstance(step.event, SILENT):
+            found.append(step)
+        else:
+            here = [other for other in held if other.lanes & step.lanes]
+            found += [*here, step]
+            held = [other for other in held if other not in here]
+        if step.met:  # the fences that are before this step now are behind the meeting, too
+            if held and held[-1] is not step:
+                held[-1] = replace(held[-1], met=True)
+            found, held = found + held, []
+    return (found + held)[::-1]
+
+
+def _moved(
+    steps: list[_Step], *, late: bool, before_starts: bool, fences: bool = True
+) -> list[_Step]:
     """The steps with each access next to what its own lanes do after it, or before it. Unless
-    `before_starts`, it stays behind asynchronous operations that other lanes start."""
+    `before_starts`, it stays behind asynchronous operations that other lanes start. With `fences`
+    these move late, too."""
     found: list[_Step] = []
     held: list[_Step] = []  # accesses that wait for their lanes
     for step in steps if late else reversed(steps):
         event = step.event
         if late and step.met:
             found, held = found + held, []
-        if _is_weak(event) or (late and _moves_late(event)):
+        if _is_weak(event) or (late and fences and _moves_late(event)):
             held.append(step)
         elif isinstance(event, SILENT):
             found.append(step)
