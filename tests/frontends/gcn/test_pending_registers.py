@@ -62,6 +62,16 @@ EARLY = {
     "an atomic that returns": (
         "v_mov_b32_e32 v8, 1; global_atomic_add v9, v3, v8, s[4:5] sc0; v_mov_b32_e32 v10, v9"
     ),
+    "a part extended by its sign": (
+        "global_load_dword v8, v3, s[4:5]; v_add_u32_sdwa v9, sext(v8), v3 dst_sel:DWORD "
+        "dst_unused:UNUSED_PAD src0_sel:WORD_0 src1_sel:DWORD"
+    ),
+    "a compared part extended by its sign": (
+        "ds_read_b32 v8, v3; v_cmp_gt_i32_sdwa vcc, v3, sext(v8) src0_sel:DWORD src1_sel:BYTE_1"
+    ),
+    "the half beside one that is written": (
+        "global_load_dword v8, v3, s[4:5]; v_fma_mixhi_f16 v8, v3, v3, v3"
+    ),
     "bpermute": "ds_bpermute_b32 v8, v3, v3; v_mov_b32_e32 v9, v8",
     "swizzle": "ds_swizzle_b32 v8, v3 offset:0x1f; v_mov_b32_e32 v9, v8",
     "vcc": "s_load_dwordx2 vcc, s[0:1], 0x0; v_cndmask_b32_e32 v8, v3, v3, vcc",

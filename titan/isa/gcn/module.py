@@ -33,6 +33,7 @@ class Registers:
 
     Scalar registers with names have the numbers of their encoding: vcc 106, m0 124, exec 126.
     `negative`, `absolute`: input modifiers. `half`: the 16 bits that are meant, "l" or "h".
+    `extended`: the part that SDWA selects is extended by its sign (`sext`).
     """
 
     bank: str
@@ -41,6 +42,7 @@ class Registers:
     negative: bool = False
     absolute: bool = False
     half: str = ""
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

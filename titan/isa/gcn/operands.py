@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 
 from titan.foundation.errors import TitanError
 from titan.isa.gcn.module import GcnOperand, Literal, Registers, SymbolOperand, integer_of
@@ -74,6 +75,9 @@ def operand(text: str, later: bool = False) -> GcnOperand:
     elif text.startswith("abs(") and text.endswith(")"):
         absolute, text = True, text[4:-1].strip()
     elif text.startswith("sext(") and text.endswith(")"):
+        inner = operand(text[5:-1], later)
+        if isinstance(inner, Registers):
+            return replace(inner, extended=True)
         return SymbolOperand(text)
     half = _HALF.match(text) if later else None
     if later and text == "null":

@@ -166,7 +166,7 @@ def _with_rule(
 def _changed(item: AssemblyInstruction) -> bool:
     if item.opcode.endswith(("_dpp", "_sdwa")):
         return True
-    modified = any(isinstance(one, Registers) and (one.negative or one.absolute)
+    modified = any(isinstance(one, Registers) and (one.negative or one.absolute or one.extended)
                    for one in item.operands)  # fmt: skip
     return modified or any(word in item.options for word in _CHANGES)
 

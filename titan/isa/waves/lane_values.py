@@ -157,8 +157,9 @@ class LaneValues:
             return self._own(LANES)
         rows = [self.row(wave, at) for at in numbers]
         made = rows[0] if len(rows) == 1 else mixed(*rows)
-        if operand.negative or operand.absolute or operand.half:
-            made = mixed(made, of_text((operand.negative, operand.absolute, operand.half)))
+        changes = (operand.negative, operand.absolute, operand.half, operand.extended)
+        if any(changes):
+            made = mixed(made, of_text(changes))
         return made
 
     # ------------------------------------------------------------------------- instructions

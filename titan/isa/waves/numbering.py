@@ -262,7 +262,7 @@ def _is_plain(operand: SymbolOperand) -> bool:
 def _text(item: AssemblyInstruction) -> bytes:
     """An instruction without the names of its registers."""
     operands = [
-        ("register", one.count, one.negative, one.absolute, one.half)
+        ("register", one.count, one.negative, one.absolute, one.half, one.extended)
         if isinstance(one, Registers)
         else one
         for one in item.operands

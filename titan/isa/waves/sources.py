@@ -48,6 +48,12 @@ def scalar_source(operand: GcnOperand, count: int, number: int) -> ScalarSource:
 
 def vector_source(operand: GcnOperand, number: int, real: bool = False) -> VectorSource:
     """A word a lane; scalars are the same in all. `real`: modifiers of the sign are applied."""
+    if isinstance(operand, Registers) and operand.extended:
+        extended, nothing = (
+            OpaqueWord("a part extended by its sign", number),
+            np.zeros(1, np.uint32),
+        )
+        return lambda wave: (nothing, 0, extended)
     if isinstance(operand, Registers) and operand.bank != "s":
         at = operand.first + (BANK if operand.bank == "a" else 0)
 
