@@ -17,6 +17,7 @@ from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.barrier_lanes import unordered_lanes
+from titan.frontends.ptx.barrier_reads import barriers_read
 from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
@@ -372,6 +373,7 @@ def judge_recording(
             *foreign_barriers(run, places),
             *unordered_lanes(run, places, policies),
             *requests_after_refusal(run, places),
+            *barriers_read(run, places),
             *tensor_allocations(run, places),
             *unlike_warps(run, places),
         ]
