@@ -158,9 +158,7 @@ class LaneValues:
         rows = [self.row(wave, at) for at in numbers]
         made = rows[0] if len(rows) == 1 else mixed(*rows)
         changes = (operand.negative, operand.absolute, operand.half, operand.extended)
-        if any(changes):
-            made = mixed(made, of_text(changes))
-        return made
+        return mixed(made, of_text(changes)) if any(changes) else made
 
     # ------------------------------------------------------------------------- instructions
 
