@@ -366,18 +366,7 @@ def judge_recording(
     the engine found on the program, if it was asked.
     """
     judged = _Judged()
-    if faults is None:
-        faults = [
-            *breaches(run, places, policies),
-            *written_read_only(run, places),
-            *foreign_barriers(run, places),
-            *unordered_lanes(run, places, policies),
-            *requests_after_refusal(run, places),
-            *barriers_read(run, places),
-            *tensor_allocations(run, places),
-            *unlike_warps(run, places),
-        ]
-    judged.diagnostics += faults
+    judged.diagnostics += _happened(run, places, policies) if faults is None else faults
     _conditions(run, recording, places, policies, judged)
     operations = sum(len(role.body) for role in recording.program.roles)
     left = left_waits(run)
@@ -422,6 +411,20 @@ def judge_recording(
         judged.interleaving if verdict is Verdict.REFUTED else None,
         in_tensor_memory=judged.in_tensor_memory,
     )
+
+
+def _happened(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagnostic]:
+    """What went wrong in the run itself, whatever the interleaving."""
+    return [
+        *breaches(run, places, policies),
+        *written_read_only(run, places),
+        *foreign_barriers(run, places),
+        *unordered_lanes(run, places, policies),
+        *requests_after_refusal(run, places),
+        *barriers_read(run, places),
+        *tensor_allocations(run, places),
+        *unlike_warps(run, places),
+    ]
 
 
 def _left_open(
