@@ -839,9 +839,13 @@ struct RingPosition {
 };
 template <int Depth>
 TITAN_DEVICE void advance(RingPosition<Depth>& position) {
-  const bool around = position.stage + 1 == Depth;
-  position.stage = around ? 0 : position.stage + 1;
-  position.parity ^= around ? 1 : 0;
+  const bool around = position.stage + 1 == Depth;  // of two stages: two instructions, not five
+  position.parity ^= Depth == 2 ? position.stage : around ? 1 : 0;
+  position.stage = Depth == 2 ? position.stage ^ 1 : around ? 0 : position.stage + 1;
+}
+// The place before, of two stages: its stage is that of the next place, so that none is moved.
+TITAN_DEVICE RingPosition<2> before(const RingPosition<2>& position) {
+  return {position.stage ^ 1, position.parity ^ position.stage ^ 1};
 }
 
 // --------------------------------------------------------------------------------- wgmma
@@ -862,7 +866,6 @@ TITAN_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
   disturb_warp(35);
 }
-
 // Registers that a wgmma uses between issue and wait: the compiler may not move their reads and
 // writes over this place. No instruction.
 template <int Count>
@@ -875,7 +878,6 @@ TITAN_DEVICE void hold(u32 (&registers)[Count]) {
   TITAN_UNROLL
   for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
-
 // Registers whose content nobody needs any more: what a wgmma without accumulation will overwrite.
 // Without it their last values would have to be moved there first. No instruction.
 template <int Count>
@@ -883,7 +885,6 @@ TITAN_DEVICE void discard(float (&registers)[Count]) {
   TITAN_UNROLL
   for (int i = 0; i < Count; ++i) asm volatile("" : "=f"(registers[i])::"memory");
 }
-
 // The descriptor of a matrix in shared memory. PTX: wgmma, matrix descriptor and canonical layouts.
 // With a swizzle of S bytes the matrix consists of units of 8 rows of S bytes; units lie at
 // multiples of 8 * S. For operands whose rows run along K (K-major) `stride_bytes` leads from one
@@ -897,7 +898,6 @@ TITAN_DEVICE u64 shared_descriptor(const void* start, u32 leading_bytes, u32 str
   return (u64)((shared_address(start) & 0x3ffffu) >> 4) | (u64)(leading_bytes >> 4) << 16 |
          (u64)(stride_bytes >> 4) << 32 | mode << 62;
 }
-
 // The descriptor of what lies `bytes` (a multiple of 16) behind the start of another one. Nothing is
 // carried out of the 14 bits of the address. A sum of 64 bits is one uniform instruction.
 TITAN_DEVICE u64 descriptor_ahead(u64 descriptor, u32 bytes) {

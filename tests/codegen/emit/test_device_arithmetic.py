@@ -22,7 +22,7 @@ def body(name: str) -> str:
     """A function of the real header from its template line to its end."""
     text = REAL.read_text(encoding="utf-8")
     found = re.search(
-        rf"^(?:template <[^\n]*>\n)?TITAN_DEVICE \w+ {name}\(.*?^}}", text, re.M | re.S
+        rf"^(?:template <[^\n]*>\n)?TITAN_DEVICE [\w<>]+ {name}\(.*?^}}", text, re.M | re.S
     )
     assert found is not None, name
     return found.group()
@@ -73,6 +73,10 @@ template <int D> int around() {
   for (int n = 0; n < 4 * D; ++n) {
     real::advance(first);
     bad += first.stage != n %% D || first.parity != n / D %% 2;
+    if constexpr (D == 2) {
+      const real::RingPosition<2> last = real::before(first);
+      bad += last.stage != (n + 3) %% 2 || last.parity != (n + 3) / 2 %% 2;
+    }
     const unsigned long long made = expected::shared_descriptor<128>((const void *)4096, 16, 1024);
     const void *there = (const void *)(4096ull + 8192 * first.stage);
     bad += real::descriptor_of_stage<8192>(made, first.stage) !=
@@ -94,18 +98,26 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("fault", ["", "mode << 62", "around ? 1 : 0", "(Bytes / 16)"])
+FAULTS = {
+    "mode << 62": "mode << 61",
+    "around ? 1 : 0": "0",
+    "(Bytes / 16)": "(Bytes / 8)",
+    "? position.stage : around": "? 1 : around",
+    "position.parity ^ position.stage ^ 1": "position.parity ^ 1",
+}
+
+
+@pytest.mark.parametrize("fault", ["", *FAULTS])
 def test_descriptors_swizzles_and_division_agree(tmp_path, fault):
     """A changed field is noticed."""
     names = ("swizzled", "floor_divide", "floor_modulo", "shared_descriptor", "descriptor_ahead",
-             "descriptor_of_stage", "advance")  # fmt: skip
+             "descriptor_of_stage", "advance", "before")  # fmt: skip
     ring = re.search(r"template <int Depth>\nstruct .*?^};", REAL.read_text(), re.M | re.S)
     assert ring is not None
     text = "\n".join([ring.group(), *(body(name) for name in names)])
     if fault:
         assert text.count(fault) == 1
-        instead = {"mode << 62": "mode << 61", "around ? 1 : 0": "0", "(Bytes / 16)": "(Bytes / 8)"}
-        text = text.replace(fault, instead[fault])
+        text = text.replace(fault, FAULTS[fault])
     source = tmp_path / "compare.cpp"
     source.write_text(PROGRAM % text, encoding="utf-8")
     made = tmp_path / "compare"

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from titan.codegen.emit.expressions import SpellingScope
-from titan.codegen.emit.masks import column_range, worst_corner
-from titan.sync.expression import evaluate, parse_expression
+from titan.codegen.emit.masks import column_range, solved, worst_corner
+from titan.sync.expression import evaluate, parse_expression, to_text
 
 ROWS, COLUMNS = 5, 4
 GROUP = "j * 4 + column <= keys - 5 + (i * 10 + row) % m and column + k > m - (row + i) % 3"
@@ -114,6 +114,31 @@ def test_the_corner_with_one_quotient_is_exact(text):
         held += everywhere
         assert bool(evaluate(corner, {**names, "row": first})) == everywhere
     assert held
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("j * 80 + 79 < keys", "j < keys // 80"),
+        ("j * 80 <= i * 128 + row", "j < (128 * i + row + 80) // 80"),
+        ("3 * j >= i - 2", "j > (i - 3) // 3"),
+        ("j + 7 < keys", "j + 7 < keys"),
+        ("j * i < keys", "j * i < keys"),
+        ("j * 4 + j // 2 < keys", "j * 4 + j // 2 < keys"),
+        ("j * 4 == keys", "j * 4 == keys"),
+    ],
+)
+def test_comparisons_are_solved_for_the_variable_of_the_loop(text, expected):
+    assert to_text(solved(parse_expression(text), "j")) == expected
+
+
+@pytest.mark.parametrize("text", [CAUSAL, GROUP, QUOTIENT, LARGER, *conditions(), *quotients()])
+def test_solved_comparisons_say_the_same_of_any_integers(text):
+    condition = parse_expression(text.replace("column", "2 * j").replace("+ j", "- 3 * j"))
+    found = solved(condition, "j")
+    for j, row, keys in product(range(-7, 8), range(-4, 5), (-5, 0, 11)):
+        names = {"j": j, "i": 1, "keys": keys, "row": row, "m": 3, "k": 2}
+        assert bool(evaluate(found, names)) == bool(evaluate(condition, names)), names
 
 
 @pytest.mark.parametrize(

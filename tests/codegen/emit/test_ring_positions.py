@@ -12,6 +12,7 @@ from titan.codegen.emit.ring_positions import (
     PositionRead,
     advanced,
     agrees,
+    computed,
     position_at,
     position_read,
     steps_by_one,
@@ -91,6 +92,24 @@ def test_another_position_is_refuted(wrong, text):
 def test_a_step_that_forgets_the_parity_is_refuted(monkeypatch):
     monkeypatch.setattr(ring_positions, "advanced", lambda at, depth: ((at[0] + 1) % depth, at[1]))
     assert not agrees(PositionRead("n", 3, 0, 0), parse("n // 3 % 2"), 0)
+
+
+def test_a_place_before_that_is_another_one_is_refuted(monkeypatch):
+    found = PositionRead("n", 2, 1, None)
+    assert agrees(found, parse("(n - 1) % 2"), 0)
+    monkeypatch.setattr(ring_positions, "before", lambda at: (at[0] ^ 1, at[1]))
+    assert not agrees(found, parse("(n - 1) % 2"), 0)
+
+
+def test_loops_over_two_stages_compute_the_place_before():
+    assert computed({("t", 2, 0): "r", ("t", 2, 1): "r_before"}) == {("t", 2, 1): "r"}
+    assert not computed({("t", 2, 1): "r_before"})
+    assert not computed({("t", 3, 0): "r", ("t", 3, 1): "r_before"})
+    text = emitted("attention_forward", depth=2).files["kernel.cu"]
+    assert "const titan::RingPosition<2> r_t_2_before = titan::before(r_t_2);" in text
+    assert "r_t_2_before = r_t_2;" not in text
+    text = emitted("attention_forward_64", depth=3).files["kernel.cu"]
+    assert "r_t_3_before = r_t_3;" in text
 
 
 def test_counters_that_go_up_otherwise_have_none():

@@ -74,6 +74,7 @@ _ANYWHERE = (
     ("operand of another tile", r"(titan::shared_descriptor<\d+>\()s_b", r"\1s_a"),
     ("position that stays", r"^ *titan::advance\(r_\w+\);$", ""),
     ("position before it that stays", r"^ *r_\w+_before = r_\w+;$", ""),
+    ("place before that is the place", r"titan::before\((r_\w+)\);$", r"\1;"),
     ("where a position begins", r"(RingPosition<\d+> r_\w+_\d = \{)(\d)", r"\1 1 - \2"),
     ("parity where it begins", r"(RingPosition<\d+> r_\w+_\d = \{\d, )(\d)\}", r"\1 1 - \2}"),
     ("staging of another group", r"(const tile = s_\w+ \+ )x_group", r"\1(1 - x_group)"),

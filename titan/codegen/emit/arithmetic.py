@@ -15,7 +15,7 @@ from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
 from titan.codegen.emit.lookups import with_lookups
 from titan.codegen.emit.manifest import substitute_sizes
-from titan.codegen.emit.masks import column_range, worst_corner
+from titan.codegen.emit.masks import column_range, solved, worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled, single, spelled_number
 from titan.codegen.emit.register_array import RegisterArray
@@ -282,7 +282,7 @@ class RoleArithmetic:
         if whole is None or target.name != operands[0].name:
             return made
         first = inner.plus("row", f"({self.group} * {rows})" if self.group else "0", 0)
-        return replace(made, whole=first.text(whole))
+        return replace(made, whole=first.text(solved(whole, self.tiles.tile.loop_variable)))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
         """Element number of the view's start, and extents and offsets of the last dimensions."""

@@ -4,8 +4,9 @@ A conjunction of comparisons that are affine in the row and the column, in quoti
 and in remainders that are anything from 0 up to their divisor, holds for a whole tile where
 each comparison holds at its worst corner (divisors are above 0). One branch on that, alike for all
 threads of a warpgroup, leaves the mask out of most tiles: of causal attention all but those on the
-diagonal, of a ragged end all but the last. Where all comparisons are of the column alone, the
-columns that a row keeps are a range.
+diagonal, of a ragged end all but the last. A loop then compares its variable with a bound that
+stays as it is (`solved`). Where all comparisons are of the column alone, the columns that a row
+keeps are a range.
 """
 
 from __future__ import annotations
@@ -40,6 +41,30 @@ def worst_corner(condition: Expression, rows: int, columns: int) -> Expression |
     margin = _margin(replaced)
     places = _places(margin, parts, rows, columns, least=True) if margin is not None else None
     return substitute(replaced, places) if places is not None else None
+
+
+def solved(condition: Expression, variable: str) -> Expression:
+    """The same condition of integers where comparisons that are affine in the variable say below or
+    above which number it is: what is multiplied by the variable is divided by instead, once. Those
+    with remainders and quotients stay as they are: their bounds would take more registers."""
+    if isinstance(condition, Binary) and condition.operator == "and":
+        return binary("and", solved(condition.left, variable), solved(condition.right, variable))
+    margin = _margin(condition)
+    form = linear_form(margin) if margin is not None else None
+    if form is None:
+        return condition
+    factor = form[0].get(variable, 0)
+    sign = 1 if factor < 0 else -1  # below a number, or above one
+    if abs(factor) < 2:
+        return condition
+    rest: Expression = Constant(0)
+    for name, one in form[0].items():
+        if name != variable:
+            rest = binary("+", rest, binary("*", Constant(sign * one), Name(name)))
+    more = form[1] - factor if sign > 0 else -form[1] - 1
+    rest = binary("+" if more > 0 else "-", rest, Constant(abs(more)))
+    bound = binary("//", rest, Constant(abs(factor)))
+    return binary("<" if sign > 0 else ">", Name(variable), bound)
 
 
 def column_range(condition: Expression) -> tuple[Expression | None, Expression | None] | None:

@@ -4,15 +4,18 @@ A sync program names a stage by `n % depth` and a phase by the parity of `n // d
 goes up by one at a time, both are carried from one iteration to the next: the stage goes up and
 begins again at the depth, the parity then changes. `position_reads` finds the expressions that
 can be read off such a position, `agrees` proves that the position gives what the expression says
-for every value of the counter. Nothing else is decided; an expression of another form stays as it
-is in the program.
+for every value of the counter. In a ring of two stages a loop computes the place before from the
+place at the counter (`before`), so that neither is moved. Nothing else is decided; an expression of
+another form stays as it is in the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
+from titan.codegen.emit.statements import SpelledStatement
 from titan.sync import program as ir
 from titan.sync.expression import Binary, Constant, Expression, Name, binary, evaluate
 
@@ -37,6 +40,15 @@ class PositionRead:
     def key(self) -> PositionKey:
         """The position that is read."""
         return self.counter, self.depth, self.lag
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledBefore(SpelledStatement):
+    """The place before another one in a ring of two stages, in this iteration."""
+
+    name: str
+    source: str
+    kind: ClassVar[str] = "before"
 
 
 def position_read(expression: Expression) -> PositionRead | None:
@@ -91,6 +103,21 @@ def advanced(position: tuple[int, int], depth: int) -> tuple[int, int]:
     return (stage + 1, parity) if stage + 1 != depth else (0, 1 - parity)
 
 
+def before(position: tuple[int, int]) -> tuple[int, int]:
+    """The place before in a ring of two stages, as `before` of the device header computes it."""
+    stage, parity = position
+    return stage ^ 1, parity ^ stage ^ 1
+
+
+def computed(kept: Mapping[PositionKey, str]) -> dict[PositionKey, str]:
+    """Positions that a loop need not keep: the name of the place that each is computed from."""
+    return {
+        (counter, depth, lag): kept[counter, depth, 0]
+        for counter, depth, lag in kept
+        if depth == 2 and lag == 1 and (counter, depth, 0) in kept
+    }
+
+
 def agrees(read: PositionRead, expression: Expression, start: int) -> bool:
     """Whether the position that begins at `start` gives the expression for all later values.
 
@@ -101,6 +128,8 @@ def agrees(read: PositionRead, expression: Expression, start: int) -> bool:
     for number in range(start, start + 2 * read.depth):
         stage, parity = position
         shown = stage if read.flip is None else parity ^ read.flip
+        if read.depth == 2 and read.lag and position != before(position_at(number, 2)):
+            return False
         if shown != evaluate(expression, {read.counter: number}):
             return False
         position = advanced(position, read.depth)

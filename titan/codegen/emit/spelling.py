@@ -24,7 +24,9 @@ from titan.codegen.emit.names import identifier, integer, label, mangled, shown
 from titan.codegen.emit.registers import walk_sites
 from titan.codegen.emit.ring_positions import (
     PositionKey,
+    SpelledBefore,
     agrees,
+    computed,
     lowest_bit,
     position_at,
     position_reads,
@@ -56,7 +58,15 @@ from titan.codegen.emit.statements import (
 from titan.codegen.tile.model import View
 from titan.codegen.tile.operations import EVICTIONS
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression, Name, binary, names_of, to_text
+from titan.sync.expression import (
+    Constant,
+    Expression,
+    Name,
+    binary,
+    linear_form,
+    names_of,
+    to_text,
+)
 
 
 class Spelling(RoleArithmetic):
@@ -127,7 +137,7 @@ class Spelling(RoleArithmetic):
             case ir.QueueWait():
                 return (self._queue_wait(site, operation),)
             case ir.BarrierSync() | ir.BarrierArrive():
-                return (self._named(operation, scope),)
+                return (self._named(operation, scope, loops=bool(site.loops)),)
             case ir.Fence(kind=kind):
                 if kind is not ir.FenceKind.ASYNC:
                     raise EmissionRefused(f"no spelling for the fence {kind.value}")
@@ -204,11 +214,14 @@ class Spelling(RoleArithmetic):
             body.append(SpelledCoordinates(item))
         first = loop.start.value if isinstance(loop.start, Constant) else None
         kept = self._positions(loop.body, loop.variable, first) if first is not None else {}
+        made_again = computed(kept)
+        body += [SpelledBefore(kept[key], source) for key, source in made_again.items()]
         body += self.block(site.inside, inner.keeping(kept))
-        body += _advanced(kept)
+        carried = {key: at for key, at in kept.items() if key not in made_again}
+        body += _advanced(carried)
         start, stop = scope.text(loop.start), inner.text(loop.stop)
         made = SpelledLoop(name, start, stop, tuple(body), outermost)
-        return (*_declared(kept, first or 0), made)
+        return (*_declared(carried, first or 0), made)
 
     def _one(self, statement: SpelledStatement) -> SpelledStatement:
         """By the one thread of the agent that deals with the copy engine."""
@@ -271,7 +284,7 @@ class Spelling(RoleArithmetic):
         return self._one(SpelledBulkWait(pending, read))
 
     def _named(
-        self, operation: ir.BarrierSync | ir.BarrierArrive, scope: SpellingScope
+        self, operation: ir.BarrierSync | ir.BarrierArrive, scope: SpellingScope, *, loops: bool
     ) -> SpelledStatement:
         if operation.order is not ir.Order.SYNCHRONISING:
             raise EmissionRefused("a relaxed barrier has no spelling")
@@ -283,7 +296,15 @@ class Spelling(RoleArithmetic):
             raise EmissionRefused("a named barrier counts whole warps")
         sync = isinstance(operation, ir.BarrierSync)
         index = binary("+", operation.barrier.index, Constant(self.layout.named[name]))
-        return SpelledNamed(sync, scope.text(index), threads, identifier(name, "a named barrier"))
+        text = scope.text(index)
+        form = linear_form(index)
+        others = form is not None and list(form[0].values()) == [-1]
+        if loops and others and {scope.spelled[one] for one in names_of(index)} == {"x_group"}:
+            # The same in all iterations; ptxas would make the difference again in each.
+            made = f"titan::kept((titan::u64)({text}))"
+            number = f"{mangled('named', name, 'a barrier')}_{len(self.descriptors)}"
+            text = f"(int){self.descriptors.setdefault(made, number)}"
+        return SpelledNamed(sync, text, threads, identifier(name, "a named barrier"))
 
     # ------------------------------------------------------------------------ bulk copies
 
