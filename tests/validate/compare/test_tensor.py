@@ -80,7 +80,8 @@ FAULTS = {
     "a step along K twice": (
         SOURCE, r"\(left, k \* 32 / 128 \* 16384 \+ k \* 32 % 128\)", "(left, k / 2 * 64)",
         "not the next step along K"),
-    "operand of the other tile": (SOURCE, r"(right = .*)d1_b", r"\1d0_a", "is not in b["),
+    "operand of the other tile": (
+        SOURCE, r"right = titan::descriptor_ahead\((.*), \d+\);", r"right = \1;", "is not in b["),
     "too few columns": (
         SOURCE, r"(tensor_memory_\w+)<256>", r"\1<128>", "not 256 columns of tensor memory"),
     "not given back": (

@@ -14,6 +14,7 @@ B1 to B12.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -72,6 +73,7 @@ class TensorSpelling(Spelling):
 
     def __init__(self, context: RoleContext) -> None:
         super().__init__(context)
+        self.first_tiles: dict[tuple[str, int, int, str], str] = {}
         self.corrects = any(self.tiles.rescaled(name) for name in self.places)
         self.whole_rows = self.corrects and self._may_have_whole_rows()
 
@@ -298,7 +300,29 @@ class TensorSpelling(Spelling):
         whole = operand.tile == self.stage(self.layout.tiles[name], stages[name], scope)
         if self.corrects or not whole:
             return f"titan::kept({made(operand.tile)})"
-        return f"titan::kept({self._of_stage(name, stages[name], scope, made, operand.tile)})"
+        return self._beside_first(name, stages[name], scope, made, operand.tile)
+
+    def _beside_first(
+        self,
+        name: str,
+        effect: ir.Effect,
+        scope: SpellingScope,
+        made: Callable[[str], str],
+        place: str,
+    ) -> str:
+        """The descriptor of the stage that an effect means, as far from that of the first tile as
+        their memory is apart: of tiles with the same fields, the same stages and the same stage.
+        One sum in uniform registers is less than a product with the stage that has to go there."""
+        tile = self.layout.tiles[name]
+        first = name
+        if effect.part is None and tile.stages > 1:
+            key = made(""), tile.stages, tile.stage_stride, scope.text(effect.stage)
+            first = self.first_tiles.setdefault(key, name)
+        apart = tile.offset - self.layout.tiles[first].offset
+        if apart <= 0 or apart % 16:
+            return f"titan::kept({self._of_stage(name, effect, scope, made, place)})"
+        text = f"titan::kept({self._of_stage(first, effect, scope, made, place)})"
+        return f"titan::descriptor_ahead({text}, {apart})"
 
     def _scales(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
         """A tile of scales goes on to the columns that hold it."""
@@ -308,7 +332,7 @@ class TensorSpelling(Spelling):
         (write,) = (effect for effect in copy.effects if effect.write)
         columns = self._column(write.buffer, beside(scope, write.stage))
         apart = self.places[write.buffer].apart
-        place = self._of_stage(
+        place = self._beside_first(
             site.name, read, scope, scale_descriptor, self.stage(tile, read, scope)
         )
         made = scale_copy(site.name, tile, place, columns, apart)
