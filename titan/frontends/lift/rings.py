@@ -3,7 +3,7 @@
 Objects are memory regions or mbarriers, by name. An *entry* is one operation of a loop with the
 objects that it uses in turn: each of them comes again after a fixed number of rounds. Entries that
 share an object are of one ring; in its order, each entry walks with a constant stride. Objects of
-one stage that exactly the same entries use are one part of an array each.
+one CTA and one stage that exactly the same entries use are one part of an array each.
 
 A stage may have fewer objects than others (another operation cut it into fewer regions); the parts
 that are missing there represent no memory. That can only add conflicts, never hide one.
@@ -111,10 +111,11 @@ def add_rings(
         stages, users = _stages(cluster)
         count = cluster[0].period
         shift = stages[min(stages, key=address_key)] if turned else 0
-        groups: dict[frozenset[Hashable], list[list[str]]] = {}
+        groups: dict[tuple[Hashable, ...], list[list[str]]] = {}
         for name in sorted(stages, key=address_key):
             using = frozenset(users[name]).union((apart or {}).get(name, ()))
-            group = groups.setdefault(using, [[] for _ in range(count)])
+            home = name.partition("@")[2]  # the CTA: an operation may use memory of both of a pair
+            group = groups.setdefault((using, home), [[] for _ in range(count)])
             group[(stages[name] - shift) % count].append(name)
         for regions in groups.values():
             rings.add(regions)
