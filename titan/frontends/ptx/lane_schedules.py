@@ -36,6 +36,7 @@ HANDS_OVER = (
 )  # fmt: skip
 TAKES_OVER = (ev.WaitEvent, ev.QueueWaitEvent, ev.RendezvousEvent, ev.TensorAllocate)
 ALL_LANES = 0xFFFFFFFF
+LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
 
 
 def other_schedules(run: Run) -> list[Run]:

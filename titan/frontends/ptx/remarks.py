@@ -75,3 +75,7 @@ REMARKS = {
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
+LOAD_HELP = (
+    "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
+    "loaded register as the wait"
+)

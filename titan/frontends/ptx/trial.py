@@ -22,7 +22,7 @@ from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
-from titan.frontends.ptx.lane_schedules import other_schedules
+from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
 from titan.frontends.ptx.launch_control import requests_after_refusal
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.missing import refusal
@@ -48,6 +48,7 @@ from titan.frontends.ptx.remarks import (
     EARLY_READ,
     EARLY_WRITE,
     EQUAL_LANES,
+    LOAD_HELP,
     NOT_SHOWN,
     POLICY_OF,
     REMARKS,
@@ -72,11 +73,6 @@ from titan.isa.simt.stale_reads import stale_reads
 from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
-LANES_HELP = "lanes of the warp have not met here: `bar.warp.sync` orders what they did"
-LOAD_HELP = (
-    "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
-    "loaded register as the wait"
-)
 EXIT_HELP = (
     "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
     "it, as some kernels that ship do; no document says so"
@@ -593,8 +589,7 @@ def _is_answered(run: Run, access: ev.Event) -> bool:
 def _listed(judged: _Judged, places: CodePlaces) -> tuple[tuple[str, int, str], ...]:
     listed = []
     texts: dict[str, str] = {policy.value: text for policy, (_, text) in POLICY_OF.items()}
-    texts |= {policy.value: text for policy, text in ASSUMED.items()}
-    texts |= REMARKS
+    texts |= {policy.value: text for policy, text in ASSUMED.items()} | REMARKS
     for name, (times, instruction) in judged.assumptions.items():
         item = places.module.instructions[instruction]
         source = location_text(item.location)

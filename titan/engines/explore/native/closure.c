@@ -29,8 +29,8 @@
  *    ends with it; such a t adds nothing to that.
  *  - named barriers: with all of U the generation is not exceeded. Pools: no other take, or enough
  *    for all of U without what it gives.
- *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak). What an
- *    agent does in its own CTA is not concerned: that ends behind the agent's own end.
+ *  - engine steps, and steps at other CTAs: no CTA reaches its end in U (it would be a leak).
+ *    What an agent does in its own CTA is not concerned: that ends after the agent itself.
  *  - commits and waits of queues, tokens: private to the agent and its engines, which commute.
  *  - where it is followed who knows of which accesses (visible.c), that has to commute as well, as
  *    has whether an access rests on something unknown. Masks are only united, and what happens
