@@ -75,7 +75,8 @@ def test_a_planted_fault_is_told(name):
 
 OF_PAIRS = {
     "one atom of scales": (
-        SOURCE, r"tensor_copy_scales<4>\(([^;]*descriptor_ahead)", r"tensor_copy_scales<3>(\1", "scales"),
+        SOURCE, r"tensor_copy_scales<4>\(([^;]*descriptor_ahead)", r"tensor_copy_scales<3>(\1",
+        "scales"),
     "atoms side by side in the wrong order": (
         HEADER, r"start \+ atom \* \(512 / 16\)", "start + (Atoms - 1 - atom) * (512 / 16)",
         "scales"),
