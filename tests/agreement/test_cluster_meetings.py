@@ -164,6 +164,7 @@ def test_meetings_in_halves_are_decided_alike():
 
 
 @pytest.mark.heavy
+@pytest.mark.long  # the test before this one is its sample
 def test_many_meetings_in_halves_are_decided_alike():
     for seed in range(PROGRAMS, 20 * PROGRAMS):
         _compare(seed, Counter())
