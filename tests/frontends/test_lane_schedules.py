@@ -212,3 +212,35 @@ def test_a_lane_may_arrive_for_what_it_has_stored():
 @pytest.mark.parametrize(("mask", "expected"), [("-1", []), ("1", ["TTN210"])])
 def test_a_lane_meets_only_under_a_mask_that_holds_it(mask, expected):
     assert codes(verified(whole(f"bar.warp.sync {mask};"), NOTHING)) == expected
+
+
+# ------------------------------------------------------------- what one lane does for the others
+
+FENCE = "@%p1 fence.acq_rel.cta;"
+EXPECTS = "setp.eq.u32 %p6, %r0, 32; @%p6 mbarrier.arrive.expect_tx.shared.b64 _, [b], 8;"
+EXPECTS += "bar.sync 0;"
+COMPLETES = "@%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 8;"
+HAND_OVERS = {  # what is before the stores, and how the first lane hands them over
+    "arrive": ("", "@%p1 mbarrier.arrive.shared.b64 _, [b];"),
+    "arrive_drop": ("", "@%p1 mbarrier.arrive_drop.shared.b64 _, [b];"),
+    "relaxed": ("", FENCE + "@%p1 mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [b];"),
+    "expect_tx": ("", "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [b], 8;" + COMPLETES),
+    "complete_tx": (EXPECTS, FENCE + COMPLETES),
+    "expect, complete": (
+        "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 8;",
+        "@%p1 mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [b];" + FENCE + COMPLETES,
+    ),
+}
+
+
+@pytest.mark.parametrize("sync", ["", "bar.warp.sync -1;"])
+@pytest.mark.parametrize("way", HAND_OVERS)
+def test_a_lane_hands_over_what_others_have_stored(way, sync):
+    before, hands = HAND_OVERS[way]
+    steps = f"""
+        {before} setp.lt.u32 %p2, %r0, 32; @!%p2 bra READS;
+        {MINE} st.shared.u32 [%r4], %r0; {sync} {hands} ret;
+        READS: {TO_WAIT} {MINE} ld.shared.u32 %r5, [%r4+-128];"""
+    finding = verified(whole(steps), NOTHING)
+    expected = Verdict.VERIFIED if sync else Verdict.REFUTED
+    assert finding.verdict is expected, (codes(finding), finding.notes)

@@ -133,6 +133,12 @@ def _is_proxy_fence(event: ev.Event) -> bool:
     return isinstance(event, ev.FenceEvent) and event.kind is ev.RecordedFence.PROXY_ASYNC
 
 
+def _hands_over(event: ev.Event) -> bool:
+    """Whether an event of some lanes may make what all have done known to others: what a lane
+    completes by mbarrier.complete_tx behind a fence does, what it expects does not."""
+    return isinstance(event, HANDS_OVER) or (isinstance(event, ev.ExpectBytes) and event.bytes < 0)
+
+
 def _moves_late(event: ev.Event) -> bool:
     """Whether an event of some lanes orders nothing of the other lanes by itself."""
     if isinstance(event, ev.FenceEvent):
@@ -162,7 +168,7 @@ def _part(run: Run, code: DecodedCode) -> bool:
                     waiting |= step.lanes
             elif step.lanes == ALL_LANES:
                 accessing = waiting = 0
-            elif isinstance(event, HANDS_OVER) and accessing & ~step.lanes:
+            elif _hands_over(event) and accessing & ~step.lanes:
                 return True
             elif isinstance(event, TAKES_OVER):
                 waiting |= step.lanes

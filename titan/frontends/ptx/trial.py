@@ -16,6 +16,7 @@ from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.addressed_ctas import wrong_ctas
 from titan.frontends.ptx.barrier_lanes import unordered_lanes
 from titan.frontends.ptx.barrier_reads import barriers_read
 from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
@@ -34,7 +35,6 @@ from titan.frontends.ptx.order_of_run import (
     weak_helps,
     with_counted_arrivals,
 )
-from titan.frontends.ptx.own_barriers import foreign_barriers
 from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.frontends.ptx.policies import CodePolicies
@@ -414,7 +414,7 @@ def _happened(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diag
     return [
         *breaches(run, places, policies),
         *written_read_only(run, places),
-        *foreign_barriers(run, places),
+        *wrong_ctas(run, places),
         *unordered_lanes(run, places, policies),
         *requests_after_refusal(run, places),
         *barriers_read(run, places),
