@@ -17,9 +17,10 @@ from titan.inspect.counts import count
 
 BEGIN, END = "<!-- issuer -->", "<!-- end of issuer -->"
 ONE, WIDE, PAIR = "128 x 128 by one CTA", "128 x 256 by one CTA", "256 x 256 by a pair"
+ALONG_N = f"{PAIR}, rows of B along N"
 DENSE = {
     "gemm": ("bf16", WIDE), "gemm_persistent": ("bf16", ONE), "gemm_launch_control": ("bf16", ONE),
-    "gemm_large": ("bf16", PAIR), "gemm_large_nn": ("bf16", PAIR), "gemm_fp8": ("fp8", ONE),
+    "gemm_large": ("bf16", PAIR), "gemm_large_nn": ("bf16", ALONG_N), "gemm_fp8": ("fp8", ONE),
 }  # fmt: skip
 SCALED = {
     f"gemm_{kind}{more}": (kind, product)
@@ -29,6 +30,7 @@ SCALED = {
 OURS = DENSE | SCALED
 PEERS = {
     "cutlass_bf16": ("bf16", WIDE),
+    "cutlass_bf16_pair_along_n": ("bf16", ALONG_N),
     **{f"cutlass_{kind}_pair": (kind, PAIR) for kind in ("bf16", "mxf8", "mxf4", "nvf4")},
 }
 Row = dict[str, object]

@@ -6,6 +6,14 @@
 
 namespace titan {
 
+// `barrier_arrive_remote_relaxed` at a barrier whose address in the cluster is known (mapa).
+TITAN_DEVICE void barrier_arrive_mapped_relaxed(u32 address) {
+  disturb(19);
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(address)
+               : "memory");
+  disturb(20);
+}
+
 // Columns of tensor memory for both CTAs, the same in each. One whole warp of each executes it, and
 // waits for the other.
 template <int Columns>

@@ -43,6 +43,16 @@ TITAN_DEVICE u64 tensor_descriptor(const void* start, u32 leading_bytes, u32 str
          (u64)(stride_bytes >> 4) << 32 | (u64)1 << 46 | mode << 61;
 }
 
+// The descriptor of what lies `bytes` behind the start of another one and has a leading offset that is
+// so much larger (multiples of 16). Nothing is carried out of either field: one sum of 64 bits.
+TITAN_DEVICE u64 descriptor_beside(u64 descriptor, u32 bytes, u32 leading_bytes) {
+  return descriptor_ahead(descriptor, bytes) + ((u64)(leading_bytes >> 4) << 16);
+}
+
+// What is known of a counter, so that its stage and phase are taken without regard to its sign. No
+// instruction.
+TITAN_DEVICE void not_negative(int number) { __builtin_assume(number >= 0); }
+
 // What tcgen05.mma is to do: float accumulators, M = 128 rows, N columns.
 // PTX: instruction descriptor of kind::f16 and kind::f8f6f4.
 template <class Type, int N, bool TransposeB>
@@ -352,16 +362,22 @@ TITAN_DEVICE float load_row(const u8* rows, int row) {
 }
 
 // A bit for each column of a row, set from column `begin` up to `end`; a bit for one column.
-// PTX: shl, which gives 0 for 32 and more.
+// PTX: shl and shr, which give 0 for 32 and more. Bits that are not inverted become predicates seven
+// at a time.
 TITAN_DEVICE u32 bits_from(int first) {
   u32 bits;
   asm("shl.b32 %0, %1, %2;\n" : "=r"(bits) : "r"(0xffffffffu), "r"(larger(first, 0)));
   return bits;
 }
+TITAN_DEVICE u32 bits_below(int end) {
+  u32 bits;
+  asm("shr.u32 %0, %1, %2;\n" : "=r"(bits) : "r"(0xffffffffu), "r"(larger(32 - end, 0)));
+  return bits;
+}
 template <int Words>
 TITAN_DEVICE void columns_kept(u32 (&kept)[Words], int begin, int end) {
   TITAN_UNROLL
-  for (int i = 0; i < Words; ++i) kept[i] = bits_from(begin - 32 * i) & ~bits_from(end - 32 * i);
+  for (int i = 0; i < Words; ++i) kept[i] = bits_from(begin - 32 * i) & bits_below(end - 32 * i);
 }
 template <int Words>
 TITAN_DEVICE bool column_kept(const u32 (&kept)[Words], int column) {

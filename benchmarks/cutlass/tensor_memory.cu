@@ -4,7 +4,8 @@
 //       -DTITAN_CTAS=2 tensor_memory.cu -o cutlass_bf16_pair.ptx
 //
 // TITAN_CTAS: 1 for products of 128 x 256 by one CTA, 2 for 256 x 256 by a pair; TITAN_TYPE: the
-// operands' type, bf16 where it is not given. 128 bytes along K a stage.
+// operands' type, bf16 where it is not given; TITAN_ALONG_N: the rows of B in memory run along N, not
+// along K. 128 bytes along K a stage.
 #include "cutlass/cutlass.h"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
 #include "cutlass/gemm/collective/collective_builder.hpp"
@@ -14,6 +15,12 @@
 
 #ifndef TITAN_TYPE
 #define TITAN_TYPE cutlass::bfloat16_t
+#endif
+
+#ifdef TITAN_ALONG_N
+using LayoutB = cutlass::layout::RowMajor;
+#else
+using LayoutB = cutlass::layout::ColumnMajor;
 #endif
 
 using cute::Shape, cute::_1, cute::Int;
@@ -34,8 +41,8 @@ using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     8, Result, cutlass::layout::RowMajor, 8,
     cutlass::epilogue::collective::EpilogueScheduleAuto>::CollectiveOp;
 using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-    cutlass::arch::Sm100, Operations, Factor, cutlass::layout::RowMajor, ALIGNMENT, Factor,
-    cutlass::layout::ColumnMajor, ALIGNMENT, float, TileShape, Cluster,
+    cutlass::arch::Sm100, Operations, Factor, cutlass::layout::RowMajor, ALIGNMENT, Factor, LayoutB,
+    ALIGNMENT, float, TileShape, Cluster,
     cutlass::gemm::collective::StageCountAutoCarveout<
         static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
     Schedule>::CollectiveOp;

@@ -16,7 +16,9 @@ _EMPTY_WAIT = re.compile(r"^\s*titan::barrier_wait\(b_\w+_empty\b.*$", re.M)
 _FULL_PARITY = re.compile(r"(titan::barrier_wait\(b_\w+_full \+ [^;]*, )([^;,]*% 2|\w+\.parity)\);")
 _DRAIN = re.compile(r"titan::wgmma_wait<\d+>\(\);  // drain")
 _FENCE = re.compile(r"^\s*titan::fence_proxy_async\(\);.*$", re.M)
-_RELEASE = re.compile(r"^\s*if \(titan::elect_one\(\)\) titan::barrier_arrive\(b_\w+_empty\b")
+_RELEASE = re.compile(
+    r"^\s*if \((?:titan::elect_one\(\)|titan_elected)\) titan::barrier_arrive\(b_\w+_empty\b"
+)
 _COMMIT_EMPTY = re.compile(r"titan::tensor_commit\((b_\w+_empty\b)")
 _COMMIT_FULL = re.compile(r"titan::tensor_commit\((b_\w+_full\b)")
 # All waits for copies to LDS. For tiles that pass through registers the compiler waits anyway.

@@ -53,6 +53,13 @@ def test_the_first_product_of_a_work_item_overwrites():
     assert "x_t > 0 || k > 0" in source
 
 
+def test_a_counter_over_work_items_is_declared_not_to_be_negative_where_it_counts():
+    known = re.compile(r"for \(int x_t = .*\n *titan::not_negative\(x_n\);")
+    issuer = block(emitted(gemm(persistent=True))[0].files["kernel.cu"], "issuer")
+    assert known.search(issuer) and issuer.count("not_negative") == 1
+    assert "not_negative" not in emitted(gemm())[0].files["kernel.cu"]
+
+
 def test_fences_stand_around_every_synchronisation_of_who_touches_tensor_memory():
     source = emitted(gemm(persistent=True))[0].files["kernel.cu"]
     for role in ("issuer", "consumer"):

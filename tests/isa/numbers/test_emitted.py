@@ -250,10 +250,15 @@ def test_a_wrong_operand_gives_wrong_numbers():
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("x_cta * 128", "(1 - x_cta) * 128"), ("x_cta * 128", "0"), ("k * 2048", "k * 1024")],
+    [
+        ("x_cta * 128", "(1 - x_cta) * 128"),
+        ("x_cta * 128", "0"),
+        ("k * 2048", "k * 1024"),
+        ("65536, 8176)", "65536, 4080)"),
+    ],
 )
 def test_the_other_half_of_columns_in_a_pair_gives_wrong_numbers(right, wrong):
-    """Each CTA loads half of the columns of a right operand that is not K-major."""
+    """Each CTA loads half of the columns of a right operand that is not K-major, in two panels."""
     made = emission("gemm_large_nn_sm_100a", "sm_100a")
     source = made.files[SOURCE]
     assert right in source

@@ -55,7 +55,7 @@ _CHANGES = (
     ("reads only", r"bulk_wait<", r"bulk_wait_read<"),
     ("threads of a named barrier", r"(named_barrier_\w+\(.*, )128\)", r"\g<1>256)"),
     ("one named barrier for all groups", r"named_barrier_(\w+)\(([^,]+),", r"named_barrier_\1(1,"),
-    ("who acts: all", r"if \(titan::elect_one\(\)\) (titan::barrier)", r"\1"),
+    ("who acts: all", r"if \((?:titan::elect_one\(\)|titan_elected)\) (titan::barrier)", r"\1"),
     ("register count", r"registers_(\w+)<(\d+)>", r"registers_\1<\2 - 8>"),
     ("place of a tile", r"(tensor_load\w*\(s_\w+ \+ )\(", r"\1 1024 + ("),
     ("tile of another stage", r"(tensor_load\w*\(s_\w+ \+ )\(", r"\1 16384 + ("),

@@ -36,7 +36,12 @@ FAULTS = {
     "both CTAs expect bytes": (SOURCE, r"if \(x_cta == 0\) \{", "if (true) {", "not initialised"),
     "bytes of one CTA": (SOURCE, r"65536", "32768", "Arrive of ring_a_full"),
     "accumulators given back by the leader alone": (
-        SOURCE, r"(barrier_arrive_remote_relaxed\(b_ring_acc_empty.*), 0\)", r"\1, x_cta)",
+        SOURCE, r"(map_shared\(b_ring_acc_empty), 0\)", r"\1, x_cta)", "Arrive of ring_acc_empty"),
+    "the other accumulator given back": (
+        SOURCE, r"(at0_ring_acc_empty \+ )8", r"\1(1 - x_w % 2 * 2) * 8 + 8",
+        "Arrive of ring_acc_empty"),
+    "accumulators given back by all lanes": (
+        SOURCE, r"if \(titan_elected\) (titan::barrier_arrive_mapped)", r"\1",
         "Arrive of ring_acc_empty"),
     "count of one consumer": (
         SOURCE, r"(b_ring_acc_empty \+ stage), 8", r"\1, 4", "is initialised with 4"),

@@ -51,6 +51,14 @@ class SpelledBefore(SpelledStatement):
     kind: ClassVar[str] = "before"
 
 
+@dataclass(frozen=True, slots=True)
+class SpelledNotNegative(SpelledStatement):
+    """What is known of a counter, so that a compiler divides it as a number without a sign."""
+
+    name: str
+    kind: ClassVar[str] = "not_negative"
+
+
 def position_read(expression: Expression) -> PositionRead | None:
     """How the expression is read off a position; None where it has another form."""
     flip: int | None = None

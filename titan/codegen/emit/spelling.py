@@ -216,12 +216,17 @@ class Spelling(RoleArithmetic):
         kept = self._positions(loop.body, loop.variable, first) if first is not None else {}
         made_again = computed(kept)
         body += [SpelledBefore(kept[key], source) for key, source in made_again.items()]
+        body += self._known(site, scope)
         body += self.block(site.inside, inner.keeping(kept))
         carried = {key: at for key, at in kept.items() if key not in made_again}
         body += _advanced(carried)
         start, stop = scope.text(loop.start), inner.text(loop.stop)
         made = SpelledLoop(name, start, stop, tuple(body), outermost)
         return (*_declared(carried, first or 0), made)
+
+    def _known(self, loop: EmissionSite, scope: SpellingScope) -> list[SpelledStatement]:
+        """What the body of a loop begins with to let a compiler know of counters."""
+        return []
 
     def _one(self, statement: SpelledStatement) -> SpelledStatement:
         """By the one thread of the agent that deals with the copy engine."""
@@ -243,7 +248,7 @@ class Spelling(RoleArithmetic):
             _wait_note(wait, scope),
         )
 
-    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledStatement:
+    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledArrive:
         if arrive.drop or arrive.token:
             raise EmissionRefused("an arrival that drops or keeps its state")
         if arrive.count != Constant(1):

@@ -205,9 +205,9 @@ class SpelledWait(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledArrive(SpelledStatement):
-    """One lane of each warp arrives; with `remote`, at the barriers of those CTAs in turn.
+    """One lane of each warp arrives (`by`); with `remote`, at the barriers of those CTAs in turn.
 
-    `relaxed`: the arrival publishes nothing.
+    `relaxed`: the arrival publishes nothing. `mapped`: the address in the cluster.
     """
 
     barrier: str
@@ -217,6 +217,8 @@ class SpelledArrive(SpelledStatement):
     note: str
     remote: tuple[str, ...]
     relaxed: bool
+    by: str = "titan::elect_one()"
+    mapped: str = ""
     kind: ClassVar[str] = "arrive"
 
     @property

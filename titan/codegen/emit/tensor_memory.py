@@ -7,15 +7,15 @@ narrow numbers that the next product takes as its left operand. A tile has a sub
 for each lane; the rows of several sub-tiles are those of the tile program's values. What a role
 puts into rows of shared memory for another one is one number a row. Tensor memory is allocated at
 the start of the kernel and freed at its end, by the first warp. Every synchronisation of a role
-that touches it is surrounded by the tcgen05 fences that PTX requires; every fetch and put is
-followed by its wait. Source: PTX ISA, tcgen05: tensor memory, memory consistency model; the facts
-B1 to B12.
+that touches it is surrounded by the tcgen05 fences that PTX requires (`tensor_fences.py`); every
+fetch and put is followed by its wait. Source: PTX ISA, tcgen05: tensor memory, memory consistency
+model; the facts B1 to B12.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from titan.codegen.emit.arithmetic import RoleContext, beside
@@ -26,6 +26,7 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled
 from titan.codegen.emit.packed import packed, unless_one
 from titan.codegen.emit.register_array import RegisterArray
+from titan.codegen.emit.ring_positions import SpelledNotNegative
 from titan.codegen.emit.scales import (
     scale_copy,
     scale_descriptor,
@@ -37,6 +38,7 @@ from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
     SharedOperand,
+    SpelledArrive,
     SpelledCall,
     SpelledDirectProduct,
     SpelledDirectStore,
@@ -52,17 +54,29 @@ from titan.codegen.emit.statements import (
     SpelledUnlessOne,
     TensorOperand,
 )
+from titan.codegen.emit.tensor_fences import unfenced
 from titan.codegen.emit.tensor_places import LANES
 from titan.codegen.tile.block_scales import in_tensor_memory, scales_of
 from titan.codegen.tile.exponentials import polynomial_shares
 from titan.codegen.tile.model import TileOperation
 from titan.codegen.tile.model import ValuePlace as Where
 from titan.sync import program as ir
-from titan.sync.expression import ONE
+from titan.sync.expression import ONE, Name
 
 ROW_STEP = 16
 PAIR = 2  # CTAs that multiply together
+ELECTED = "titan_elected"  # one lane of a warp, elected once a role
 CORRECTED_AT_ONCE = 32  # columns of an accumulator: those who correct have few registers
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTile:
+    """The tile whose descriptors others of the same stages are sums with, how its descriptor is
+    made, and its leading offset."""
+
+    name: str
+    made: Callable[[str], str]
+    leading: int
 
 
 class TensorSpelling(Spelling):
@@ -73,7 +87,8 @@ class TensorSpelling(Spelling):
 
     def __init__(self, context: RoleContext) -> None:
         super().__init__(context)
-        self.first_tiles: dict[tuple[str, int, int, str], str] = {}
+        self.first_tiles: dict[tuple[str, int, int, str], FirstTile] = {}
+        self.unfenced: frozenset[int] = frozenset()  # sites that need a fence before them
         self.corrects = any(self.tiles.rescaled(name) for name in self.places)
         self.whole_rows = self.corrects and self._may_have_whole_rows()
 
@@ -91,6 +106,7 @@ class TensorSpelling(Spelling):
 
     def role(self, sites: tuple[EmissionSite, ...]) -> tuple[SpelledStatement, ...]:
         """The statements of the whole role, and a fence where it may end with a fetch."""
+        self.unfenced = unfenced(sites, self._moves)
         made = super().role(sites)
         done = {name for names in self.plan.sequence.values() for name in names}
         straight = [
@@ -111,7 +127,7 @@ class TensorSpelling(Spelling):
         made: list[SpelledStatement] = []
         for site in sites:
             fences = site.operation if self._touches() else None
-            if isinstance(fences, ir.Arrive | ir.BarrierSync | ir.BarrierArrive):
+            if fences is not None and site.number in self.unfenced:
                 made.append(SpelledCall("tensor_fence_before"))
             made += self.site(site, scope)
             if isinstance(fences, ir.Wait | ir.BarrierSync):
@@ -134,6 +150,36 @@ class TensorSpelling(Spelling):
             else one
             for one in made
         ]
+
+    def _moves(self, site: EmissionSite) -> bool:
+        """Whether a site has operations on tensor memory; rows are moved in shared memory."""
+        if site.kind in (SiteKind.FETCH, SiteKind.PUT):
+            return site.name not in self.layout.rows
+        return isinstance(site.operation, ir.Asynchronous | ir.QueueArrive)
+
+    def _known(self, loop: EmissionSite, scope: SpellingScope) -> list[SpelledStatement]:
+        """That what the loop itself counts on is not negative, where it never is: no compiler
+        knows that of a counter that runs on over work items."""
+        counted = [
+            site.operation.variable for site in loop.inside if isinstance(site.operation, ir.Assign)
+        ]
+        known = [(name, scope.bound(Name(name))) for name in dict.fromkeys(counted)]
+        return [
+            SpelledNotNegative(scope.text(Name(name)))
+            for name, least in known
+            if least is not None and least >= 0
+        ]
+
+    def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledArrive:
+        made = replace(super()._arrive(arrive, scope), by=ELECTED)
+        if not made.relaxed or len(made.remote) != 1 or not made.remote[0].isdecimal():
+            return made
+        # The barriers of another CTA are mapped once, and not in each iteration.
+        (cta,) = made.remote
+        barrier, index = arrive.barrier.name, beside(scope, arrive.barrier.index)
+        text = f"titan::kept(titan::map_shared({mangled('b', barrier, 'a barrier')}, {cta}))"
+        first = self.descriptors.setdefault(text, mangled(f"at{cta}", barrier, "a barrier"))
+        return replace(made, mapped=f"(titan::u32){first} + 8 * {index}")
 
     def _touches(self) -> bool:
         """Whether the role multiplies, fetches or puts."""
@@ -300,28 +346,29 @@ class TensorSpelling(Spelling):
         whole = operand.tile == self.stage(self.layout.tiles[name], stages[name], scope)
         if self.corrects or not whole:
             return f"titan::kept({made(operand.tile)})"
-        return self._beside_first(name, stages[name], scope, made, operand.tile)
+        of_fields = tensor_descriptor(replace(operand, leading=0), "")
+        this = FirstTile(name, made, operand.leading)
+        return self._beside_first(this, of_fields, stages[name], scope, operand.tile)
 
     def _beside_first(
-        self,
-        name: str,
-        effect: ir.Effect,
-        scope: SpellingScope,
-        made: Callable[[str], str],
-        place: str,
+        self, this: FirstTile, fields: str, effect: ir.Effect, scope: SpellingScope, place: str
     ) -> str:
         """The descriptor of the stage that an effect means, as far from that of the first tile as
-        their memory is apart: of tiles with the same fields, the same stages and the same stage.
-        One sum in uniform registers is less than a product with the stage that has to go there."""
-        tile = self.layout.tiles[name]
-        first = name
+        their memory is apart: of tiles with the same `fields`, the same stages and the same stage.
+        One sum in uniform registers is less than a product with the stage that has to go there. A
+        larger leading offset is in the same sum."""
+        tile = self.layout.tiles[this.name]
+        first = this
         if effect.part is None and tile.stages > 1:
-            key = made(""), tile.stages, tile.stage_stride, scope.text(effect.stage)
-            first = self.first_tiles.setdefault(key, name)
-        apart = tile.offset - self.layout.tiles[first].offset
-        if apart <= 0 or apart % 16:
-            return f"titan::kept({self._of_stage(name, effect, scope, made, place)})"
-        text = f"titan::kept({self._of_stage(first, effect, scope, made, place)})"
+            key = fields, tile.stages, tile.stage_stride, scope.text(effect.stage)
+            first = self.first_tiles.setdefault(key, this)
+        apart = tile.offset - self.layout.tiles[first.name].offset
+        more = this.leading - first.leading
+        if apart <= 0 or apart % 16 or more < 0 or more % 16:
+            return f"titan::kept({self._of_stage(this.name, effect, scope, this.made, place)})"
+        text = f"titan::kept({self._of_stage(first.name, effect, scope, first.made, place)})"
+        if more:
+            return f"titan::descriptor_beside({text}, {apart}, {more})"
         return f"titan::descriptor_ahead({text}, {apart})"
 
     def _scales(self, site: EmissionSite, scope: SpellingScope) -> SpelledStatement:
@@ -332,9 +379,8 @@ class TensorSpelling(Spelling):
         (write,) = (effect for effect in copy.effects if effect.write)
         columns = self._column(write.buffer, beside(scope, write.stage))
         apart = self.places[write.buffer].apart
-        place = self._beside_first(
-            site.name, read, scope, scale_descriptor, self.stage(tile, read, scope)
-        )
+        this, fields = FirstTile(site.name, scale_descriptor, 0), scale_descriptor("")
+        place = self._beside_first(this, fields, read, scope, self.stage(tile, read, scope))
         made = scale_copy(site.name, tile, place, columns, apart)
         if 4 * made.atoms != self.places[write.buffer].columns:
             raise EmissionRefused(f"{site.name} has another shape than its columns")

@@ -36,7 +36,7 @@ from titan.codegen.emit.registers import (
 from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles, reads_before, sites_of
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import SpelledRole
-from titan.codegen.emit.tensor_memory import TensorSpelling
+from titan.codegen.emit.tensor_memory import ELECTED, TensorSpelling
 from titan.codegen.emit.tensor_places import allocated, tensor_places
 from titan.codegen.emit.trace import (
     TRIPS,
@@ -379,7 +379,11 @@ class _Emission:
         made = [f"{constant} int x_group = {group};"]
         if not place.elected:
             leader = "titan_warp % 4 == 0 && " if place.warps == 4 else ""
-            made.append(f"{constant} bool titan_leader = {leader}titan::elect_one();")
+            elected = "titan::elect_one()"
+            if self.tensor:
+                made.append(f"{constant} bool {ELECTED} = {elected};")
+                elected = ELECTED
+            made.append(f"{constant} bool titan_leader = {leader}{elected};")
         if place.warps == 4 and whole_rows:
             made.append(f"{constant} int titan_row0 = titan_warp % 4 * 32 + titan_lane;")
         elif place.warps == 4:
