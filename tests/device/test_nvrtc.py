@@ -5,13 +5,13 @@ NVRTC needs no GPU: `pip install nvidia-cuda-nvrtc-cu12` (or `-cu13`) brings it;
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
+from benchmarks.nvrtc import Nvrtc
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import hooks, probes
@@ -25,8 +25,8 @@ TILES = root("protocols") / "tiles"
 DEFINES = (hooks.DISTURB, hooks.DELAY, hooks.MEASURE, hooks.PROGRESS)
 
 
-def find():
-    """The library, from a wheel or the system; None without."""
+def find() -> Nvrtc | None:
+    """The compiler, from a wheel or the system; None without."""
     found = importlib.util.find_spec("nvidia")
     folders = list(found.submodule_search_locations or ()) if found else []
     files = [
@@ -37,7 +37,7 @@ def find():
     ]
     for name in [*map(str, sorted(files)), "libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"]:
         try:
-            return ctypes.CDLL(name)
+            return Nvrtc(name)
         except OSError:
             continue
     return None
@@ -49,24 +49,8 @@ pytestmark = pytest.mark.skipif(NVRTC is None, reason="NVRTC is not installed")
 
 def compile_there(text, folder, target="sm_90a", defines=()):
     """Machine code of a source, as the runner asks for it; fails with the compiler's words."""
-    program = ctypes.c_void_p()
-    assert not NVRTC.nvrtcCreateProgram(
-        ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
-    )
-    options = [option.encode() for option in compiler_options(target, [folder], defines)]
-    code = NVRTC.nvrtcCompileProgram(
-        program, len(options), (ctypes.c_char_p * len(options))(*options)
-    )
-    size = ctypes.c_size_t()
-    NVRTC.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    NVRTC.nvrtcGetProgramLog(program, log)
-    assert code == 0, log.value.decode()
-    NVRTC.nvrtcGetCUBINSize(program, ctypes.byref(size))
-    cubin = ctypes.create_string_buffer(size.value)
-    assert not NVRTC.nvrtcGetCUBIN(program, cubin)
-    NVRTC.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin.raw
+    assert NVRTC is not None
+    return NVRTC.compiled(text, compiler_options(target, [folder], defines))[0]
 
 
 @pytest.fixture(scope="module", params=["gemm_small_tiles", "attention_forward_64"])
