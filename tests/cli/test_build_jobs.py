@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.cli.test_cluster import run
+from tests.sampling import sampled
 from titan.foundation.resources import root
 
 TILES = root("protocols") / "tiles"
@@ -38,7 +39,7 @@ def packages(place):
     }
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", sampled(["json", "text"], every=2))
 def test_processes_change_nothing(folder, tmp_path, capsys, form):
     found = []
     for jobs in ("1", "3"):

@@ -43,7 +43,7 @@ def planted(name: str, faults: dict[str, tuple[str, str]], fault: str) -> tuple[
 HARMLESS = ("the issuer ends before its multiplications",)
 
 
-@pytest.mark.parametrize("fault", sampled(GEMM_FAULTS, every=16))
+@pytest.mark.parametrize("fault", sampled(GEMM_FAULTS, every=len(GEMM_FAULTS)))
 def test_a_fault_in_a_gemm_with_tensor_memory_is_seen(fault):
     made, text = planted("gemm_persistent_sm_100a", GEMM_FAULTS, fault)
     sizes = {"M": 300, "N": 264, "K": 400}  # one processor: both stages of the accumulator are used

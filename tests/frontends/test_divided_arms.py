@@ -9,6 +9,7 @@ import re
 from random import Random
 
 from tests.frontends.test_arms import HEAD, TAIL, items, verdict_on
+from tests.sampling import part
 from titan.foundation.verdict import Verdict
 
 DIVIDED = {
@@ -54,9 +55,9 @@ def divided(seed: int) -> Verdict:
 
 
 def test_no_arm_that_divides_a_warp_hides_a_fault():
-    verdicts = [divided(seed) for seed in range(100)]
-    assert verdicts.count(Verdict.VERIFIED) >= 5
-    assert verdicts.count(Verdict.REFUTED) >= 5
+    verdicts = [divided(seed) for seed in range(part(100))]
+    assert verdicts.count(Verdict.VERIFIED) >= part(5)
+    assert verdicts.count(Verdict.REFUTED) >= part(5)
 
 
 ROUNDS = {
@@ -95,6 +96,6 @@ def looped(seed: int) -> Verdict:
 
 
 def test_no_loop_that_lanes_leave_one_by_one_hides_a_fault():
-    verdicts = [looped(seed) for seed in range(70)]
-    assert verdicts.count(Verdict.VERIFIED) >= 10
-    assert verdicts.count(Verdict.REFUTED) >= 10
+    verdicts = [looped(seed) for seed in range(part(70))]
+    assert verdicts.count(Verdict.VERIFIED) >= part(10)
+    assert verdicts.count(Verdict.REFUTED) >= part(10)

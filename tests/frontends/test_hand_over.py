@@ -117,9 +117,12 @@ CASES = {
         edited(at3="@%p0 ld.global.u32 %r20, [%d0+70000]; setp.eq.u32 %p5, %r20, 0;"
                "and.pred %p0, %p0, %p5;" + DRAW), UNDECIDED),
 }  # fmt: skip
+SLOW = ("it waits for the others",)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.heavy) if n in SLOW else n for n in CASES]
+)
 def test_the_last_block_of_a_reduction(name: str) -> None:
     body, verdict = CASES[name]
     got, text = found(body)
@@ -260,7 +263,7 @@ def _programs(draw: st.DrawFn) -> _Program:
     )
 
 
-@settings(max_examples=part(400), deadline=None, derandomize=True)
+@settings(max_examples=part(400, of=12), deadline=None, derandomize=True)
 @given(_programs())
 def test_random_programs_as_the_memory_model_has_them(program: _Program) -> None:
     test = read_litmus("random.litmus", program.litmus())
@@ -363,7 +366,7 @@ _ROLES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=part(400), deadline=None, derandomize=True)
+@settings(max_examples=part(400, of=12), deadline=None, derandomize=True)
 @given(_ROLES)
 def test_random_roles_in_every_order(roles: _Roles) -> None:
     verdict, text = found(roles.ptx(), grid=str(CTAS))

@@ -38,6 +38,7 @@ def lifted(monkeypatch: pytest.MonkeyPatch) -> AnyNumber:
     return any_number(launched, (0,), ANY_NUMBER)
 
 
+@pytest.mark.long
 @pytest.mark.heavy
 def test_steps_along_k_of_a_pair_are_verified_for_any_number(monkeypatch):
     found = lifted(monkeypatch)

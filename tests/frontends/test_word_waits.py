@@ -172,6 +172,8 @@ NEXT = """setp.eq.u32 %p6, %r4, %r3; selp.u32 %r16, 0, %r4, %p6;
 mad.wide.u32 %d5, %r16, 256, %d3; ld.global.u32 %r17, [%d5];"""
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_a_barrier_of_the_grid() -> None:
     write = "st.global.u32 [%d2], %r9;"
     one, two = (BAR + GRID.format(n=n) for n in (0, 1))

@@ -101,6 +101,8 @@ def test_what_has_no_form_is_refused_with_the_reason(edits, reason: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_a_persistent_program_of_one_group_is_specialised(tmp_path: Path) -> None:
     text = text_of(PLAIN, (("groups: 2", "groups: 2\npersistent: true"), *ONE[1:]))
     text = text.replace("groups: 2\n", "groups: 1\n")

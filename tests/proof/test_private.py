@@ -118,8 +118,8 @@ def tried(first: int, count: int) -> Counter[str]:
 
 
 def test_private_steps_represent_all() -> None:
-    seen = tried(0, part(60, of=5))
-    assert seen["private"] > 50 and seen["shared"] > 20, seen
+    seen = tried(0, part(60, of=15))
+    assert seen["private"] > part(50) and seen["shared"] > part(20), seen
 
 
 @pytest.mark.heavy
@@ -131,7 +131,7 @@ def test_many_private_steps_represent_all() -> None:
 
 def test_certificates_of_stores_in_slices_agree_with_the_reference() -> None:
     found: Counter[Verdict] = Counter()
-    for seed in range(part(200, of=10)):
+    for seed in range(part(200, of=20)):
         program = slices(Random(seed))
         try:
             covered = check(certificate(program, states_max=400))
@@ -148,7 +148,7 @@ def test_certificates_of_stores_in_slices_agree_with_the_reference() -> None:
             report = explore_reference(program, {"work": work, "tiles": 1}, Budget(states_max=1500))
             assert report.verdict is not Verdict.REFUTED, seed
         found[Verdict.VERIFIED] += 1
-    assert found[Verdict.VERIFIED] > 3 and found[Verdict.REFUTED] > 3, found
+    assert found[Verdict.VERIFIED] > 1 and found[Verdict.REFUTED] > 1, found
 
 
 PLANTED = {
@@ -177,6 +177,8 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
         tried(0, 300)
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_agents_that_are_anywhere_ahead_wait_for_their_own_queues_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -52,6 +52,8 @@ def check(gradients, x: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(numbers(one), x[name], atol=2e-2 * scale)
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_one_kernel_of_five_products_where_it_is_built(tmp_path, monkeypatch) -> None:
     packages = titan.Library(linked(tmp_path, DELTA, SUMS, "attention_backward", *TWO))
     names = launched(monkeypatch)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.runtime.packages import linked, numbers, package, random_bits
 from tests.runtime.test_chains import edited
+from tests.sampling import sampled
 from titan.runtime.chains import chains
 from titan.runtime.library import Library
 from titan.runtime.loaded import LoadedKernel
@@ -62,6 +63,8 @@ def problem(lengths, heads=2, ratio=4, seed=0):
     return q, keys, values, table, np.array(lengths, np.int32)
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_few_long_sequences_are_split_and_many_are_not(library):
     def first(batch, heads, most):
         cache = unread(batch * most, heads, 64, 128)
@@ -79,8 +82,6 @@ def test_few_long_sequences_are_split_and_many_are_not(library):
 EDITS = [
     (COMBINE, "behind: {subtract: [high_part, ", "behind: {subtract: [high, "),
     (PARTS, "min(j * parts + s,", "min(j * parts,"),
-]
-MORE_EDITS = [
     (COMBINE, "multiply: [sum_part, weight]", "multiply: [sum_part, shrink]"),
     (COMBINE, "{maximum: [high, high_part]}", "{add: [high, high_part]}"),
     (COMBINE, 'vector: "top[s, ', 'vector: "top[0, '),
@@ -89,9 +90,10 @@ MORE_EDITS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "old", "new"),
-    [*EDITS, *(pytest.param(*one, marks=pytest.mark.heavy) for one in MORE_EDITS)],
+    [pytest.param(*one, marks=pytest.mark.heavy) for one in EDITS],
 )
 def test_a_pair_that_computes_something_else_is_none(name, old, new):
     wanted, *both = (LoadedKernel(package(one)) for one in NAMES)
@@ -103,7 +105,7 @@ def test_a_pair_that_computes_something_else_is_none(name, old, new):
 
 
 @needs_nvcc
-@pytest.mark.parametrize("lengths", ([1500], [700, 1], [130, 64, 65, 500]))
+@pytest.mark.parametrize("lengths", sampled([[700, 1], [1500], [130, 64, 65, 500]], every=3))
 def test_sequences_in_parts_on_the_emulated_device(library, lengths):
     """Some parts of short sequences are empty; what no sequence has is NaN."""
     given = problem(lengths)
@@ -130,6 +132,8 @@ def test_more_parts_than_pages_weigh_nothing():
     assert np.abs(found - right).max() < 0.02 * np.abs(right).max()
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_a_pair_with_another_usual_scale_is_for_the_library_alone(tmp_path):
     """Rows of the table launch with usual values: those of the parts have to be the same."""
     linked(tmp_path, *NAMES)

@@ -193,6 +193,8 @@ def places_of(shapes):
     return offsets, end
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_three_workspaces_are_chosen_as_the_library_does(decoding):
     library, _, folder = decoding
     python, split = Library(folder), 0

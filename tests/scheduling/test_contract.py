@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.sampling import part
 from tests.scheduling.test_mips_like import OPTIMUM, mips_like
 from titan.scheduling import contract, joint
 from titan.scheduling.check import check
@@ -52,7 +53,7 @@ def much() -> SearchWork:
 def test_the_smallest_interval_is_that_of_the_whole_loop() -> None:
     """Another engine: the joint solver with every operation in it."""
     above = 0
-    for seed in range(150):
+    for seed in range(part(150)):
         loop = random_loop(seed)
         assert contract.applies(loop)
         right = joint.solve(loop, joint.JointOptions(objective="ii", stages_max=16)).schedule
@@ -62,7 +63,7 @@ def test_the_smallest_interval_is_that_of_the_whole_loop() -> None:
         assert right is not None and found is not None, seed
         assert found.ii == right.ii and check(loop, found) == [], seed
         above += right.ii > low
-    assert above > 3, "some optima are above the bound"
+    assert above > part(3), "some optima are above the bound"
 
 
 def test_cycles_between_those_that_were_found_always_fit() -> None:

@@ -14,6 +14,7 @@ import titan.validate.hip
 from benchmarks.amd_code import judged, launch_of_manifest
 from tests.codegen.emit.hip_kernels import HEADER, SOURCE, make, needs_clang, shape
 from tests.codegen.emit.test_hip_across import ATTENTION, CAUSAL, DKV, furthest, tile_of
+from tests.sampling import sampled
 from titan.codegen.emit.hip_values import values_of
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
@@ -26,7 +27,7 @@ needs_gpp = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compi
 
 
 @needs_gpp
-@pytest.mark.parametrize("name", [ATTENTION, CAUSAL])
+@pytest.mark.parametrize("name", sampled([CAUSAL, ATTENTION], every=2))
 def test_a_tile_is_left_unmasked_where_all_of_it_is_kept(name):
     """A branch that says so of a tile that is not kept as a whole shows in the numbers."""
     made = make(tile_of(name, "gfx942"), shape(2))

@@ -132,6 +132,8 @@ def test_schedules_give_every_program_of_the_library_the_groups_of_its_form(path
         assert check(loop, settled.schedule) == []
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_cycles_are_found_for_the_groups_of_the_form_where_groups_change_places():
     """Rau deals the rows of two softmax groups out as it likes; with those of the form it is asked
     again, so that the kernel has the order of a schedule and not one iteration at a time."""

@@ -15,7 +15,7 @@ from titan.language.protocol.tokens import TokenRun
 from titan.language.protocol.typestate import TypestateResult, check
 
 SETTINGS = settings(
-    max_examples=part(40),
+    max_examples=part(40, of=10),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

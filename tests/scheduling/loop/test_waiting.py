@@ -6,6 +6,8 @@ import random
 from dataclasses import replace
 from itertools import product
 
+import pytest
+
 from tests.scheduling.simulate import violations
 from titan.foundation.resources import root
 from titan.scheduling.common import common_group
@@ -75,6 +77,8 @@ def test_an_operation_that_another_group_can_run_is_not_counted() -> None:
     assert waiting_bound(two) is None
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_flash_attention_on_one_group_takes_2050_cycles() -> None:
     loop = common_group(load_loop(root("protocols") / "loops" / "fa3_forward.yaml"))
     outcome = run(loop, Request())

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 NAME = "gemm_large_sm_100a"
 
 
+@pytest.mark.heavy
+@pytest.mark.long
 def test_what_is_emitted_does_what_its_program_says():
     made = emission(NAME, "sm_100a")
     compiled = compile_package(made.files, "sm_100a")
