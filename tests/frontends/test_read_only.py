@@ -60,3 +60,14 @@ def test_what_is_read_as_read_only_data_is_not_written(name: str, read: str) -> 
         return
     assert finding.verdict is verdict
     assert all(item.headline.startswith(read) for item in finding.diagnostics)
+
+
+def test_what_the_first_instruction_of_the_module_writes_counts() -> None:
+    head, body = KERNEL.split("ld.param.u64 %d0")[0], "ld.global.nc.u32 %r2, [word]; ret; }"
+    head = head.replace(".entry", ".global .u32 word;\n.entry").format()
+    source = Source("k.ptx", f"{head} st.global.u32 [word], 1; {body}")
+    launch, errors = read_launch_text("{grid: 1, block: 32, parameters: [pointer, pointer]}", "k")
+    assert errors == []
+    (finding,) = verify_code(source, launch, CodeOptions(), [], 0.0)
+    assert finding.verdict is Verdict.REFUTED
+    assert [item.code for item in finding.diagnostics] == ["TTN201"]

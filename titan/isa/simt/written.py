@@ -23,22 +23,29 @@ class WrittenRanges(Generic[Write]):
         ranges.sort(key=lambda item: item[:2])
         self._ranges = ranges
         self._starts = [low for low, _, _ in ranges]
-        self._reach: list[int] = []  # the furthest end of the ranges up to each one
-        for _, high, _ in ranges:
-            self._reach.append(max(high, self._reach[-1] if self._reach else 0))
+        self._longer: list[int] = []  # for each range the last one before it that ends later, or -1
+        for index, (_, high, _) in enumerate(ranges):
+            before = index - 1
+            while before >= 0 and ranges[before][1] <= high:
+                before = self._longer[before]
+            self._longer.append(before)
 
     def meeting(self, footprint: Footprint) -> Iterator[Write]:
         """What writes a byte of the footprint, once for each range that does."""
-        if any(self._within(*footprint.bounds)):
+        for _ in self._within(*footprint.bounds):  # if there is one
             for low, high in footprint.ranges():
                 yield from self._within(low, high)
+            return
 
     def _within(self, low: int, high: int) -> Iterator[Write]:
         at = bisect_left(self._starts, high) - 1
-        while at >= 0 and self._reach[at] > low:
-            if self._ranges[at][1] > low:
-                yield self._ranges[at][2]
-            at -= 1
+        while at >= 0:
+            _, end, write = self._ranges[at]
+            if end > low:
+                yield write
+                at -= 1
+            else:  # nor do those in between, which end no later
+                at = self._longer[at]
 
 
 class WrittenMemories(Generic[Write]):

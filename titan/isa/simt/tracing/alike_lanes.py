@@ -94,9 +94,13 @@ def parts_of(numbers: ValueNumbers, values: Iterable[Scalar]) -> tuple[int, ...]
     """The same of operands; one that is not traced, as a register that nothing has written, has a
     number that no other value has.
     """
-    return tuple(
-        numbers.fresh() if key is None else key[0] for key in (keys_of([item]) for item in values)
-    )
+    found = []
+    for value in values:
+        if isinstance(value, Traced):
+            found.append(value.number)
+        else:
+            found.append(~value if isinstance(value, int) else numbers.fresh())
+    return tuple(found)
 
 
 def row_keys(values: list[Value], index: int) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ import struct
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from titan.isa.simt.tracing.traced_memory import PLACE_BITS, ValueNumbers
@@ -47,8 +48,10 @@ class DerivedValues(ABC, Generic[T]):
 
     def of(self, number: int) -> T:
         """The element of a value by its number; of known bits, given as ~bits, a hash."""
-        if len(self._keys) != len(self._numbers.numbered):
-            self._keys = {found: key for key, found in self._numbers.numbered.items()}
+        numbered = self._numbers.numbered
+        if new := len(numbered) - len(self._keys):  # the last ones, as none is ever taken out
+            last = islice(reversed(numbered.items()), new)
+            self._keys.update((found, key) for key, found in last)
         waiting = [number]
         while waiting:
             current = waiting[-1]
