@@ -120,7 +120,7 @@ ASSUMED = {
     "gather_rows": "stays in the memory of its pointer",
     "sparse": "of which data decide the rounds comes to an end",
 }
-UNDECIDED = ("split_k", "stream_k", "look_back", "grid_sync")  # blocks that wait for each other
+UNDECIDED = ("split_k", "stream_k", "look_back")  # blocks that wait for each other
 QUICK = (("block_sum", 0), ("sparse", 0), ("block_sum", 1), ("named_barriers", 0))
 CASES = [
     pytest.param(
