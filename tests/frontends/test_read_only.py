@@ -63,7 +63,8 @@ def test_what_is_read_as_read_only_data_is_not_written(name: str, read: str) -> 
 
 
 def test_what_the_first_instruction_of_the_module_writes_counts() -> None:
-    head, body = KERNEL.split("ld.param.u64 %d0")[0], "ld.global.nc.u32 %r2, [word]; ret; }"
+    head, _, _ = KERNEL.partition("ld.param.u64 %d0")
+    body = "ld.global.nc.u32 %r2, [word]; ret; }"
     head = head.replace(".entry", ".global .u32 word;\n.entry").format()
     source = Source("k.ptx", f"{head} st.global.u32 [word], 1; {body}")
     launch, errors = read_launch_text("{grid: 1, block: 32, parameters: [pointer, pointer]}", "k")
