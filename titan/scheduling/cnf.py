@@ -6,7 +6,8 @@ an encoder need not know which of its bounds are constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Protocol
 
 from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
@@ -210,19 +211,22 @@ class Z3Solver:
         return bool(self.z3.is_true(value))
 
 
-def interruptible(solve: Callable[[], bool | None]) -> bool | None:
-    """What a call of a python-sat solver returns; an interrupt is one, not an error of python-sat.
+def limited(solver: pysat.solvers.Solver, assumptions: Sequence[int]) -> bool | None:
+    """What `solve_limited` returns, in a thread of its own.
 
-    Raises KeyboardInterrupt.
+    In the main thread python-sat answers an interrupt by a jump out of the solver, wherever that
+    is, and leaves a heap that may be corrupted. Here the main thread takes the interrupt, and the
+    solver ends at its next look. Raises KeyboardInterrupt.
     """
-    import pysolvers
-
-    try:
-        return solve()
-    except pysolvers.error as error:
-        if "keyboard interrupt" in str(error):
-            raise KeyboardInterrupt from None
-        raise
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(solver.solve_limited, assumptions, expect_interrupt=True)
+        try:
+            return answer.result()
+        except BaseException:
+            solver.interrupt()
+            wait([answer])
+            solver.clear_interrupt()
+            raise
 
 
 class SatSolver:
@@ -262,7 +266,7 @@ def counted(
         return None
     before = solver.accum_stats()["propagations"]
     solver.prop_budget(min(work.left * PROPAGATIONS, PROPAGATIONS_MAX))
-    answer = interruptible(lambda: solver.solve_limited(assumptions=assumptions))
+    answer = limited(solver, assumptions)
     spent = solver.accum_stats()["propagations"] - before
     work.spend(spent // PROPAGATIONS + 1)
     return None if answer is None else bool(answer)
