@@ -172,8 +172,8 @@ class TensorSpelling(Spelling):
 
     def _arrive(self, arrive: ir.Arrive, scope: SpellingScope) -> SpelledArrive:
         made = super()._arrive(arrive, scope)
-        # Whole rows and the counts of work items leave no register for who is elected: ptxas spilled
-        # 16 bytes in causal attention that asks for its work.
+        # Whole rows and the counts of work items leave no register for who is elected: ptxas
+        # spilled 16 bytes in causal attention that asks for its work.
         if not (self.corrects and self.tiles.tile.persistent):
             made = replace(made, by=ELECTED)
         if not made.relaxed or len(made.remote) != 1 or not made.remote[0].isdecimal():
