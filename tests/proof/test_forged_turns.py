@@ -118,7 +118,7 @@ def compare(first: int, count: int) -> Counter[str]:
 
 def test_forged_classes_prove_nothing_false_of_rings() -> None:
     seen = compare(0, part(200, of=20))
-    assert seen["turned"] > 1 and seen["refuted"] > 1 and seen["refused"] > 1, seen
+    assert min(seen[word] for word in ("turned", "refuted", "refused")) > part(3), seen
 
 
 @pytest.mark.parametrize("name", ["hopper_gemm", "mi300_gemm"])

@@ -7,7 +7,7 @@ an encoder need not know which of its bounds are constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
@@ -218,14 +218,12 @@ def limited(solver: pysat.solvers.Solver, assumptions: Sequence[int]) -> bool | 
     is, and leaves a heap that may be corrupted. Here the main thread takes the interrupt, and the
     solver ends at its next look. Raises KeyboardInterrupt.
     """
-    with ThreadPoolExecutor(1) as thread:
-        answer = thread.submit(solver.solve_limited, assumptions, expect_interrupt=True)
+    solver.clear_interrupt()
+    with ThreadPoolExecutor(1) as thread:  # which ends with the solver
         try:
-            return answer.result()
+            return thread.submit(solver.solve_limited, assumptions, expect_interrupt=True).result()
         except BaseException:
             solver.interrupt()
-            wait([answer])
-            solver.clear_interrupt()
             raise
 
 
