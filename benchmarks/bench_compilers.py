@@ -112,8 +112,8 @@ def main() -> None:
         compiler = Nvrtc(library)
         found = tally(packages, by_nvrtc(compiler), compiler.knows)
         text += rows_of(f"NVRTC {compiler.version}", found)
-        for row in found.values():
-            print("\n".join(row.refused), end="\n" if row.refused else "", flush=True)
+        for refused in (words for row in found.values() for words in row.refused):
+            print(refused, flush=True)
     if (compiler_file := nvcc()) is not None:
         version = run([str(compiler_file), "--version"]).rpartition("release ")[2].partition(",")[0]
         text += rows_of(f"nvcc {version}", tally(packages, by_nvcc, lambda target: True))
