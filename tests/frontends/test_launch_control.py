@@ -140,6 +140,42 @@ def test_a_cta_that_has_read_that_none_is_left_asks_no_more(cancelled, more):
     assert (finding.verdict is Verdict.REFUTED) is bool(first)
 
 
+COORDINATES = {
+    "x": "get_first_ctaid::x.b32.b128 %r13, %q0",
+    "y": "get_first_ctaid::y.b32.b128 %r13, %q0",
+    "z": "get_first_ctaid::z.b32.b128 %r13, %q0",
+    "all": "get_first_ctaid.v4.b32.b128 {%r13, %r14, %r15, %r16}, %q0",
+}
+USES = {
+    "%p4": "setp.eq.u32 %p4, %r13, 0; @%p4 bar.sync 0;",
+    "%r13": "mul.wide.u32 %d2, %r13, 4096; mad.wide.u32 %d2, %r0, 4, %d2; add.u64 %d1, %d1, %d2;"
+    " st.global.u32 [%d1], 0;",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("coordinate", COORDINATES)
+def test_coordinates_of_no_cluster_are_not_known(coordinate, use):
+    """Decoded without a guard they may be, and used where a cluster was cancelled."""
+    decoded = f"clusterlaunchcontrol.query_cancel.{COORDINATES[coordinate]};"
+    first = RIGHT.replace("\tret;", f"\t{USES[use]}\n\tret;").replace(
+        ".reg .b128 %q<4>;", ".reg .b128 %q<4>; .reg .b64 %d<4>;"
+    )
+    first = first.replace("k()", "k(.param .u64 out)").replace(
+        "mov.u32 %r0, %tid.x;", "mov.u32 %r0, %tid.x; ld.param.u64 %d1, [out]; mov.u32 %r13, 0;"
+    )
+    launch = "{grid: 1, parameters: [pointer]}"
+    guarded = first.replace(ASKING, f"\t@%p3 {decoded}\n{ASKING}")
+    chosen = first.replace(
+        ASKING, f"\tmov.u32 %r17, %r13; {decoded} selp.u32 %r13, %r13, %r17, %p3;\n{ASKING}"
+    )
+    for text in (guarded, chosen):
+        assert verified(text, launch).verdict is Verdict.VERIFIED
+    found = verified(first.replace(ASKING, f"\t{decoded}\n{ASKING}"), launch)
+    assert found.verdict is Verdict.UNDECIDED, (codes(found), found.notes)
+    assert any("not known" in note for note in found.notes)
+
+
 def test_requests_that_are_under_way_are_no_fault():
     """Two requests in flight: the second is made before the answer of the first is read."""
     again = ANSWERS.replace("{many}", "").replace("{{", "{").replace("}}", "}")

@@ -9,7 +9,10 @@ from titan.isa.simt.outcome import Policy
 
 POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
     Policy.ELECTED_LANE: ("elected_lane", "elect.sync takes the lowest lane"),
-    Policy.WHOLE_WARP_BULK: ("whole_warp_bulk", "identical bulk operations of a warp count as one"),
+    Policy.WHOLE_WARP_BULK: (
+        "whole_warp_bulk",
+        "identical bulk or tensor-core operations of several lanes touch memory as one does",
+    ),
     Policy.PARITY_REDUCED: ("parity", "a parity outside of {0, 1} counts modulo 2"),
     Policy.QUARTER_LANES: (
         "tensor_lanes",

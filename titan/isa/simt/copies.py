@@ -118,7 +118,10 @@ def bytes_of(machine: SimtMachine, cta: Cta, offset: int, count: int) -> Footpri
 
 
 def whole_warp(machine: SimtMachine, fragment: Fragment, lanes: int) -> None:
-    """Identical bulk operations of several lanes count as one."""
+    """Identical bulk operations of several lanes touch memory as one does.
+
+    What they complete on an mbarrier is counted for each lane: PTX has each thread make a copy.
+    """
     if lanes & (lanes - 1):
         machine.assume(fragment, lanes, Policy.WHOLE_WARP_BULK)
 
@@ -224,13 +227,13 @@ def bulk_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask:
                                              ev.AccessProxy.ASYNC))  # fmt: skip
                 if place_ is not None:
                     barrier = ev.BarrierAddress(cta.number, place_.offset)
-                    completions.append(ev.RecordedCompletion(barrier, count))
+                    completions.append(ev.RecordedCompletion(barrier, count * lanes.bit_count()))
         else:
             target = _bulk_side(machine, fragment, lanes, to_space, given[0] + to_offset, count)
             if target is not None:
                 effects.append(ev.RecordedEffect(target, mode, ev.AccessProxy.ASYNC))
             if place_ is not None:
-                completions.append(ev.RecordedCompletion(place_, count))
+                completions.append(ev.RecordedCompletion(place_, count * lanes.bit_count()))
         operation = (
             ev.RecordedOperation.BULK_REDUCE if kind == REDUCE else ev.RecordedOperation.BULK_COPY
         )
@@ -421,7 +424,7 @@ def _tensor_copy(
         effects.append(ev.RecordedEffect(access.footprint, READ, ev.AccessProxy.ASYNC))
     place_ = barrier_place(machine, fragment, MemorySpace.SHARED, given[2] + barrier_offset)
     completions: list[ev.RecordedCompletion] = []
-    counted = counted_bytes(map_, access.bytes)
+    counted = counted_bytes(map_, access.bytes) * lanes.bit_count()
     if 3 in given:
         offset = shared & 0xFFFFFF
         for rank, cta in multicast(machine, fragment, lanes, given[3], offset, access.bytes):
@@ -533,10 +536,12 @@ def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
     """clusterlaunchcontrol.try_cancel: an answer of 16 bytes.
 
     As this machine writes it: bit 0 is set if a cluster was cancelled; then 31 bits of x, 16 of y
-    and 16 of z of its first CTA. As many as the launch says are, then nothing is.
+    and 16 of z of its first CTA. As many as the launch says are, then nothing is. Each lane asks
+    for a cluster of its own.
     """
     offset, barrier_offset, many = step.flags
-    for lanes, (address, barrier) in machine.grouped(fragment, step.args, mask, "an address"):
+    for lanes in (1 << number for number in lanes_of(mask)):
+        ((_, (address, barrier)),) = machine.grouped(fragment, step.args, lanes, "an address")
         found = shared_range(machine, fragment, lanes, address + offset, 16, 16)
         place_ = barrier_place(machine, fragment, MemorySpace.SHARED, barrier + barrier_offset)
         if found is None:
@@ -568,14 +573,19 @@ def _answer(machine: SimtMachine, fragment: Fragment, lanes: int) -> int:
 
 
 def query_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Whether a cluster was cancelled, or one coordinate or all of its first CTA."""
+    """Whether a cluster was cancelled, or one coordinate or all of its first CTA.
+
+    PTX leaves open what coordinates an answer has by which nothing was cancelled, and what a
+    fourth one is.
+    """
     value = fragment.warp.registers[step.args[0]]
     common = lane(value, lanes_of(mask)[0])
     (first,) = step.flags
     for number, register in enumerate(step.out, first):
-        if isinstance(common, Opaque):
-            machine.write(fragment.warp, register, common, mask)
-        else:
-            low, bits = ANSWER[number]
-            machine.write(fragment.warp, register, common >> low & (1 << bits) - 1, mask)
+        low, bits = ANSWER[number]
+        found: Scalar = common
+        if not isinstance(common, Opaque):
+            is_open = not bits or (number > 0 and not common & 1)
+            found = opaque_at(fragment.pc) if is_open else common >> low & (1 << bits) - 1
+        machine.write(fragment.warp, register, found, mask)
     return False

@@ -36,7 +36,7 @@ class Policy(StrEnum):
     """What the machine assumed where the PTX document leaves a choice; each use is an event."""
 
     ELECTED_LANE = "elected-lane"  # elect.sync takes the lowest lane of its mask
-    WHOLE_WARP_BULK = "whole-warp-bulk"  # identical bulk operations of a warp count as one
+    WHOLE_WARP_BULK = "whole-warp-bulk"  # identical operations of lanes touch memory as one
     PARITY_REDUCED = "parity-reduced"  # a parity outside of {0, 1} counts modulo 2
     OPAQUE_GUARD = "opaque-guard"  # an instruction under an opaque guard havocs its result
     OPAQUE_ADDRESS = "opaque-address"  # an access at an unknown address: any byte of its memory

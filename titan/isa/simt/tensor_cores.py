@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from titan.isa.simt import accesses
 from titan.isa.simt import events as ev
-from titan.isa.simt.copies import AsynchronousWork, multicast, start
+from titan.isa.simt.copies import AsynchronousWork, multicast, start, whole_warp
 from titan.isa.simt.decode_async import KINDS
 from titan.isa.simt.descriptors import MatrixDescriptor, decode, operand
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace, tensor_box
@@ -338,11 +338,12 @@ def launch_work(
 
 
 def multiply(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """tcgen05.mma: once for each lane that executes it (one, in a correct program)."""
+    """tcgen05.mma, by one lane in a correct program."""
     group, kind, in_tensor, stationary, scaled, sparse, d_offset, a_offset = step.flags[:8]
     ctas = pair(fragment, group)
     names = step.args
     for lanes, values in machine.grouped(fragment, names, mask, "an operand of tcgen05.mma"):
+        whole_warp(machine, fragment, lanes)
         d, a, b, descriptor, accumulate = values[:5]
         bits = ELEMENT_BITS.get(KINDS[kind], 8)
         rows, columns = (descriptor >> 24 & 31) << 4, (descriptor >> 17 & 63) << 3
@@ -440,6 +441,7 @@ def memory_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
     """tcgen05.cp: shared memory to tensor memory."""
     group, offset, rows, width, lanes_written = step.flags
     for lanes, (start_, value) in machine.grouped(fragment, step.args, mask, "an operand"):
+        whole_warp(machine, fragment, lanes)
         address = start_ + offset
         descriptor = decode(value, tensor=True)
         effects: list[ev.RecordedEffect] = []
@@ -470,6 +472,7 @@ def shift(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
     """tcgen05.shift: rows move down by one in 32 bytes of columns."""
     group, offset = step.flags
     for lanes, (start_,) in machine.grouped(fragment, step.args, mask, "an address"):
+        whole_warp(machine, fragment, lanes)
         address = start_ + offset
         part = TensorRectangle(0, TENSOR_LANES, address & 0xFFFF, 8)
         effects = [

@@ -245,7 +245,7 @@ static void bulk_copy(Machine *machine, Fragment *fragment, const titan_step *s,
                                reduces ? ATOMIC_MODE : WRITE, P_ASYNC);
                 if (place.cta >= 0) {
                     completes.places[completes.count] = (Place){cta->number, place.offset};
-                    completes.bytes[completes.count++] = bytes;
+                    completes.bytes[completes.count++] = bytes * __builtin_popcount(lanes);
                 }
             }
         } else {
@@ -254,7 +254,7 @@ static void bulk_copy(Machine *machine, Fragment *fragment, const titan_step *s,
             if (side >= 0) add_effect(&effects, side, reduces ? ATOMIC_MODE : WRITE, P_ASYNC);
             if (place.cta >= 0) {
                 completes.places[0] = place;
-                completes.bytes[0] = bytes;
+                completes.bytes[0] = bytes * __builtin_popcount(lanes);
                 completes.count = 1;
             }
         }
@@ -487,7 +487,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         return;
     }
     if (!tensor.empty) add_effect(&effects, tensor.footprint, READ, P_ASYNC);
-    int64_t counted = counted_bytes(map, tensor.bytes);
+    int64_t counted = counted_bytes(map, tensor.bytes) * __builtin_popcount(lanes);
     Place place = barrier_place(machine, fragment, SHARED, given[2] + (uint64_t)FLAG(s, 6));
     Cluster *cluster = fragment->warp->cta->cluster;
     if (has_mask) {

@@ -20,15 +20,16 @@ static uint64_t answer_of(Machine *machine, Fragment *fragment, uint32_t lanes)
 static void try_cancel(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     int32_t registers[2] = {ARG(s, 0), ARG(s, 1)};
-    Group groups[32];
-    int total = grouped(machine, fragment, registers, 2, mask, "an address", groups);
-    for (int i = 0; i < total; i++) {
-        uint32_t lanes = groups[i].lanes;
+    for (int lane = 0; lane < 32; lane++) {
+        uint32_t lanes = 1u << lane;
+        if (!(mask & lanes)) continue;
+        Group group[32];
+        grouped(machine, fragment, registers, 2, lanes, "an address", group);
         Spot spot;
-        int ok = shared_range(machine, fragment, lanes, groups[i].values[0] + (uint64_t)FLAG(s, 0),
+        int ok = shared_range(machine, fragment, lanes, group->values[0] + (uint64_t)FLAG(s, 0),
                               16, 16, &spot);
         Place place = barrier_place(machine, fragment, SHARED,
-                                    groups[i].values[1] + (uint64_t)FLAG(s, 1));
+                                    group->values[1] + (uint64_t)FLAG(s, 1));
         if (!ok) continue;
         Effects effects = {.count = 0};
         Completions completes = {.count = 0};
@@ -57,7 +58,9 @@ static void query_cancel(Machine *machine, Fragment *fragment, const titan_step 
     for (int i = 0; i < s->out_count; i++) {
         int which = (int)FLAG(s, 0) + i;
         uint64_t found = common >> low[which] & ((1ull << bits[which]) - 1);
+        int open = !bits[which] || (which && !(common & 1));
         if (opaque) put_unknown(fragment->warp, OUT(s, i), (int64_t)common, mask, 0);
+        else if (open) put_unknown(fragment->warp, OUT(s, i), fragment->pc, mask, 0);
         else put_number(fragment->warp, OUT(s, i), found, mask, 0);
     }
 }

@@ -334,6 +334,7 @@ static void multiply(Machine *machine, Fragment *fragment, const titan_step *s, 
     int total = grouped(machine, fragment, registers, count, mask, "an operand of tcgen05.mma",
                         groups);
     for (int i = 0; i < total; i++) {
+        whole_warp(machine, fragment, groups[i].lanes);
         uint32_t lanes = groups[i].lanes;
         const uint64_t *v = groups[i].values;
         int element = kind == 0 ? 16 : kind == 1 ? 32 : 8;
@@ -408,6 +409,7 @@ static void memory_copy(Machine *machine, Fragment *fragment, const titan_step *
     Group groups[32];
     int total = grouped(machine, fragment, registers, 2, mask, "an operand", groups);
     for (int i = 0; i < total; i++) {
+        whole_warp(machine, fragment, groups[i].lanes);
         uint64_t address = groups[i].values[0] + (uint64_t)FLAG(s, 1);
         Descriptor d;
         int ok = decode_descriptor(groups[i].values[1], 1, &d);
@@ -437,6 +439,7 @@ static void shift(Machine *machine, Fragment *fragment, const titan_step *s, uin
     Group groups[32];
     int total = grouped(machine, fragment, &reg, 1, mask, "an address", groups);
     for (int i = 0; i < total; i++) {
+        whole_warp(machine, fragment, groups[i].lanes);
         Effects effects = {.count = 0};
         uint64_t address = groups[i].values[0] + (uint64_t)FLAG(s, 1);
         for (int c = 0; c < cta_count; c++)
