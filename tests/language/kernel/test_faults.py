@@ -20,7 +20,7 @@ rings:
   operands: {buffers: A, depth: depth}
 barriers: {full: {count: 1, stages: depth}}
 named_barriers: {ids: {stages: 4}}
-queues: {group: wgmma, counter: vmcnt}
+queues: {group: wgmma, counter: vmcnt, scalar: kmcnt}
 roles: {main: {warps: 2}}
 program:
   main:
@@ -62,6 +62,7 @@ CASES = [
     (STATEMENT, "{bulk_load: A[0]}", "TTN007", "bulk_load: A[0]", None),
     (STATEMENT, "{cp_async: A[0]}", "TTN007", "cp_async: A[0]", None),
     (STATEMENT, "commit: counter", "TTN017", "counter", None),
+    (STATEMENT, "{commit: scalar, arrives: full[0]}", "TTN017", "scalar", None),
     (STATEMENT, "fence: asynch", "TTN010", "asynch", "did you mean `async`?"),
     (STATEMENT, "count: {m: 1}", "TTN011", "m", None),
     (STATEMENT, "let: {tiles: 1}", "TTN013", "tiles", None),

@@ -186,6 +186,10 @@ class SyncVerbs:
             ref = self.context.reference(node, scope, clause.what, QUEUE)
             if ref is None:
                 continue
+            if pair is not None and not self.context.declared.queues[ref.name].ordered:
+                headline = f"an arrival has no place in the queue {quoted(ref.name)}"
+                notes = ("its operations finish in any order, so that none is behind all others",)
+                self.reader.error("TTN017", headline, ref.span, notes=notes)
             if pair is not None and count is not None:
                 found.append(ir.QueueArrive(ref.name, pair[1], count, span=clause.span))
             elif arrives is None:
