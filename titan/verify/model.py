@@ -23,6 +23,8 @@ class VerifyOptions:
     `states_max` bounds a search, `steps_max` the operations of all runs of one engine together.
     `seconds_max` is processor time, a backstop: what it ends is undecided, and says so.
     `as_written`: lowering adds no fence (None: where the kernel models existing code).
+    `reviews_fences`: what is VERIFIED is searched for fences that nothing needs; no verdict depends
+    on it.
     """
 
     overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -35,6 +37,7 @@ class VerifyOptions:
     save_traces: str | None = ".titan/traces"
     rewrites: frozenset[str] = frozenset()
     as_written: bool | None = None
+    reviews_fences: bool = True
 
 
 @dataclass(frozen=True, slots=True)

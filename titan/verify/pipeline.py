@@ -116,7 +116,7 @@ def _judged(kernel: Kernel, lowered: LoweredKernel, options: VerifyOptions) -> F
     decision = _decided(kernel, lowered.program, legality, options)
     diagnostics = list(decision.diagnostics)
     if decision.verdict is Verdict.VERIFIED:
-        diagnostics += _warnings(kernel, lowered.program, legality.warnings)
+        diagnostics += _warnings(kernel, lowered.program, legality.warnings, options)
     else:
         diagnostics += [_missing(note) for note in lowered.missing]
     verdict, reports = decision.verdict, decision.engines
@@ -196,12 +196,12 @@ def _cannot_run(kernel: Kernel, error: Exception) -> Diagnostic:
 
 
 def _warnings(
-    kernel: Kernel, program: SyncProgram, found: tuple[Diagnostic, ...]
+    kernel: Kernel, program: SyncProgram, found: tuple[Diagnostic, ...], options: VerifyOptions
 ) -> list[Diagnostic]:
     """What weakens a VERIFIED without refuting it; allowed rules are left out."""
     allowed = {allowance.rule for allowance in kernel.allowances}
     warnings = [*found, *vacuous(program, kernel.span)]
-    if written_fences(program):
+    if options.reviews_fences and written_fences(program):
         from titan.verify.fence_review import redundant_fences  # costs a tenth of a start
 
         warnings += redundant_fences(kernel.target, kernel.path, program)

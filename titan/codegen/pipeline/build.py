@@ -422,6 +422,7 @@ def judged(kernel: Kernel, limits: BuildLimits) -> Finding:
         seconds_max=limits.verify_seconds,
         save_traces=None,
         require="any" if limits.require_any else "bounded",
+        reviews_fences=False,  # of what is built only the verdict is asked for
     )
     finding = verify_kernel(kernel, options)
     if any(report.reason is Reason.TIME for report in finding.engines):
