@@ -422,11 +422,21 @@ TITAN_DEVICE void barrier_arrive_remote(u64* barrier, u32 cta) {
   disturb(20);
 }
 
+// Compilers before CUDA 12.8 know no relaxed arrivals and waits: theirs carry an order that nobody
+// needs.
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1208
+#define TITAN_ARRIVE_RELAXED "release"
+#define TITAN_WAIT_RELAXED "acquire"
+#else
+#define TITAN_ARRIVE_RELAXED "relaxed"
+#define TITAN_WAIT_RELAXED "relaxed"
+#endif
+
 // The same, carrying the order of execution and nothing else: what the thread did before becomes
 // visible to nobody by it. Enough where it has waited for the engines that read (PTX, mbarrier.arrive).
 TITAN_DEVICE void barrier_arrive_remote_relaxed(u64* barrier, u32 cta) {
   disturb(19);
-  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(
+  asm volatile("mbarrier.arrive." TITAN_ARRIVE_RELAXED ".cluster.shared::cluster.b64 _, [%0];\n" ::"r"(
                    map_shared(barrier, cta))
                : "memory");
   disturb(20);
@@ -460,7 +470,7 @@ TITAN_DEVICE bool barrier_try_wait_relaxed(u64* barrier, u32 parity) {
   u32 ready;
   asm volatile(
       "{\n .reg .pred p;\n"
-      " mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%1], %2;\n"
+      " mbarrier.try_wait.parity." TITAN_WAIT_RELAXED ".cluster.shared::cta.b64 p, [%1], %2;\n"
       " selp.b32 %0, 1, 0, p;\n}\n"
       : "=r"(ready)
       : "r"(shared_address(barrier)), "r"(parity)
@@ -915,6 +925,17 @@ TITAN_DEVICE u64 descriptor_of_stage(u64 descriptor, int stage) {
 // A number that is computed here, and not again in each iteration of a loop. No instruction.
 TITAN_DEVICE u64 kept(u64 number) {
   asm("" : "+l"(number));
+  return number;
+}
+
+// The same number, of which the compiler knows nothing: neither it nor what is computed from it is
+// kept alive from one use to the next. No instruction.
+TITAN_DEVICE u64 opaque(u64 number) {
+  asm volatile("" : "+l"(number));
+  return number;
+}
+TITAN_DEVICE u32 opaque(u32 number) {
+  asm volatile("" : "+r"(number));
   return number;
 }
 

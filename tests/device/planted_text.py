@@ -255,7 +255,7 @@ ATTENTION_FAULTS = {
         r"\1 + 8",
     ),
     "probabilities of the other sub-tile": (
-        r"(left = titan_tensor \+ )x_g",
+        r"(left = titan_columns \+ )x_g",
         r"\g<1>(1 - x_g)",
     ),
     "a step of the left operand twice": (
@@ -263,11 +263,11 @@ ATTENTION_FAULTS = {
         "left + k / 2 * 16",
     ),
     "rows of the other sub-tile": (
-        r"(tensor_descriptor<128>\(s_q \+ )x_g",
+        r"(tensor_descriptor<128>\(s_q, .*, )x_g",
         r"\g<1>(1 - x_g)",
     ),
     "both sub-tiles of one accumulator": (
-        r"(tensor_multiply_pairs<[^>]*>\(titan_tensor \+ 256 \+ )x_g",
+        r"(tensor_multiply_pairs<[^>]*>\(titan_columns \+ 256 \+ )x_g",
         r"\g<1>0 * x_g",
     ),
     "scaled by the factor of the other sub-tile": (

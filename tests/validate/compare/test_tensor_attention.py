@@ -94,20 +94,21 @@ FAULTS = {
     "header: another shape of puts": (
         HEADER, r"st(.*)32x32b\.x16", r"st\g<1>16x64b.x16", "unknown access"),
     "probabilities of the other sub-tile": (
-        SOURCE, r"(left = titan_tensor \+ )x_g", r"\g<1>(1 - x_g)", "another column|Access"),
+        SOURCE, r"(left = titan_columns \+ )x_g", r"\g<1>(1 - x_g)", "another column|Access"),
     "probabilities from another column": (
         SOURCE, r"left \+ k \* 8", "left + k / 2 * 16", "another column of the left operand"),
     "rows of the other sub-tile": (
-        SOURCE, r"(tensor_descriptor<128>\(s_q \+ )x_g", r"\g<1>(1 - x_g)",
+        SOURCE, r"(tensor_descriptor<128>\(s_q, .*, )x_g", r"\g<1>(1 - x_g)",
         "the rows of another sub-tile"),
     "one sub-tile of the queries for both": (
-        SOURCE, r"(tensor_descriptor<128>\(s_q \+ )x_g", r"\g<1>0 * x_g",
+        SOURCE, r"(tensor_descriptor<128>\(s_q, .*, )x_g", r"\g<1>0 * x_g",
         "the rows of another sub-tile"),
     "both sub-tiles of one accumulator": (
-        SOURCE, r"(tensor_multiply_pairs<[^>]*>\(titan_tensor \+ 256 \+ )x_g", r"\g<1>0 * x_g",
+        SOURCE, r"(tensor_multiply_pairs<[^>]*>\(titan_columns \+ 256 \+ )x_g", r"\g<1>0 * x_g",
         "Access (load)"),
     "the accumulator in the columns of the scores": (
-        SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_tensor \+ )256", r"\g<1>128",
+        SOURCE, r"(tensor_m\w+<[^>]*>\((?:v_o\[m\], )?titan_(?:tensor|columns) \+ )256",
+        r"\g<1>128",
         "overlap in tensor memory"),
     "another column is scaled": (
         SOURCE, r"(tensor_memory_put_rows<64, 0, 32>\(titan_tensor \+ 256)", r"\1 + 16",

@@ -518,7 +518,7 @@ class SpelledDirectProduct(SpelledStatement):
 class SpelledTensorProduct(SpelledStatement):
     """A tcgen05.mma for each step along K; `accumulate`: when a step adds to what is there;
     `left`, `right`: the descriptors of operands in shared memory, to which the steps add;
-    `together`: by a pair of CTAs."""
+    `together`: by a pair of CTAs; `opaque`: addresses are not kept from one product to the next."""
 
     a: SharedOperand | TensorOperand
     b: SharedOperand
@@ -532,6 +532,7 @@ class SpelledTensorProduct(SpelledStatement):
     left: str
     right: str
     together: bool = False
+    opaque: bool = False
     kind: ClassVar[str] = "tensor_mma"
 
 

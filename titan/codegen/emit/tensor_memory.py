@@ -67,6 +67,8 @@ ROW_STEP = 16
 PAIR = 2  # CTAs that multiply together
 ELECTED = "titan_elected"  # one lane of a warp, elected once a role
 CORRECTED_AT_ONCE = 32  # columns of an accumulator: those who correct have few registers
+COLUMNS = "titan_tensor"  # where the columns of the kernel begin
+COLUMNS_OPAQUE = "titan_columns"  # the same, of which the compiler knows nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,9 @@ class TensorSpelling(Spelling):
         self.unfenced: frozenset[int] = frozenset()  # sites that need a fence before them
         self.corrects = any(self.tiles.rescaled(name) for name in self.places)
         self.whole_rows = self.corrects and self._may_have_whole_rows()
+        # The products of all groups, before the loop and in it, have most addresses in common. A
+        # compiler that keeps them all (of CUDA 12) has no registers left: each is computed again.
+        self.opaque = self.corrects and self.tiles.tile.groups > 1
 
     def _may_have_whole_rows(self) -> bool:
         """Whether threads may have whole rows, as is best where rows have maxima and sums: nothing
@@ -239,10 +244,14 @@ class TensorSpelling(Spelling):
             )
         return LANES // self.rows_of_block
 
-    def _column(self, name: str, stage: str) -> str:
+    def _column(self, name: str, stage: str, begin: str = COLUMNS) -> str:
         place = self.places[name]
-        text = f"titan_tensor + {place.column}" if place.column else "titan_tensor"
+        text = f"{begin} + {place.column}" if place.column else begin
         return text if place.stages == 1 else f"{text} + {stage} * {place.stride}"
+
+    def _begin(self) -> str:
+        """Where columns begin, for a product."""
+        return COLUMNS_OPAQUE if self.opaque else COLUMNS
 
     def _row_place(self, effect: ir.Effect, scope: SpellingScope) -> str:
         rows = self.layout.rows[effect.buffer]
@@ -318,11 +327,12 @@ class TensorSpelling(Spelling):
         made = SpelledTensorProduct(
             a, b, steps=inner // step, type=a.type,
             transpose_b=not flips[1], columns=value.columns,
-            place=self._column(sums[0].buffer, beside(scope, sums[0].stage)),
+            place=self._column(sums[0].buffer, beside(scope, sums[0].stage), self._begin()),
             accumulate=self._accumulate(site, operation, scope),
             note=identifier(site.name, "an mma"), together=self.ctas > 1,
             left=self._operand_descriptor(left, stages, a, scope),
             right=self._operand_descriptor(right, stages, b, scope),
+            opaque=self.opaque,
         )  # fmt: skip
         scales = scales_of(operation)
         if not scales:
@@ -347,7 +357,11 @@ class TensorSpelling(Spelling):
         if not isinstance(operand, SharedOperand):
             return ""
         made = partial(tensor_descriptor, operand)
-        whole = operand.tile == self.stage(self.layout.tiles[name], stages[name], scope)
+        tile = self.stage(self.layout.tiles[name], stages[name], scope)
+        whole = operand.tile == tile
+        if self.opaque and not whole:
+            ahead = operand.tile.removeprefix(f"{tile} + ")
+            return f"titan::descriptor_ahead(titan::opaque({made(tile)}), {ahead})"
         if self.corrects or not whole:
             return f"titan::kept({made(operand.tile)})"
         of_fields = tensor_descriptor(replace(operand, leading=0), "")
@@ -447,7 +461,7 @@ class TensorSpelling(Spelling):
         place, value = self.places[name], self.tiles.value(name)
         if not place.pairs or name not in stages or value.columns != 2 * place.columns:
             raise EmissionRefused(f"{name} is not read from tensor memory as it lies there")
-        column = self._column(name, beside(scope, stages[name].stage))
+        column = self._column(name, beside(scope, stages[name].stage), self._begin())
         return TensorOperand(dtype(value.dtype, name), value.columns, column)
 
 

@@ -22,7 +22,7 @@ from titan.codegen.tile.model import TileProgram
 
 SLOTS = 1
 # The issuer follows the answers beside its rings.
-REGISTERS = {**_REGISTERS, 2: (56, 176, 104)}
+REGISTERS = {**_REGISTERS, 2: (64, 176, 96)}
 
 
 class BlackwellAttentionAsking(BlackwellAttention):
