@@ -28,7 +28,7 @@ $(BASE): pyproject.toml hatch_build.py
 
 # Everything that the tests need besides: solvers for second opinions, linters.
 $(DEVELOPMENT): $(BASE)
-	$(PIP) -e '.[dev]'
+	$(PIP) --no-compile -e '.[dev]'  # modules that tests import are compiled then
 	touch $@
 
 $(CORES): $(NATIVE) hatch_build.py | $(BASE)

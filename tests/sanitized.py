@@ -37,7 +37,12 @@ TESTS = (
     "tests/isa/simt/test_map_bytes.py",
     "tests/frontends/test_divided_arms.py",
 )
-SKIPPED = "compiles_without_a_warning or missing_core"  # they say nothing of a running core
+# The first ones say nothing of a running core; the others search for long, take no branch of it
+# that those left do not take (gcov), and run in `make test`.
+SKIPPED = (
+    "compiles_without_a_warning or missing_core or library_loops_are_scheduled_and_hold or "
+    "register_awareness or linear_and_galloping"
+)
 
 
 def pytest_configure() -> None:

@@ -100,7 +100,7 @@ UNFOLLOWED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNFOLLOWED)
+@pytest.mark.parametrize("name", sampled(UNFOLLOWED, 3))
 def test_what_is_not_shown_is_not_verified_for_any_number(name):
     when, before = UNFOLLOWED[name]
     finding = found(without_wait(when, before))
@@ -182,7 +182,7 @@ def test_the_period_of_a_phase_that_alternates_more_slowly_is_found():
     assert found(text).verdict is Verdict.REFUTED  # such a ring hangs; what matters is that it ends
 
 
-@pytest.mark.parametrize("trips", [12, 19])
+@pytest.mark.parametrize("trips", sampled([12, 19], 2))
 def test_no_number_of_trips_below_those_of_the_runs_is_passed_over(trips):
     """Three stages come round after many trips, so that the runs begin far out."""
     when = f"setp.eq.u32 %p6, %r1, {trips};"

@@ -261,7 +261,7 @@ def test_what_lowering_adds_is_named(tmp_path, capsys):
 
 def test_a_refuted_kernel_shows_its_diagnostic(tmp_path, capsys):
     path = tmp_path / "late.yaml"
-    path.write_text(FAR.replace("t < 5000", "t < 2"))
+    path.write_text(FAR.replace("t < 5000000", "t < 2"))
     code, lines = told(capsys, path, "--fresh")
     assert code == 1 and "refuted: TTN204" in lines[0]
     assert any("error[TTN204]" in line for line in lines[1:])
@@ -293,7 +293,7 @@ def test_what_is_not_looked_into_fails(tmp_path, files, capsys, kind):
 def test_kernels_below_a_folder_are_judged(tmp_path, files, capsys):
     write(tmp_path / "package", files)
     (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "late.yaml").write_text(FAR.replace("t < 5000", "t < 2"))
+    (tmp_path / "kernels" / "late.yaml").write_text(FAR.replace("t < 5000000", "t < 2"))
     (tmp_path / "kernels" / "other.yaml").write_text("not: a kernel\n")
     code, lines = told(capsys, tmp_path, "--fresh")
     assert code == 1 and any("late.yaml  refuted" in line for line in lines)

@@ -69,8 +69,13 @@ GENERATORS = (*TRIED, sleepers, mixed_queue, sums, peer_commits)
 def machine() -> Path:
     folder = ROOT / "build" / "semantics"
     folder.mkdir(parents=True, exist_ok=True)
+    compiled = (
+        ROOT / "build" / "proofs"
+    )  # by `make proofs`: what has changed since is compiled again
     with open(folder / "lock", "w", encoding="utf-8") as lock:  # other workers build it, too
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if compiled.is_dir() and not any(folder.glob("*.vo")):
+            shutil.copytree(compiled, folder, dirs_exist_ok=True)
         return check_module().build_machine(folder)  # type: ignore[no-any-return]
 
 

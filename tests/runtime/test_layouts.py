@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import titan
 from tests.runtime.packages import bits, linked, numbers, package, random_bits
+from tests.sampling import part
 from titan.codegen.tile.semantics import run
 from titan.codegen.tile.stored import from_data
 from titan.device.plan import BYTES, Number, TensorMapArguments
@@ -26,7 +27,9 @@ from titan.validate.compare.compile import nvcc
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
 FORTY = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=part(40, of=2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PRODUCTS = ("gemm", "gemm_nn", "gemm_tn", "gemm_tt", "gemm_batched", "gemm_batched_nn",
             "gemm_batched_tn", "gemm_batched_tt")  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import fit_instructions as fit
+from tests.sampling import sampled
 from titan.codegen.pipeline.instructions import predicted, terms
 from titan.codegen.pipeline.model import Shape
 from titan.codegen.tile.instruction_costs import FILE, instruction_costs, load_costs
@@ -49,7 +50,7 @@ def test_programs_outside_of_the_fit(target: str) -> None:
 
 
 @pytest.mark.skipif(nvcc() is None or nvdisasm() is None, reason="the CUDA toolkit is missing")
-@pytest.mark.parametrize(("name", "target", "within"), OUTSIDE)
+@pytest.mark.parametrize(("name", "target", "within"), sampled(OUTSIDE, every=2))
 def test_what_is_compiled_now_and_was_never_counted(name: str, target: str, within: float) -> None:
     assert name not in {row.program for row in ROWS}
     row = next(fit.counted_shapes(name, target), None)

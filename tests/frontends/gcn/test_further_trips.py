@@ -186,7 +186,7 @@ UNFOLLOWED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sampled(UNFOLLOWED, 3))
+@pytest.mark.parametrize("name", sampled(UNFOLLOWED, 4))
 def test_what_is_not_shown_is_not_verified_for_any_number(name):
     when, before = UNFOLLOWED[name]
     text = without_wait(when, before).replace("segment_fixed_size 4096", "segment_fixed_size 8192")

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sampling import part
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import Emulated
 from titan.emulated.settings import EmulationSettings
@@ -109,7 +110,7 @@ def instruction(draw):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=part(300), deadline=None)
 @given(st.lists(instruction(), min_size=2, max_size=10), registers, lanes)
 def test_what_is_used_is_what_the_emulated_device_does_not_know(body, kept, below):
     start = "shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
@@ -158,7 +159,7 @@ def test_what_an_arm_keeps_is_as_undefined_as_before():
     assert leaves_unknown(text_of(body)) and uses(text_of(body))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=part(300), deadline=None)
 @given(st.lists(instruction() | branch(), min_size=2, max_size=8), registers, lanes)
 def test_what_data_decide_is_covered_both_ways(body, kept, below):
     """%r40 and %r41 are data: zeros on the emulated device, and unknown to who follows values."""
@@ -212,7 +213,7 @@ def kept_words(registers: range, guard: str) -> str:
     return f"mul.wide.u32 %d5, %r1, {4 * len(registers)}; add.s64 %d5, %d1, %d5; {stores}"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=part(100), deadline=None)
 @given(
     st.lists(st.integers(0, 47), max_size=2), lanes, st.integers(0, 3), st.booleans(), st.booleans()
 )
@@ -245,7 +246,7 @@ def test_products_of_a_warp(left_out, below, register, packed, transposed):
 blocks = st.integers(0, 128)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=part(80), deadline=None)
 @given(
     st.lists(st.integers(0, 143), max_size=3), st.booleans(), st.booleans(), blocks,
     st.sampled_from([0, 1]), st.sampled_from([0, 1]), st.integers(0, 3), st.integers(1, 4),
@@ -273,7 +274,7 @@ def test_products_of_a_warpgroup(left_out, adds, twice, below, across_a, across_
     assert bool(uses(text, 128)) == leaves_unknown(text, 128, 512), text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=part(80), deadline=None)
 @given(
     st.lists(st.integers(0, 287), max_size=3), st.booleans(), st.booleans(), blocks,
     st.integers(1, 16), st.sampled_from([128, 64]),
