@@ -47,7 +47,7 @@ from titan.sync.fault import Actor, Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
 from titan.sync.state import Key, State
-from titan.sync.ways import Ways
+from titan.sync.ways import Way, Ways
 from titan.sync.widened import WidenedAgent
 
 GENERATORS = (
@@ -334,3 +334,26 @@ def test_ways_behind_an_unknown_are_both_followed(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(AssertionError):
         compare_random(0, 480)
         compare(programs("hopper_gemm_persistent")[0], {}, 200, 1)
+
+
+def certified(program: SyncProgram) -> str:
+    """The certificate, or why there is none."""
+    try:
+        return write(program, states_max=300)
+    except (FaultyError, NotCoveredError) as reason:
+        return str(reason)
+
+
+def test_ways_that_wait_are_asked_again_when_something_was_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Certificates are those of a U that asks every way in every round."""
+    random = Random(8)
+    tried = [make_one(random) for make_one in GENERATORS for _ in range(part(12, 2))]
+    tried.append(programs("mi300_gemm")[0])
+    found = [certified(program) for program in tried]
+    monkeypatch.setattr(Way, "waits", lambda way, counts: False)
+    assert [certified(program) for program in tried] == found
+    assert sum(text.startswith("titan-certificate") for text in found) > 10
+    monkeypatch.setattr(Way, "waits", lambda way, counts: way.stopped is not None)
+    assert [certified(program) for program in tried] != found

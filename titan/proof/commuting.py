@@ -33,7 +33,7 @@ from titan.sync.open_numbers import UndecidedError
 from titan.sync.parts import barriers_of, effects_of, queue_of
 from titan.sync.pipe_order import pipe_pairs
 from titan.sync.state import ENGINE, Cell, Flight, Key, MbarrierState, flying, key_of
-from titan.sync.ways import Made, Way
+from titan.sync.ways import Counts, Made, Way
 from titan.sync.widened import WidenedAgent
 
 OPERATIONS_MAX = 1000  # of one agent, until it is widened
@@ -54,10 +54,8 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
     """
     if not system.reduces(before.state):
         return False
-    for private in (True, False):
-        others = _Others(system, before, step)
-        if private and not system.ways.private(step.agent, others.operation):
-            continue
+    others = _Others(system, before, step)
+    for private in (True, False) if system.ways.private(step.agent, others.operation) else (False,):
         try:
             if others.commute(private):
                 return True
@@ -65,6 +63,7 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
             pass
         if asked is not None:
             asked |= others.asked
+        others = _Others(system, before, step)
     return False
 
 
@@ -91,9 +90,8 @@ class _Others:
         self.operation = operation
         self.cells: dict[Cell, bool] = {}  # of the step: whether written
         # U: what arrives at barriers, who waits there, what is committed, fenced and touched
-        self.arrivals: Counter[Key] = Counter()
-        self.expected: Counter[Key] = Counter()
-        self.completed: Counter[Key] = Counter()
+        self.counts = Counts.none()
+        self.arrivals, self.expected, self.completed = self.counts
         self.made: set[Made] = set()
         self.waited: set[Key] = set()
         self.commits: Counter[tuple[int, str]] = Counter()
@@ -190,8 +188,9 @@ class _Others:
 
     def _moves(self, number: int) -> bool:
         """Whether the agent adds anything to U."""
-        before = self.executed[number], self.arrivals.total()
-        ready, self.ways[number] = self.ways[number], []
+        before = self.executed[number], sum(self.arrivals.values())
+        ready = [way for way in self.ways[number] if not way.waits(self.counts)]
+        self.ways[number] = [way for way in self.ways[number] if way.waits(self.counts)]
         while ready:
             way = ready.pop()
             try:
@@ -202,10 +201,11 @@ class _Others:
                 break
             ready += further
             if not further:
+                way.stopped = self.all.counted(way.place, self.counts)
                 self.ways[number].append(way)
         if number in self.widened:
             self._goes_anywhere(number)
-        return before != (self.executed[number], self.arrivals.total())
+        return before != (self.executed[number], sum(self.arrivals.values()))
 
     def _widen(self, number: int, ways: list[Way]) -> None:
         """What lies ahead on all ways of the agent is in U, without numbers but its own."""
@@ -267,7 +267,10 @@ class _Others:
         self.executed[number] += 1
 
     def _passes(self, way: Way, operation: ir.Operation, values: dict[str, int]) -> bool:
-        """Whether the operation can pass: False only where it cannot by anything in U."""
+        """Whether the operation can pass: False only where it cannot by anything in U.
+
+        Of what may change, the answer depends on `Ways.counted` alone.
+        """
         match operation:
             case ir.Wait():
                 key, parity = self.all.awaited(way.place, operation)

@@ -16,7 +16,6 @@ from titan.sync.control import counts_off
 from titan.sync.fault import Fault, Step
 from titan.sync.interpreter import Interpreter
 from titan.sync.open_numbers import (
-    PLAIN,
     Linear,
     NotCoveredError,
     Pairs,
@@ -24,6 +23,7 @@ from titan.sync.open_numbers import (
     Size,
     UndecidedError,
     assigned,
+    is_known,
     parts_of,
     solved,
     split,
@@ -202,6 +202,6 @@ def _matched(wide: object, narrow: object, pairs: Pairs) -> bool:
     if len(wide) != len(narrow):
         return False
     for first, second in zip(wide, narrow, strict=True):
-        if (first is not second or type(first) not in PLAIN) and not _matched(first, second, pairs):
+        if not ((first is second and is_known(first)) or _matched(first, second, pairs)):
             return False
     return True

@@ -6,6 +6,8 @@ sizes, and writes down what it meets. The budget counts configurations.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from titan.proof.check import Proof, head_of, sealed
 from titan.proof.claims import claims_of
 from titan.proof.commuting import alone
@@ -48,10 +50,15 @@ def _line(proof: Proof, number: int, reduce: bool) -> str:
         if reduce and len(steps) > 1:
             chosen = _chosen(proof, before, list(steps.values()))
             if chosen is not None:
-                return proof.expanded(number, "one", chosen.text)
-        return proof.expanded(number, "all", "")
+                return _followed(proof, "one", before, [chosen])
+        return _followed(proof, "all", before, steps.values())
     except UndecidedError as question:
         return proof.expanded(number, "split", question.name)
+
+
+def _followed(proof: Proof, kind: str, before: Configuration, steps: Iterable[Step]) -> str:
+    """The line that the checker derives for these steps, which are as it wants them."""
+    return proof.line(kind, [(step.text, proof.system.after(before, step)) for step in steps])
 
 
 def _chosen(proof: Proof, before: Configuration, steps: list[Step]) -> Step | None:

@@ -17,10 +17,13 @@ total: priority, then position.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, compress
+from operator import add, sub
+from typing import TypeVar
 
 from titan.scheduling.loop.recurrence import components
 from titan.scheduling.model import PlacementFailure
@@ -30,6 +33,8 @@ from titan.scheduling.table import ReservationTable, SeatConflict
 ROWS_KEPT = 8  # different conflicts of one failure
 # Of an operation and the starts: what each seat adds to the values alive.
 Pressure = Callable[[int, list[int]], Callable[[int], int]]
+Rows = TypeVar("Rows", bytes, list[int])
+BITS = bytes.maketrans(b"01", bytes([0, 1]))
 ARMS = ("permute", "fuse", "retry", "cost", "evict")
 
 
@@ -288,23 +293,46 @@ def cheapest(state: ArmPlacement, v: int) -> int | None:
     The cost is lexicographic, so that the pressure is asked for only where no other seat has rows
     that are less crowded.
     """
-    table, ii, blocked = state.table, state.ii, state.table.blocked(v)
+    table, ii = state.table, state.ii
     seats = state.seats(v)
     state.listed += len(seats)
-    legal = [t for t in seats if not blocked >> t % ii & 1]
+    free = _in_turn(_bits(~table.blocked(v) & table.all_rows, ii), seats.start % ii)
+    rows = _in_turn(crowded(state, v), seats.start % ii)  # of each seat
     if state.problem.fractional:
-        legal = [t for t in legal if table.probe(v, t) is None]
+        free = bytes(
+            fits and table.probe(v, t) is None for t, fits in zip(seats, free, strict=False)
+        )
+    legal, held = list(compress(seats, free)), list(compress(rows, free[: len(seats)]))
     if not legal:
         return state.earliest(v)
-    rows = crowded(state, v)
-    least = min([rows[t % ii] for t in legal])
-    equal = [t for t in legal if rows[t % ii] == least]
+    equal = list(compress(legal, map(min(held).__eq__, held)))
     into = sum(1 for u, _ in state.into[v] if state.starts[u] >= 0)
     slope = into - sum(1 for w, _ in state.out[v] if state.starts[w] >= 0)
     if state.pressure is None:
         return equal[0] if slope >= 0 else equal[-1]
     words = state.pressure(v, state.starts)
-    return min(equal, key=lambda t: (words(t), slope * t, t))
+    return min(_ends(equal, state.starts), key=lambda t: (words(t), slope * t, t))
+
+
+def _bits(mask: int, count: int) -> bytes:
+    """So many bits of a mask, the lowest first, as bytes of 0 and 1."""
+    return f"{mask:0{count}b}"[::-1].encode().translate(BITS)
+
+
+def _in_turn(rows: Rows, first: int) -> Rows:
+    """The rows from one on, around the end."""
+    return rows[first:] + rows[:first]
+
+
+def _ends(seats: list[int], starts: list[int]) -> set[int]:
+    """Of ascending seats those next to where an operation starts, and both ends: between them
+    the pressure rises evenly, so that it is least at one of them, and first and last where it is
+    the same."""
+    found = {seats[0], seats[-1]}
+    for start in starts:
+        place = bisect_left(seats, start)
+        found.update(seats[max(0, place - 1) : place + 2])
+    return found
 
 
 def crowded(state: ArmPlacement, v: int) -> list[int]:
@@ -313,9 +341,8 @@ def crowded(state: ArmPlacement, v: int) -> list[int]:
     total = [0] * ii
     for unit, first, cycles, _ in state.problem.blocks[v]:
         sums = list(accumulate(state.table.rows[unit] * 2, initial=0))
-        taken = [b - a for a, b in zip(sums[:ii], sums[min(cycles, ii) :], strict=False)]
-        turned = taken[first % ii :] + taken[: first % ii]
-        total = [a + b for a, b in zip(total, turned, strict=True)]
+        taken = list(map(sub, sums[min(cycles, ii) :], sums[:ii]))
+        total = list(map(add, total, _in_turn(taken[:ii], first % ii)))
     return total
 
 

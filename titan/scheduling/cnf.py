@@ -43,6 +43,10 @@ class Cnf:
                 return
             if literal is not False:
                 clause.append(literal)
+        self.add_plain(clause)
+
+    def add_plain(self, clause: list[int]) -> None:
+        """The same of variables alone; the list is kept."""
         if not clause:
             self.contradiction = True
         self.clauses.append(clause)
@@ -241,8 +245,7 @@ class SatSolver:
         """Take over the clauses that are new since the last call."""
         new = cnf.take()
         work.spend(CLAUSE * len(new))
-        for clause in new:
-            self.solver.add_clause(clause)
+        self.solver.append_formula(new)
 
     def solve(self, assumptions: Iterable[int], work: SearchWork) -> bool | None:
         """Whether the clauses hold under the assumptions; None when the work did not do."""

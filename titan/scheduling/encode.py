@@ -24,6 +24,8 @@ from titan.foundation.errors import TitanError
 from titan.scheduling.cnf import Cnf, Literal, negate
 from titan.scheduling.loop.model import DATA, Dependence, Loop
 
+Weighted = list[tuple[Literal, int]]
+
 
 class Infeasible(TitanError):
     """No schedule exists at this interval within this horizon; no solver is needed to see it."""
@@ -52,8 +54,7 @@ class Encoding:
         self._live: dict[tuple[int, int], Literal] = {}
         self._copies: dict[tuple[int, int, int], Literal] = {}
         self._pairs: set[tuple[int, int]] = set()
-        self._busy: dict[tuple[int, int, int, int], Literal] = {}
-        self._rows_at: dict[tuple[int, int], Literal] = {}
+        self._busy: dict[tuple[int, int, int], list[Literal]] = {}
         self._same: dict[tuple[int, int], Literal] = {}
         self.order_variables()
         self.group_variables()
@@ -71,9 +72,8 @@ class Encoding:
         for low, high in zip(self.low, self.high, strict=True):
             self._first.append(cnf.variables + 1)
             cnf.variables += high - low
-        for v, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            for t in range(low, high - 1):
-                cnf.add(negate(self.by(v, t)), self.by(v, t + 1))
+        for first, low, high in zip(self._first, self.low, self.high, strict=True):
+            cnf.clauses += [[-by, by + 1] for by in range(first, first + high - low - 1)]
 
     def by(self, v: int, t: int) -> Literal:
         """v is issued at cycle t or before."""
@@ -152,44 +152,52 @@ class Encoding:
             if weight > 0:
                 self.cnf.add(unless)
             return
-        for t in range(self.low[v], self.high[v] + 1):
-            before = self.by(u, t - weight)
-            if before is True:
-                break
-            self.cnf.add(unless, negate(self.by(v, t)), before)
+        if unless is not True:
+            self._in_order(u, v, weight, [] if unless is False else [unless])
         self.cnf.add(unless, negate(self.by(v, self.low[u] + weight - 1)))
 
-    def busy(self, v: int, first: int, cycles: int, row: int) -> Literal:
-        """v holds `row` with what begins `first` cycles after its issue and lasts `cycles`."""
-        key = (v, first, cycles, row)
+    def _in_order(self, u: int, v: int, weight: int, head: list[int]) -> None:
+        """For each cycle: v is issued by then only if u is `weight` cycles before, or `head`."""
+        low, high = self.low[v], self.high[v]
+        by_v, by_u = self._first[v] - low, self._first[u] - self.low[u] - weight
+        for t in range(low, min(high, self.high[u] + weight - 1) + 1):
+            clause = head.copy()
+            if t < high:
+                clause.append(-by_v - t)
+            if t >= self.low[u] + weight:
+                clause.append(by_u + t)
+            self.cnf.add_plain(clause)
+
+    def busy(self, v: int, first: int, cycles: int) -> list[Literal]:
+        """Of each row: v holds it with what begins `first` cycles after its issue and lasts
+        `cycles`, less than an interval."""
+        key = (v, first, cycles)
         if key not in self._busy:
-            self._busy.update(self._new_busy(v, first, cycles))
+            self._busy[key] = self._new_busy(*key)
         return self._busy[key]
 
-    def _new_busy(
-        self, v: int, first: int, cycles: int
-    ) -> dict[tuple[int, int, int, int], Literal]:
-        """Rows of a block shorter than an interval."""
-        rows: dict[tuple[int, int, int, int], Literal] = {
-            (v, first, cycles, row): False for row in range(self.ii)
-        }
-        for t in range(self.low[v] + first, self.high[v] + first + cycles):
-            issued, done = self.by(v, t - first), self.by(v, t - first - cycles)
-            if issued is False or done is True:
-                continue
-            key = (v, first, cycles, t % self.ii)
-            if rows[key] is False:
-                rows[key] = self.cnf.variable()
-            self.cnf.add(negate(issued), done, rows[key])
+    def _new_busy(self, v: int, first: int, cycles: int) -> list[Literal]:
+        rows: list[Literal] = [False] * self.ii
+        low, high, by = self.low[v], self.high[v], self._first[v] - self.low[v]
+        for issued in range(low, high + cycles):
+            place = (issued + first) % self.ii
+            if rows[place] is False:
+                rows[place] = self.cnf.variable()
+            clause = [-by - issued] if issued < high else []
+            if issued >= low + cycles:  # and not over
+                clause.append(by + issued - cycles)
+            clause.append(rows[place])
+            self.cnf.add_plain(clause)
         return rows
 
-    def row_use(self, v: int, first: int, cycles: int, row: int) -> list[tuple[Literal, int]]:
-        """How often v holds `row`: a fixed number of full intervals, and perhaps once more."""
+    def row_use(self, v: int, first: int, cycles: int, amount: int) -> list[Weighted]:
+        """What v holds of each row: in full intervals, and perhaps once more."""
         whole, rest = divmod(cycles, self.ii)
-        found: list[tuple[Literal, int]] = [(True, whole)] if whole else []
-        if rest:
-            found.append((self.busy(v, first + whole * self.ii, rest, row), 1))
-        return found
+        always: Weighted = [(True, whole * amount)] if whole else []
+        if not rest:
+            return [always] * self.ii
+        once = self.busy(v, first + whole * self.ii, rest)
+        return [[*always, (literal, amount)] for literal in once]
 
     def capacities(self) -> None:
         """No row of a unit is taken more often than the unit has instances."""
@@ -209,13 +217,12 @@ class Encoding:
             raise Infeasible("a pool takes more in its window than its amount")
         if not rest:
             return
+        used = [self.row_use(*block) for block in blocks]
         for row in range(self.ii):
-            weighted = [
-                (literal, count * amount)
-                for k in range(rest)
-                for v, first, cycles, amount in blocks
-                for literal, count in self.row_use(v, first, cycles, (row + k) % self.ii)
-            ]
+            weighted: Weighted = []
+            for k in range(rest):
+                for rows in used:
+                    weighted += rows[(row + k) % self.ii]
             self.cnf.at_most(weighted, limit - turns * total)
 
     def pools(self) -> None:
@@ -261,14 +268,10 @@ class Encoding:
         if window >= self.ii:
             self.cnf.add(negate(same), negate(waits))
             return
-        for row in range(self.ii):
-            starts = self.starts_in(v, row)
-            issuing = self.busy(o, 0, window, row)
-            self.cnf.add(negate(starts), negate(issuing), negate(same), negate(waits))
-
-    def starts_in(self, v: int, row: int) -> Literal:
-        """v is issued in `row`."""
-        return self.busy(v, 0, 1, row) if self.ii > 1 else True
+        starts: list[Literal] = self.busy(v, 0, 1) if self.ii > 1 else [True]
+        issuing = self.busy(o, 0, window)
+        for start, issue in zip(starts, issuing, strict=True):
+            self.cnf.add(negate(start), negate(issue), negate(same), negate(waits))
 
     # Storage
 

@@ -72,6 +72,8 @@ class Linear:
     __radd__ = __add__
 
     def __sub__(self, other: int) -> int:
+        if type(other) is int:
+            return cast("int", Linear(self.value - other, self.terms))
         return self + -1 * other
 
     def __rsub__(self, other: int) -> int:
@@ -80,7 +82,10 @@ class Linear:
     def __mul__(self, factor: int) -> int:
         if type(factor) is not int:
             raise NotCoveredError("two open numbers are multiplied")
-        return linear(self.value * factor, {name: f * factor for name, f in self.terms})
+        if not factor:
+            return 0
+        terms = tuple([(name, f * factor) for name, f in self.terms])
+        return cast("int", Linear(self.value * factor, terms))
 
     __rmul__ = __mul__
 
@@ -112,7 +117,10 @@ class Linear:
         return self % 2 if mask == 1 else self.__hash__()
 
     def __lt__(self, other: int) -> bool:
-        value, terms = parts_of(self - other)
+        if type(other) is int:
+            value, terms = self.value - other, self.terms
+        else:
+            value, terms = parts_of(self - other)
         if value < 0 and all(factor < 0 for _, factor in terms):
             return True
         if value >= 0 and all(factor > 0 for _, factor in terms):
@@ -233,6 +241,17 @@ def parts_of(number: int) -> tuple[int, tuple[tuple[str, int], ...]]:
     if not isinstance(number, int):
         raise NotCoveredError("an open number is combined with what is none")
     return number, ()
+
+
+def is_known(value: object) -> bool:
+    """Whether no number in it is open: those have no hash."""
+    if type(value) is Linear:
+        return False
+    try:
+        hash(value)
+    except NotCoveredError:
+        return False
+    return True
 
 
 def replaced(value: Replaced, change: Callable[[Linear], int]) -> Replaced:

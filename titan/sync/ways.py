@@ -7,15 +7,16 @@ at 0, and with it at more.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import is_
+from typing import NamedTuple
 
 from titan.sync import program as ir
 from titan.sync.control import ControlFlow, Frames
 from titan.sync.expression import evaluate
-from titan.sync.footprints import Signal, Touched, signals_of, touched_by
+from titan.sync.footprints import Signal, Touched, named_key, signals_of, touched_by
 from titan.sync.open_numbers import Size, UndecidedError, parts_of, split
 from titan.sync.private import PrivateOperations
 from titan.sync.state import Key, Position, key_of
@@ -43,15 +44,43 @@ class WayPoint:
     asked: str = ""  # the unknown that decides where it leads
 
 
+Counted = tuple[Key | None, int, int, int]  # a barrier, its arrivals, bytes expected, completed
+Sums = defaultdict[Key, int]
+
+
+class Counts(NamedTuple):
+    """What is counted at each barrier so far."""
+
+    arrivals: Sums
+    expected: Sums
+    completed: Sums
+
+    @staticmethod
+    def none() -> Counts:
+        """Nothing yet."""
+        return Counts(defaultdict(int), defaultdict(int), defaultdict(int))
+
+    def at(self, key: Key | None) -> Counted:
+        """All that may change at the barrier; of None nothing."""
+        if key is None:
+            return None, 0, 0, 0
+        return key, self.arrivals[key], self.expected[key], self.completed[key]
+
+
 @dataclass(slots=True)
 class Way:
     """One way of an agent: how far it has come, and what it has done there."""
 
     place: WayPoint
-    passed: Counter[Key] = field(default_factory=Counter)  # completed phases it has waited for
-    commits: Counter[str] = field(default_factory=Counter)
-    signals: Counter[Key] = field(default_factory=Counter)  # made at each barrier
+    passed: Sums = field(default_factory=lambda: defaultdict(int))  # phases
+    commits: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    signals: Sums = field(default_factory=lambda: defaultdict(int))  # that it made
     arrived: bool = False  # at the named barrier that it waits at
+    stopped: Counted | None = None  # what decides whether it passes, when it did not
+
+    def waits(self, counts: Counts) -> bool:
+        """Whether nothing was counted since it stopped that could let it go on."""
+        return self.stopped is not None and self.stopped == counts.at(self.stopped[0])
 
     def stands(self, queue: str | None) -> tuple[int, Frames]:
         """Where it has come, behind how many commits of the queue."""
@@ -70,9 +99,11 @@ class Way:
                 yield signal
 
     def on(self, places: list[WayPoint]) -> list[Way]:
-        """The ways that go on from it, each with its own numbers where there are several."""
+        """The ways that go on from it, each with its own numbers where there are several; the same
+        way where there is one."""
         if len(places) == 1:
-            return [Way(places[0], self.passed, self.commits, self.signals)]
+            self.place, self.arrived, self.stopped = places[0], False, None
+            return [self]
         return [
             Way(place, self.passed.copy(), self.commits.copy(), self.signals.copy())
             for place in places
@@ -151,6 +182,15 @@ class Ways:
             values = self.values(place)
             place.awaited = key_of(wait.barrier, values), evaluate(wait.parity, values) & 1
         return place.awaited
+
+    def counted(self, place: WayPoint, counts: Counts) -> Counted:
+        """What decides whether the agent goes on from where it waits, of what may change."""
+        match self.control.operation_at(place.position):
+            case ir.Wait() as wait:
+                return counts.at(self.awaited(place, wait)[0])
+            case ir.BarrierSync(barrier=barrier):
+                return counts.at(named_key(key_of(barrier, self.values(place))))
+        return counts.at(None)  # its own commits, or the end
 
     def further(self, place: WayPoint) -> list[WayPoint]:
         """Where the agent is after its operation: two places where an unknown decides."""

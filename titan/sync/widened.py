@@ -7,7 +7,7 @@ fill the barrier, no order of them lets it pass. Once it passes one, it passes i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
@@ -45,7 +45,7 @@ class WidenedAgent:
         if any(agent.number in held.waiting for _, held in now.named):
             self._arrived.add(now.positions[agent.number].frames)
 
-    def further(self, arrivals: Counter[Key]) -> Iterator[ir.Operation]:
+    def further(self, arrivals: defaultdict[Key, int]) -> Iterator[ir.Operation]:
         """The operations that it comes to with these arrivals, which may grow meanwhile."""
         stopped: list[tuple[int, Frames]] = []
         heapify(self._waiting)
@@ -78,7 +78,9 @@ class WidenedAgent:
         """What one of them does to barriers, any number of times."""
         return any_signals_of(operation, self.fixed, barriers, self._named)
 
-    def _stops(self, place: Frames, operation: ir.BarrierSync, arrivals: Counter[Key]) -> bool:
+    def _stops(
+        self, place: Frames, operation: ir.BarrierSync, arrivals: defaultdict[Key, int]
+    ) -> bool:
         name, threads = operation.barrier.name, self.fixed.value(operation.threads)
         index = self.fixed.place(name, operation.barrier.index)
         held = None if index is None else self._named.get((name, index))

@@ -65,7 +65,7 @@ def test_a_planted_fault_is_told(name):
 def test_items_that_descend_have_their_trips():
     tile = load_tile(TILES / "attention_forward_causal_persistent_sm_100a.yaml")
     sizes = {"heads": 2, "queries": 700, "keys": 700}
-    counts = [trip_count(tile, sizes, item) for item in range(6)]
+    counts = [trip_count(tile, sizes, item, {}) for item in range(6)]
     assert counts == semantics.trips_of_items(tile, {**dict(tile.sizes), **sizes})
     assert counts == [6, 6, 4, 4, 2, 2]
 

@@ -131,7 +131,8 @@ class Manifest(LaunchManifest):
 
 def ascending(count: int) -> list[int]:
     """Integers for lookups where none are at hand: large ones, far apart."""
-    return [min((place + 1) * COORDINATE_MOST, INTEGER_MOST) for place in range(count)]
+    rising = range(COORDINATE_MOST, INTEGER_MOST, COORDINATE_MOST)[:count]
+    return [*rising, *[INTEGER_MOST] * (count - len(rising))]
 
 
 def name_space(kernel: str, target: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from titan.codegen.tile.block_scales import FIRST_SCALE, KINDS_OF_PAIRS, by_rows, scaled
 from titan.codegen.tile.dtypes import INDEX_TYPE, rounded, unpacked
-from titan.codegen.tile.manifest import ascending
+from titan.codegen.tile.manifest import COORDINATE_MOST, INTEGER_MOST, ascending
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, Value, ValuePlace
 from titan.foundation.errors import UserError
 from titan.sync.expression import (
@@ -393,7 +393,10 @@ def integers_of(tile: TileProgram, parameters: Environment) -> dict[str, Array]:
     for tensor in tile.tensors:
         if tensor.dtype == INDEX_TYPE:
             shape = shape_of(tensor, {**dict(tile.sizes), **parameters})
-            found[tensor.name] = np.array(ascending(math.prod(shape)), float).reshape(shape)
+            numbers = np.full(math.prod(shape), float(INTEGER_MOST))
+            rising = ascending(min(numbers.size, INTEGER_MOST // COORDINATE_MOST))
+            numbers[: len(rising)] = rising  # all behind them are the largest
+            found[tensor.name] = numbers.reshape(shape)
     return found
 
 

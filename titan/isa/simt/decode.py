@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
+from titan.foundation.last import LastMade
 from titan.foundation.source.span import Source, Span
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
@@ -30,6 +33,7 @@ from titan.isa.simt.operations import (
     DecodedCode,
     DecodedStep,
     Op,
+    Preset,
     PresetKind,
     SkippedRegion,
     UnfencedProduct,
@@ -50,7 +54,41 @@ def decode(
     zero_bytes: AbstractSet[int] = frozenset(),
 ) -> tuple[DecodedCode | None, list[Diagnostic]]:
     """The flat program, or every instruction that the machine does not know. `zero_bytes`: of the
-    parameters, by their offsets."""
+    parameters, by their offsets.
+
+    Launches of one module come one after the other, so what was decoded last is kept.
+    """
+    make = partial(_decoded, module, entry, layout, source)
+    made = _LAST.of((module, entry, source), make, layout)
+    findings = list(made.findings)
+    if made.masked:
+        zeros = zero_registers(made.steps, made.presets, zero_bytes)
+        masked = Unsupported("lanes of its output may be switched off")
+        findings += [
+            _finding(module, instruction, masked, source)
+            for instruction, registers in made.masked
+            if not zeros.issuperset(registers)
+        ]
+    return (None, findings) if findings else (made.code, [])
+
+
+class _Decoding(NamedTuple):
+    """The program of one layout; `masked` are outputs of which lanes are on only if registers of
+    `steps` are zero."""
+
+    code: DecodedCode | None
+    findings: list[Diagnostic]
+    masked: list[tuple[ptx.Instruction, tuple[int, ...]]]
+    steps: tuple[DecodedStep, ...]
+    presets: list[Preset]
+
+
+_LAST: LastMade[_Decoding] = LastMade()
+
+
+def _decoded(
+    module: ptx.Module, entry: ptx.Function, layout: MemoryLayout, source: Source | None
+) -> _Decoding:
     context = DecodeContext(module, layout)
     steps: list[DecodedStep] = []
     findings: list[Diagnostic] = []
@@ -76,16 +114,9 @@ def decode(
                 step = DecodedStep(Op.TRAP)
                 findings.append(_finding(module, instruction, reason, source))
             steps.append(_guarded(context, instruction, step))
-    if context.output_masks:
-        zeros = zero_registers(steps, context.presets, zero_bytes)
-        masked = Unsupported("lanes of its output may be switched off")
-        findings += [
-            _finding(module, instruction, masked, source)
-            for instruction, registers in context.output_masks
-            if not zeros.issuperset(registers)
-        ]
+    masked = context.output_masks, tuple(steps), context.presets
     if findings:
-        return None, findings
+        return _Decoding(None, findings, *masked)
     _drop_unread(steps)
     joins = [NO_JOIN] * len(steps)
     regions: dict[int, SkippedRegion] = {}
@@ -109,7 +140,7 @@ def decode(
         tuple(context.presets), layout.local_bytes, tuple(functions),
         tuple(unfenced),
     )  # fmt: skip
-    return code, []
+    return _Decoding(code, [], *masked)
 
 
 def _drop_unread(steps: list[DecodedStep]) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from titan.foundation.last import LastMade
 from titan.foundation.native_core import CData, check_core
 from titan.isa.simt.accesses import global_bounds, reach_of
 from titan.isa.simt.events import BarrierAddress
@@ -56,6 +58,58 @@ def core() -> CData:
     return _core
 
 
+class _CodeTables:
+    """A program as a core reads it."""
+
+    def __init__(self, ffi: CData, code: DecodedCode) -> None:
+        self.ffi = ffi
+        self.kept: list[CData] = []
+        pool: list[int] = []
+
+        def placed(values: tuple[int, ...]) -> tuple[int, int]:
+            pool.extend(_signed(int(value)) for value in values)
+            return len(pool) - len(values), len(values)
+
+        steps: list[tuple[int, ...]] = []
+        regions: list[tuple[int, ...]] = []
+        for index, step in enumerate(code.steps):
+            number = -1
+            region = code.regions.get(index)
+            if region is not None:
+                number = len(regions)
+                regions.append(
+                    (region.cyclic, region.refused, region.accesses, region.waits, region.alike,
+                     region.trapped, *placed(region.written), *placed(region.blocks))
+                )  # fmt: skip
+            steps.append(
+                (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
+                 *placed(step.flags), *placed(step.out), *placed(step.args),
+                 code.joins[index], number)
+            )  # fmt: skip
+        presets = []
+        for preset in code.presets:
+            which = SPECIALS.index(preset.name) if preset.name in SPECIALS else len(SPECIALS)
+            kind = 0 if preset.kind is PresetKind.CONSTANT else 1
+            presets.append((preset.register, kind, which, preset.value))
+        found = ffi.new("titan_code *")
+        found.steps, found.step_count = self._array("titan_step", steps), len(steps)
+        found.pool = self._array("int64_t", pool or [0])
+        found.regions = self._array("titan_region", regions or [(0,) * 10])
+        found.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
+        found.preset_count = len(presets)
+        found.start, found.registers = code.start, code.registers
+        found.local_bytes = code.local_bytes
+        self.code = found
+
+    def _array(self, type_: str, values: CData) -> CData:
+        made = self.ffi.new(f"{type_}[]", values)
+        self.kept.append(made)
+        return made
+
+
+_LAST: LastMade[_CodeTables] = LastMade()
+
+
 class Native:
     """One run; the tables live as long as this object."""
 
@@ -90,42 +144,11 @@ class Native:
     # ---------------------------------------------------------------------------- tables
 
     def _code(self) -> CData:
-        pool: list[int] = []
-
-        def placed(values: tuple[int, ...]) -> tuple[int, int]:
-            pool.extend(_signed(int(value)) for value in values)
-            return len(pool) - len(values), len(values)
-
-        steps: list[tuple[int, ...]] = []
-        regions: list[tuple[int, ...]] = []
-        for index, step in enumerate(self.code.steps):
-            number = -1
-            region = self.code.regions.get(index)
-            if region is not None:
-                number = len(regions)
-                regions.append(
-                    (region.cyclic, region.refused, region.accesses, region.waits, region.alike,
-                     region.trapped, *placed(region.written), *placed(region.blocks))
-                )  # fmt: skip
-            steps.append(
-                (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
-                 *placed(step.flags), *placed(step.out), *placed(step.args),
-                 self.code.joins[index], number)
-            )  # fmt: skip
-        presets = []
-        for preset in self.code.presets:
-            which = SPECIALS.index(preset.name) if preset.name in SPECIALS else len(SPECIALS)
-            kind = 0 if preset.kind is PresetKind.CONSTANT else 1
-            presets.append((preset.register, kind, which, preset.value))
-        code = self.ffi.new("titan_code *")
-        code.steps, code.step_count = self._array("titan_step", steps), len(steps)
-        code.pool = self._array("int64_t", pool or [0])
-        code.regions = self._array("titan_region", regions or [(0,) * 10])
-        code.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
-        code.preset_count = len(presets)
-        code.start, code.registers = self.code.start, self.code.registers
-        code.local_bytes = self.code.local_bytes
-        return code
+        """The tables of the program; those of the run before, where it had the same."""
+        make = partial(_CodeTables, self.ffi, self.code)
+        tables = _LAST.of((self.ffi, self.code), make)
+        self.kept.append(tables)
+        return tables.code
 
     def _map(self, data: bytes, map_: LaunchTensorMap) -> tuple[CData, ...]:
         def five(values: tuple[int, ...]) -> list[int]:

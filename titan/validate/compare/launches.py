@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.semantics import integers_of, looked_up
 from titan.sync import program as ir
-from titan.sync.expression import evaluate, parse_expression, substitute
+from titan.sync.expression import evaluate, parse_expression
 from titan.validate.compare.compare import ComparedLaunch
+
+if TYPE_CHECKING:
+    from titan.codegen.tile.semantics import Array
 
 WORK, TRIPS = "work", "tiles"
 SIZES = (8, 64, 120, 136, 256, 264, 520, 640, 1032)
@@ -89,11 +93,14 @@ def _ctas(
     if asks:
         grids = [items]
     minimum = next((p.minimum for p in program.parameters if p.name == TRIPS), 0)
+    memory = integers_of(tile, sizes) if tile.lookups else {}
     for grid_size in dict.fromkeys(grids):
         for block, mine in _shares(items, grid_size, ctas, asks):
             if len(mine) > ITEMS_MAX or grid_size < 1:
                 continue
-            trips = tuple(max(minimum, trip_count(tile, sizes, item, ctas)) for item in mine)
+            trips = tuple(
+                max(minimum, trip_count(tile, sizes, item, memory, ctas)) for item in mine
+            )
             if sum(trips) > TRIPS_MAX:
                 continue
             numbers: dict[str, int | tuple[int, ...]] = dict(sizes)
@@ -125,9 +132,15 @@ def _shared(program: ir.SyncProgram) -> bool:
     return all(item.per is None for item in program.parameters if item.name == TRIPS)
 
 
-def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int, ctas: int = 1) -> int:
-    """Iterations of one work item; the last coordinate varies fastest, and has as many values as
-    clusters of so many CTAs fill."""
+def trip_count(
+    tile: TileProgram,
+    sizes: Mapping[str, int],
+    item: int,
+    memory: Mapping[str, Array],
+    ctas: int = 1,
+) -> int:
+    """Iterations of one work item, with what lookups read; the last coordinate varies fastest, and
+    has as many values as clusters of so many CTAs fill."""
     values = {**dict(tile.sizes), **sizes}
     for dimension in reversed(tile.work):
         multiple = ctas if dimension is tile.work[-1] else 1
@@ -136,5 +149,5 @@ def trip_count(tile: TileProgram, sizes: Mapping[str, int], item: int, ctas: int
         down = dimension.name in tile.descending
         values[dimension.name] = count - 1 - place if down else place
     if tile.lookups:
-        values = looked_up(tile, integers_of(tile, sizes), values)
-    return evaluate(substitute(tile.trip_count, {}), values)
+        values = looked_up(tile, memory, values)
+    return evaluate(tile.trip_count, values)
