@@ -4,6 +4,7 @@ goes, by folder, at the end of it.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 
@@ -15,6 +16,9 @@ from tests.sampling import of_part, representatives
 # A busy machine is no reason for a test to fail: examples are bounded by their number alone.
 settings.register_profile("titan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("titan")
+
+# As commands have it (titan/cli/main.py): a tenth of the time.
+gc.set_threshold(50_000, 20, 50)
 
 SHOWN_SECONDS = 1.0
 
