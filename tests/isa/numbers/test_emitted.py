@@ -37,16 +37,19 @@ def stored(values: np.ndarray, dtype: str) -> np.ndarray:
     if dtype == "ue8m0":
         return (np.log2(values) + 127).astype(np.uint8)
     form = FORMATS[dtype]
-    bits = [encode(float(value), form) for value in values.ravel()]
-    return np.array(bits, dtype=np.uint16 if form.bits == 16 else np.uint8).reshape(values.shape)
+    met, places = np.unique(values.astype(np.float64).view(np.int64), return_inverse=True)
+    bits = [encode(float(value), form) for value in met.view(np.float64)]
+    found = np.array(bits, dtype=np.uint16 if form.bits == 16 else np.uint8)
+    return found[places].reshape(values.shape)
 
 
 def numbers(values: np.ndarray, dtype: str) -> np.ndarray:
     """The numbers that an array of bits stands for."""
     if dtype in ("f32", "f16"):
         return values.astype(np.float64)
-    found = [decode(int(bits), FORMATS[dtype]) for bits in values.ravel()]
-    return np.array(found).reshape(values.shape)
+    met, places = np.unique(values, return_inverse=True)
+    found = np.array([decode(int(bits), FORMATS[dtype]) for bits in met])
+    return found[places].reshape(values.shape)
 
 
 def furthest(
