@@ -120,7 +120,7 @@ SAMPLES = {
     "wgmma wait_group": ("wgmma.wait_group.sync.aligned", "0"),
     "wgmma mma_async": (
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
-        f"{VALUES}, %d0, %d1, %r20, 0, 1, 1, 0, 0"),
+        f"{VALUES}, %d0, %d1, %r20, 1, 1, 1, 1, 0"),
     "tcgen05 fence::before_thread_sync": ("tcgen05.fence::before_thread_sync", ""),
     "tcgen05 fence::after_thread_sync": ("tcgen05.fence::after_thread_sync", ""),
     "tcgen05 wait::ld": ("tcgen05.wait::ld.sync.aligned", ""),

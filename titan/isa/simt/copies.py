@@ -157,6 +157,8 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             item = lane(size, index)
             none = (item & 1) if step.flags[3] and isinstance(item, int) else item == 0
             reading |= 0 if none else 1 << index
+            if not step.flags[3] and isinstance(item, int) and item > count:
+                machine.fault(fragment, f"a copy of {count} bytes cannot read {item}")
     at: Located | None = []
     if reading:
         at = locate(machine, fragment, step.args[1], MemorySpace.GLOBAL, at_offset, count, reading)

@@ -21,6 +21,7 @@ from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
 from titan.isa.simt.events import AccessSemantics, RecordedFence
+from titan.isa.simt.immediates import check_immediates
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.modifier_words import check_words
 from titan.isa.simt.operations import (
@@ -106,6 +107,7 @@ def _decoded(
                 if handler is None:
                     raise Unsupported("the instruction")
                 check_words(instruction)
+                check_immediates(instruction)
                 step = handler(context, instruction)
                 fewest, most = ARITY.get(step.op, (0, len(step.args)))
                 if not fewest <= len(step.args) <= most:

@@ -141,6 +141,11 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
             uint64_t item = lane_value(size, lane);
             int none = !opaque && (FLAG(s, 3) ? (int)(item & 1) : item == 0);
             if (!none) reading |= 1u << lane;
+            if (opaque || FLAG(s, 3) || item <= (uint64_t)count) continue;
+            snprintf(machine->reason, sizeof machine->reason,
+                     "a copy of %lld bytes cannot read %llu", (long long)count,
+                     (unsigned long long)item);
+            end_run(machine, fragment, FAULT);
         }
     }
     if (reading)

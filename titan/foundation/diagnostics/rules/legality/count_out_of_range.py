@@ -2,8 +2,8 @@
 
 ## What it means
 
-A barrier is initialised with a count outside 1 to 1048575, or bytes beyond 1048575 are expected in
-one phase.
+A barrier is initialised with a count outside 1 to 1048575, one `mbarrier.arrive` brings a count
+outside of it, or bytes beyond 1048575 are expected in one phase.
 
 ## Why it is a fault
 
