@@ -6,13 +6,12 @@ resource too: an operation that waits may not start while another of its group i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from titan.scheduling.problem import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class SeatConflict:
+class SeatConflict(NamedTuple):
     """What rejected a seat: the unit, pool or group, the modulo row, and what the row holds."""
 
     what: str

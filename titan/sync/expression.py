@@ -10,14 +10,30 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import add, floordiv, mod, mul, sub
 
 from titan.foundation.errors import UserError
 from titan.foundation.records import dataclass
 
-BINARY_OPERATORS = (
-    "+", "-", "*", "//", "%", "min", "max", "<", "<=", "==", "!=", ">=", ">", "and", "or",
-)  # fmt: skip
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "//": floordiv,
+    "%": mod,
+    "min": min,
+    "max": max,
+    "<": lambda left, right: int(left < right),
+    "<=": lambda left, right: int(left <= right),
+    "==": lambda left, right: int(left == right),
+    "!=": lambda left, right: int(left != right),
+    ">=": lambda left, right: int(left >= right),
+    ">": lambda left, right: int(left > right),
+    "and": lambda left, right: int(bool(left) and bool(right)),
+    "or": lambda left, right: int(bool(left) or bool(right)),
+}
+BINARY_OPERATORS = tuple(_OPERATORS)
 TEXT_LENGTH_MAX = 400
 DEPTH_MAX = 40
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -67,59 +83,30 @@ ZERO = Constant(0)
 ONE = Constant(1)
 
 
-def apply_operator(operator: str, left: int, right: int) -> int:
+def apply_operator(name: str, left: int, right: int) -> int:
     """The value of one binary operator. Raises ZeroDivisionError for `//` and `%` by zero."""
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "//":
-            return left // right
-        case "%":
-            return left % right
-        case "min":
-            return min(left, right)
-        case "max":
-            return max(left, right)
-        case "<":
-            return int(left < right)
-        case "<=":
-            return int(left <= right)
-        case "==":
-            return int(left == right)
-        case "!=":
-            return int(left != right)
-        case ">=":
-            return int(left >= right)
-        case ">":
-            return int(left > right)
-        case "and":
-            return int(bool(left) and bool(right))
-        case "or":
-            return int(bool(left) or bool(right))
-    raise ValueError(f"unknown operator {operator!r}")
+    if name not in _OPERATORS:
+        raise ValueError(f"unknown operator {name!r}")
+    return _OPERATORS[name](left, right)
 
 
 def evaluate(expression: Expression, environment: Mapping[str, int]) -> int:
     """The value under `environment`. Raises KeyError for an unbound name."""
-    match expression:
-        case Constant(value):
-            return value
-        case Name(name):
-            return environment[name]
-        case Not(operand):
-            return int(not evaluate(operand, environment))
-        case Binary(operator, left, right):
-            first = evaluate(left, environment)
-            # Short circuit, so that a guard such as `d > 0 and t % d == 0` may protect a division.
-            if operator == "and" and not first:
-                return 0
-            if operator == "or" and first:
-                return 1
-            return apply_operator(operator, first, evaluate(right, environment))
+    # Types are compared, not matched: nothing is called more often.
+    if type(expression) is Name:
+        return environment[expression.name]
+    if type(expression) is Constant:
+        return expression.value
+    if type(expression) is Binary:
+        name, first = expression.operator, evaluate(expression.left, environment)
+        # Short circuit, so that a guard such as `d > 0 and t % d == 0` may protect a division.
+        if name == "and" and not first:
+            return 0
+        if name == "or" and first:
+            return 1
+        return apply_operator(name, first, evaluate(expression.right, environment))
+    assert type(expression) is Not
+    return int(not evaluate(expression.operand, environment))
 
 
 def substitute(expression: Expression, values: Mapping[str, Expression | int]) -> Expression:

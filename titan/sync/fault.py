@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import StrEnum
+from typing import NamedTuple
 
 from titan.foundation.records import dataclass
 from titan.sync.program import Operation
@@ -47,8 +48,7 @@ class Actor(StrEnum):
 LETTERS = {Actor.AGENT: "a", Actor.READS: "r", Actor.FINISH: "f"}  # of steps in certificates
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Step:
+class Step(NamedTuple):
     """One step of one interleaving, meaningful to every engine.
 
     `agent` counts agents over all roles in program order. For an engine's step `ordinal` is the

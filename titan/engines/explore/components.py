@@ -148,7 +148,7 @@ def whole_trace(program: ir.SyncProgram, component: Component, trace: Trace) -> 
     machine = Interpreter(program, dict(trace.parameters))
     state = machine.initial()
     steps: list[Step] = []
-    pending = deque(replace(step, agent=component.agents[step.agent]) for step in trace.steps)
+    pending = deque(step._replace(agent=component.agents[step.agent]) for step in trace.steps)
     stuck = trace.fault.kind is FaultKind.DEADLOCK
     fault: Fault | None = None
     for _ in range(2 * len(pending) + STEPS_MAX * stuck):
@@ -174,7 +174,7 @@ def _next(pending: deque[Step], possible: list[Step]) -> Step:
     """
     if not pending:
         return possible[0]
-    reads = replace(pending[0], actor=Actor.READS)
+    reads = pending[0]._replace(actor=Actor.READS)
     if pending[0] not in possible and pending[0].actor is Actor.FINISH and reads in possible:
         return reads
     if pending[0] not in possible:

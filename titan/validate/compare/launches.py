@@ -15,7 +15,7 @@ from titan.codegen.tile.manifest import Manifest
 from titan.codegen.tile.model import TileProgram
 from titan.codegen.tile.semantics import integers_of, looked_up
 from titan.sync import program as ir
-from titan.sync.expression import evaluate, parse_expression
+from titan.sync.expression import Expression, evaluate, parse_expression
 from titan.validate.compare.compare import ComparedLaunch
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def launches(
     """At most LAUNCHES_MAX, sorted by what one CTA does; the shortest and the longest are in, where
     CTAs ask for work items for each number that they obtain."""
     found: dict[tuple[int, ...], ComparedLaunch] = {}
+    shape = manifest["launch"]
+    counts = parse_expression(manifest["work"]), parse_expression(shape["grid"])
     for sizes in _sizes(manifest):
-        for launch, trips in _ctas(tile, program, manifest, sizes):
+        for launch, trips in _ctas(tile, program, manifest, counts, sizes):
             found.setdefault(trips, launch)
     ordered = sorted(found, key=lambda trips: (sum(trips), trips))
     if not manifest["launch"].get("asks"):
@@ -79,15 +81,16 @@ def _ctas(
     tile: TileProgram,
     program: ir.SyncProgram,
     manifest: Manifest,
+    counts: tuple[Expression, Expression],
     sizes: dict[str, int],
 ) -> Iterator[tuple[ComparedLaunch, tuple[int, ...]]]:
-    """CTAs of one launch with the trip counts of their work items."""
-    items = evaluate(parse_expression(manifest["work"]), sizes)
+    """CTAs of one launch with the trip counts of their work items. `counts`: of items and CTAs."""
+    work, grid = counts
+    items = evaluate(work, sizes)
     ctas = int(manifest["launch"]["cluster"])
     persistent = any(parameter.name == WORK for parameter in program.parameters)
     grids = [items]
     if persistent:
-        grid = parse_expression(manifest["launch"]["grid"])
         grids = [evaluate(grid, {**sizes, "processors": count * ctas}) for count in COUNTS]
     asks = bool(manifest["launch"].get("asks"))
     if asks:

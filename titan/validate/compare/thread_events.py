@@ -7,7 +7,7 @@ no kind of its own but is an instruction of a family that synchronises is "other
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from titan.isa.ptx.module import Instruction
 from titan.isa.simt import events as ev
@@ -50,8 +50,7 @@ _SILENT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadEvent:
+class ThreadEvent(NamedTuple):
     """What a thread did: its kind, numbers (None: not known), modifiers, and the line.
 
     `warp_met`: since its last event the thread has met the others of its warp (`bar.warp.sync`).
@@ -89,6 +88,7 @@ class EventReader:
         self.slots: set[tuple[int, int]] = set()  # where addresses of tensor memory were written
         self.first_column: dict[int, int] = {}  # by rank
         self.spans: dict[int, tuple[Range, ...]] = {}
+        self.corrects: dict[tuple[int, int], bool] = {}  # arms of branches on data
         self.met: set[tuple[int, int]] = set()
         self.tested: dict[tuple[int, int], ev.Poll] = {}
 
@@ -381,7 +381,10 @@ class EventReader:
         return "tensor_relinquish", (), ()
 
     def _skip(self, event: ev.Skipped) -> None:
-        if not only_corrects(self.instructions, event.instruction + 1, event.until):
+        arm = event.instruction + 1, event.until
+        if arm not in self.corrects:
+            self.corrects[arm] = only_corrects(self.instructions, *arm)
+        if not self.corrects[arm]:
             self.skipped = event.instruction
 
     def _poll(self, event: ev.Poll) -> None:
