@@ -19,7 +19,7 @@ NUMBERS = (
     -1, 0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 23, 24, 28, 31, 32, 33, 48, 64, 128, 255, 256, 257, 264,
     512, 1000, 1024, 1056, 4096, 1048560, 1048575, 1048576,
 )  # fmt: skip
-HEAD = """.version 8.7
+HEAD = """.version {version}
 .target {target}
 .address_size 64
 .visible .entry k() {{
@@ -74,10 +74,17 @@ INSTRUCTIONS = {
 STRICTER = ("tcgen05 dealloc", "mbarrier arrive", "mbarrier arrive_drop")
 
 
+def head_of(line: str) -> str:
+    """The lines before an instruction, in the oldest version that has it."""
+    if "tcgen05" in line:
+        return HEAD.format(version="8.6", target="sm_100a")
+    return HEAD.format(version="8.3", target="sm_90a")
+
+
 def refused_by_ptxas(folder: Path, lines: list[str]) -> set[int]:
     """The places of the instructions that ptxas complains of."""
-    target = "sm_100a" if "tcgen05" in lines[0] else "sm_90a"
-    head = HEAD.format(target=target)
+    head = head_of(lines[0])
+    target = "sm_100a" if "sm_100a" in head else "sm_90a"
     path = folder / "k.ptx"
     path.write_text(head + "".join(f"{line};\n" for line in lines) + "ret;\n}\n", "utf-8")
     assert PTXAS is not None
@@ -91,8 +98,7 @@ def refused_by_ptxas(folder: Path, lines: list[str]) -> set[int]:
 
 
 def refused(line: str) -> bool:
-    target = "sm_100a" if "tcgen05" in line else "sm_90a"
-    module, findings = parse(HEAD.format(target=target) + f"{line};\nret;\n}}\n", "k.ptx")
+    module, findings = parse(f"{head_of(line)}{line};\nret;\n}}\n", "k.ptx")
     assert module is not None, findings
     try:
         check_immediates(module.instructions[0])
