@@ -297,14 +297,14 @@ def cheapest(state: ArmPlacement, v: int) -> int | None:
     seats = state.seats(v)
     state.listed += len(seats)
     free = _in_turn(_bits(~table.blocked(v) & table.all_rows, ii), seats.start % ii)
-    rows = _in_turn(crowded(state, v), seats.start % ii)  # of each seat
     if state.problem.fractional:
         free = bytes(
             fits and table.probe(v, t) is None for t, fits in zip(seats, free, strict=False)
         )
-    legal, held = list(compress(seats, free)), list(compress(rows, free[: len(seats)]))
+    legal = list(compress(seats, free))
     if not legal:
         return state.earliest(v)
+    held = list(compress(_in_turn(crowded(state, v), seats.start % ii), free[: len(seats)]))
     equal = list(compress(legal, map(min(held).__eq__, held)))
     into = sum(1 for u, _ in state.into[v] if state.starts[u] >= 0)
     slope = into - sum(1 for w, _ in state.out[v] if state.starts[w] >= 0)

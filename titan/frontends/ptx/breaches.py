@@ -12,10 +12,10 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.mbarriers import LIMIT
 from titan.isa.simt.outcome import Run
 
 BREACHES_MAX = 8
-COUNT_MAX = (1 << 20) - 1  # of one mbarrier.arrive (PTX, "count")
 ALL_LANES = 0xFFFFFFFF
 UNFENCED = "wgmma reads and writes registers that no wgmma.fence has ordered"
 
@@ -120,7 +120,7 @@ def _diagnose(
                 place = places.span(start.instruction)
                 others = (Annotation(place, "in flight since it started here"),)
             return diagnostic("TTN217", headline, span, who, others=others)
-        case ev.ArriveEvent(barrier=barrier, count=count) if not 1 <= count <= COUNT_MAX:
+        case ev.ArriveEvent(barrier=barrier, count=count) if not 1 <= count <= LIMIT:
             headline = f"mbarrier+{barrier.offset:#x} gets {count} arrivals at once"
             return diagnostic("TTN404", headline, span, who)
         case ev.BarrierMisuse(barrier=barrier, misuse=misuse):

@@ -10,10 +10,12 @@ holds of its value is judged where it is executed.
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import lru_cache
 from typing import NamedTuple
 
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.decode_context import Unsupported
+from titan.isa.simt.mbarriers import LIMIT
 
 
 class FormImmediate(NamedTuple):
@@ -24,27 +26,18 @@ class FormImmediate(NamedTuple):
     allowed: Container[int]
     described: str
 
-    def names(self, instruction: ptx.Instruction) -> bool:
-        """Whether the instruction has the form: all of its words, and none that begins with `!`."""
-        opcode, *words = self.form.split(" ")
-        return opcode == instruction.opcode and all(
-            (word.removeprefix("!") in instruction.modifiers) is not word.startswith("!")
-            for word in words
-        )
-
 
 _COLUMNS = frozenset({32, 64, 128, 256, 512}), "a power of two from 32 to 512"
 _REGISTERS = range(24, 257, 8), "a multiple of 8 from 24 to 256"
 _BARRIER = range(16), "from 0 to 15"
 _THREADS = range(0, 1 << 31, 32), "a multiple of 32"
 _ARRIVING = range(32, 1 << 31, 32), "a multiple of 32, and not 0"
-_ARRIVALS = range(1, 1 << 20), "from 1 to 2^20 - 1"
+_ARRIVALS = range(1, LIMIT + 1), "from 1 to 2^20 - 1"
 _PARITY = (0, 1), "0 or 1"
-_BULK = range(0, 1 << 20, 16), "a multiple of 16 below 2^20"
+_BULK = range(0, LIMIT, 16), "a multiple of 16 below 2^20"
 _SIGN = (1, -1), "1 or -1"
 _TRANSPOSED = (0, 1), "0 or 1"
 _OF_CTA = "!warp !cluster"
-_FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
 FORMS = (
     *(
         FormImmediate(f"{opcode} {verb} {_OF_CTA}", operand, *numbers)
@@ -77,25 +70,37 @@ FORMS = (
     FormImmediate("fence proxy tensormap::generic acquire", 1, (128,), "128"),
     *(
         FormImmediate(f"wgmma mma_async {kind} !sp", operand, *numbers)
-        for kind in _FLOATS
-        for operand, numbers in ((4, _SIGN), (5, _SIGN), (6, _TRANSPOSED), (7, _TRANSPOSED))
+        for kind in ("f16", "bf16", "tf32", "e4m3", "e5m2")
+        for operand, numbers in ((4, _SIGN), (5, _SIGN))
+    ),
+    *(
+        FormImmediate(f"wgmma mma_async {kind} !sp", operand, *_TRANSPOSED)
+        for kind in ("f16", "bf16")
+        for operand in (6, 7)
     ),
 )
-_BY_OPCODE: dict[str, list[FormImmediate]] = {}
-for _form in FORMS:
-    _BY_OPCODE.setdefault(_form.form.partition(" ")[0], []).append(_form)
+
+
+@lru_cache(maxsize=4096)
+def _rows_of(opcode: str, modifiers: tuple[str, ...]) -> tuple[FormImmediate, ...]:
+    """The rows whose form a name has: all of its words, and none that begins with `!`."""
+    return tuple(
+        row
+        for row in FORMS
+        for first, *words in (row.form.split(" "),)
+        if first == opcode
+        and all((word.removeprefix("!") in modifiers) is not word.startswith("!") for word in words)
+    )
 
 
 def check_immediates(instruction: ptx.Instruction) -> None:
     """Raises Unsupported for a number that PTX does not allow there."""
-    for form in _BY_OPCODE.get(instruction.opcode, ()):
-        if not form.names(instruction):
+    operands = instruction.operands
+    for row in _rows_of(instruction.opcode, instruction.modifiers):
+        if not -len(operands) <= row.operand < len(operands):
             continue
-        operands = instruction.operands
-        if not -len(operands) <= form.operand < len(operands):
-            continue
-        given = operands[form.operand]
-        if isinstance(given, ptx.Immediate) and not given.type and given.value not in form.allowed:
+        given = operands[row.operand]
+        if isinstance(given, ptx.Immediate) and not given.type and given.value not in row.allowed:
             raise Unsupported(
-                f"operand {form.operand + 1} is {given.value}; PTX has {form.described}"
+                f"operand {row.operand + 1} is {given.value}; PTX has {row.described}"
             )
