@@ -1,7 +1,8 @@
 (** A checker of certificates, proved: the lines that `titan verify --certificate` writes, for sizes given.
 
     Each configuration of a certificate is a line: all steps with the numbers of their successors, one step that
-    represents all, or a question about a size, with both answers. Whoever translates writes down
+    represents all (the first of its line, or one behind it, which may be the only one), or a question about
+    a size, with both answers. Whoever translates writes down
     which states stand at which line ([entry]); [accepted] executes the steps with the semantics of
     Sync.v and compares labels, states and numbers. It is extracted. *)
 
@@ -12,7 +13,7 @@ Import ListNotations.
 (** In a label the operations in flight of an agent are numbered from 0, in the order of their issue. *)
 Inductive line :=
 | All (next : list (step_ * positive))
-| One (label : step_) (next : positive)
+| One (first : bool) (label : step_) (next : positive)
 | Split (next : list positive).
 
 (** A state, its line, and where in the list of entries its successors stand (before it). *)
@@ -62,10 +63,10 @@ Definition valid (m : places) (e : entry) : bool :=
     | Done _, Done xs => each_follows m s xs next (en_next e)
     | _, _ => false
     end
-  | Some (One l n) =>
+  | Some (One first l n) =>
     match state_fault p s, steps p s, en_next e with
     | Done _, Done xs, [k] =>
-      several xs && match List.find (fun x => same_step (label s x) l) xs with
+      (negb first || several xs) && match List.find (fun x => same_step (label s x) l) xs with
       | Some x => match apply_step p s x with Done t => stands m k t n | _ => false end
       | None => false
       end
@@ -100,8 +101,8 @@ Inductive holds : state -> positive -> Prop :=
     (forall x, In x xs -> exists t, apply_step p s x = Done t) ->
     (forall x j t, In (x, j) (combine xs (map snd next)) -> apply_step p s x = Done t -> holds t j) ->
     holds s n
-| holds_one s n l j xs x t :
-    PositiveMap.find n cert = Some (One l j) -> state_fault p s = Done tt -> steps p s = Done xs ->
+| holds_one s n f l j xs x t :
+    PositiveMap.find n cert = Some (One f l j) -> state_fault p s = Done tt -> steps p s = Done xs ->
     In x xs -> label s x = l -> apply_step p s x = Done t -> holds t j -> holds s n
 | holds_split s n next j :
     PositiveMap.find n cert = Some (Split next) -> In j next -> holds s j -> holds s n.
@@ -135,16 +136,16 @@ Qed.
 Lemma valid_holds m e : (forall i t j, PositiveMap.find i m = Some (t, j) -> holds t j) ->
   valid m e = true -> holds (en_state e) (en_line e).
 Proof.
-  intros I. unfold valid. destruct (PositiveMap.find (en_line e) cert) as [[next|l n|next]|] eqn:F; [| | |easy].
+  intros I. unfold valid. destruct (PositiveMap.find (en_line e) cert) as [[next|f l n|next]|] eqn:F; [| | |easy].
   - destruct (state_fault p (en_state e)) as [[]| |] eqn:G; try easy.
     destruct (steps p (en_state e)) as [xs| |] eqn:S; try easy. intros E.
     destruct (each_follows_all m _ I xs next _ E) as (M & D & H). now apply holds_all with next xs.
   - destruct (state_fault p (en_state e)) as [[]| |] eqn:G; try easy.
     destruct (steps p (en_state e)) as [xs| |] eqn:S; try easy. destruct (en_next e) as [|k [|]]; try easy.
-    destruct (several xs); [|easy]. cbn [andb]. destruct (List.find _ xs) as [x|] eqn:X; [|easy].
+    destruct (negb f || several xs); [|easy]. cbn [andb]. destruct (List.find _ xs) as [x|] eqn:X; [|easy].
     destruct (apply_step p (en_state e) x) as [t| |] eqn:A; try easy. intros E.
     apply List.find_some in X as [X L]. apply same_step_eq in L.
-    apply holds_one with l n xs x t; auto. now apply stands_holds with m k.
+    apply holds_one with f l n xs x t; auto. now apply stands_holds with m k.
   - destruct (en_next e) as [|k [|]]; try easy. intros E. apply existsb_exists in E as (j & J & E).
     apply holds_split with next j; auto. now apply stands_holds with m k.
 Qed.
@@ -174,8 +175,8 @@ Qed.
 Definition fails (s : state) : Prop := exists t, run p s t /\ ~ good p t.
 
 (** The one thing that it takes on trust: that what a line calls one step represents all. *)
-Definition single_steps_represent_all : Prop := forall n l j s xs x t,
-  PositiveMap.find n cert = Some (One l j) -> state_fault p s = Done tt -> steps p s = Done xs ->
+Definition single_steps_represent_all : Prop := forall n f l j s xs x t,
+  PositiveMap.find n cert = Some (One f l j) -> state_fault p s = Done tt -> steps p s = Done xs ->
   In x xs -> label s x = l -> apply_step p s x = Done t -> fails s -> fails t.
 
 Lemma in_first {A B} (x : A) : forall (xs : list A) (ys : list B), length xs = length ys -> In x xs ->
@@ -188,14 +189,14 @@ Qed.
 
 Lemma holds_safe : single_steps_represent_all -> forall s n, holds s n -> ~ fails s.
 Proof.
-  intros R s n H. induction H as [s n next xs F G S M D _ IH|s n l j xs x t F G S X L A _ IH|s n next j _ _ _ IH].
+  intros R s n H. induction H as [s n next xs F G S M D _ IH|s n f l j xs x t F G S X L A _ IH|s n next j _ _ _ IH].
   - intros (u & U & B). destruct U as [s|s ys x t u Sx Ix Ap U].
     + apply B. split; [easy|]. now exists xs.
     + rewrite S in Sx. injection Sx as <-.
       destruct (in_first x xs (map snd next)) as [j J]; [|easy|].
       { rewrite map_length. apply (f_equal (@length _)) in M. now rewrite !map_length in M. }
       apply (IH x j t J Ap). now exists u.
-  - intros C. apply IH. now apply (R n l j s xs x t).
+  - intros C. apply IH. now apply (R n f l j s xs x t).
   - easy.
 Qed.
 
@@ -226,8 +227,8 @@ Qed.
 
 (** So without any trust where the certificate has no single steps. *)
 Theorem full_certificate_safe es starts k : accepted es starts k = true ->
-  (forall n l j, PositiveMap.find n cert <> Some (One l j)) ->
+  (forall n f l j, PositiveMap.find n cert <> Some (One f l j)) ->
   forall s t, initial p = Done s -> run p s t -> good p t.
-Proof. intros E N. apply (certificate_safe es starts k E). intros n l j s xs x t F. now destruct (N n l j). Qed.
+Proof. intros E N. apply (certificate_safe es starts k E). intros n f l j s xs x t F. now destruct (N n f l j). Qed.
 
 End Certificate.

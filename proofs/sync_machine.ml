@@ -346,7 +346,7 @@ let read_next () = let label = read_step () in (label, read_number ())
 let read_line_of_certificate () =
   match int () with
   | 0 -> S.All (read_list read_next)
-  | 1 -> let label, next = read_next () in S.One (label, next)
+  | (1 | 3) as kind -> let label, next = read_next () in S.One (kind = 1, label, next)
   | _ -> S.Split (read_list read_number)
 
 exception No_place
@@ -373,7 +373,7 @@ let follow program lines starts =
   and successors state line =
     match line with
     | S.Split next -> [ first state next ]
-    | S.One (label, n) ->
+    | S.One (_, label, n) ->
       let at x = S.same_step (S.label state x) label in
       (match List.find_opt at (done_ (S.steps program state)) with
        | Some x -> [ place (done_ (S.apply_step program state x)) n ]

@@ -39,7 +39,7 @@ def test_a_certificate_of_another_kernel_fails(tmp_path: Path) -> None:
     assert not found.ok and "another program than kernel.yaml" in found.why
 
 
-@pytest.mark.parametrize("place", [5, 40, 120])
+@pytest.mark.parametrize("place", [5, 20, 36])
 def test_an_altered_certificate_fails(tmp_path: Path, place: int) -> None:
     lines = certificate("mi300_gemm")[:-1].split("\n")
     place = next(n for n in range(place, len(lines)) if ">" in lines[n])  # the end has no steps

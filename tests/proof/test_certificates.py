@@ -64,11 +64,14 @@ def resealed(lines: list[str]) -> str:
 
 
 def mutations(line: str) -> list[str | None]:
-    """Changes of one line: dropped (None), each number one more, another kind of line."""
+    """Changes of one line: dropped (None), each number one more, a step of several left out,
+    another kind of line."""
     found: list[str | None] = [None]
     for match in re.finditer(r"\d+", line):
         more = str(int(match.group()) + 1)
         found.append(line[: match.start()] + more + line[match.end() :])
+    for match in re.finditer(r"\w+(\.\d+)?;", line):
+        found.append(line[: match.start()] + line[match.end() :])
     for old, new in (("one ", "all "), ("all ", "one "), ("split ", "all ")):
         if line.startswith(old):
             found.append(new + line[len(old) :])

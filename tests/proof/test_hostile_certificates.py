@@ -195,13 +195,14 @@ def with_forged_classes(lines: list[str]) -> Iterator[list[str]]:
 
 OTHER_STEPS = (
     ("all ", "one "), ("one ", "all "), ("split ", "one "), (">", ">0"), (">", ">9"), ("a0", "a1"),
-    ("all ", "split tiles.0>1 "), (" ", "  "),
+    ("all ", "split tiles.0>1 "), (" ", "  "), (";", ">1 "), (";a0", ""), (";a0", ";a0;a0"),
+    ("one ", "one ;"), (">", ";>"),
 )  # fmt: skip
 
 
 def with_other_steps(lines: list[str]) -> Iterator[list[str]]:
     """States led elsewhere: to themselves, to each other, to those that are not there."""
-    for place in range(6, len(lines) - 1, 17):
+    for place in range(6, len(lines) - 1, 3):
         for old, new in OTHER_STEPS:
             if old in lines[place]:
                 changed = lines[place].replace(old, new, 1)

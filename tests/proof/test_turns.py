@@ -20,10 +20,10 @@ from tests.proof.values import concrete, unknowns
 from tests.rings import persistent_ring, ring
 from tests.sampling import part
 from titan.foundation.errors import Refusal
+from titan.proof import write
 from titan.proof.check import Proof
 from titan.proof.claims import claims_of
 from titan.proof.configuration import Configuration, FaultyError, System, is_instance
-from titan.proof.write import _line, write
 from titan.sync.arrays import Arrays
 from titan.sync.open_numbers import NotCoveredError, UndecidedError, linear
 from titan.sync.program import SyncProgram
@@ -77,11 +77,14 @@ def compare(proof: Proof, program: SyncProgram, random: Random) -> Counter[str]:
 
 
 def certified(program: SyncProgram) -> Proof:
-    """The configurations of the program's certificate."""
+    """The configurations of the program's certificate, those between the steps of a line, too."""
     proof = Proof(System(program, {}), claims_of(program, {}))
     proof.line("start", (("", start) for start in proof.system.starts()))
-    for number, _ in enumerate(proof.found):
-        _line(proof, number, reduce=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write, "CHAIN_MAX", 1)
+        writer = write.Writer(proof, reduce=True)
+        for number, _ in enumerate(proof.found):
+            writer.line(number)
     return proof
 
 
@@ -177,4 +180,4 @@ def test_faults_planted_in_what_turns_are_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Arrays, "turned", further)
     with pytest.raises(NotCoveredError):
-        write(program)
+        write.write(program)

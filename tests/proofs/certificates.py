@@ -16,7 +16,7 @@ from tests.proofs.semantics import Sizes, Text, line, listed
 from titan.sync.text import program_of
 
 ACTORS = "afr"
-KINDS = ("all", "one", "split")
+KINDS = ("all", "one", "split", "then")  # the last: one behind another in a line
 
 
 class Answer(NamedTuple):
@@ -46,6 +46,22 @@ def _line(text: str) -> list[int]:
     return [KINDS.index(kind), *step]
 
 
+def unchained(lines: Sequence[str]) -> list[str]:
+    """The lines with one step each: what is passed on the way gets a number and a line of its own,
+    behind all others."""
+    found, passed = list(lines), []
+    for place, chain in enumerate(lines):
+        labels, _, end = chain.partition(" ")[2].rpartition(">")
+        if ";" not in labels or not chain.startswith("one "):
+            continue
+        first, *others = labels.split(";")
+        found[place] = f"one {first}>{len(lines) + len(passed)}"
+        behind = [len(lines) + len(passed) + number for number in range(1, len(others))]
+        ends = [*map(str, behind), end]
+        passed += [f"then {label}>{to}" for label, to in zip(others, ends, strict=True)]
+    return found + passed
+
+
 def question(text: str, sizes: Sizes) -> str:
     """What the machine is asked about a certificate, with numbers for its open sizes."""
     lines = text[:-1].split("\n")
@@ -53,7 +69,7 @@ def question(text: str, sizes: Sizes) -> str:
     starts = [int(word.partition(">")[2]) for word in lines[first].split(" ")[1:]]
     given = json.loads(lines[2].partition(" ")[2])
     program = Text(program_of(lines[1].split(" ", 2)[2]), {**sizes, **given})
-    body = listed(lines[first + 1 : -1], _line)
+    body = listed(unchained(lines[first + 1 : -1]), _line)
     return line("", [3, *program.numbers, *listed(starts, lambda n: [n]), *body])
 
 

@@ -1,12 +1,13 @@
 """The checker of certificates: re-derives every line with the reference interpreter.
 
 A certificate is a closed set of configurations, each given by the way to it: for each, all steps
-with their successors, or one step that represents all, or a question about a number with both
-answers. The checker asks of each line only what it chooses, executes each step, writes the line
-that this gives, and compares; it sees that no configuration is faulty, that nothing is left
-without its line, and that what represents a successor represents all of it. Which configuration
-represents it is proposed by `representatives`, which is not trusted. It imports no solver and
-none of the engines. Theorems: `any_number`, `any_number_reduced` (proofs/AnyNumber.v).
+with their successors, or one step that represents all, and perhaps more behind it of which each
+represents all or is the only one, or a question about a number with both answers. The checker asks
+of each line only what it chooses, executes each step, writes the line that this gives, and
+compares; it sees that no configuration is faulty, that nothing is left without its line, and that
+what represents a successor represents all of it. Which configuration represents it is proposed by
+`representatives`, which is not trusted. It imports no solver and none of the engines. Theorems:
+`any_number`, `any_number_reduced` (proofs/AnyNumber.v).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from titan.sync.open_numbers import NotCoveredError, UndecidedError
 from titan.sync.program import SyncProgram
 from titan.sync.text import digest_of, program_of, text_of, value_of
 
-HEAD = "titan-certificate 3"
+HEAD = "titan-certificate 4"
 
 
 class RefusedError(UserError):
@@ -49,7 +50,7 @@ class Covered:
 
 
 class Proof:
-    """The configurations met so far, numbered in the order in which lines lead to them."""
+    """The configurations with a line, numbered in the order in which lines lead to them."""
 
     def __init__(self, system: System, claims: list[CertifiedShiftClass]) -> None:
         self.system = system
@@ -80,17 +81,22 @@ class Proof:
             self.splits[number] = {int(word.rpartition(">")[2]) for word in line.split()[1:]}
             return line
         steps = {step.text: step for step in self.system.steps(before)}
-        if kind == "one":
-            if choice not in steps or len(steps) == 1:
-                raise NotCoveredError("the step is not possible, or the only one")
-            chosen = steps[choice]
-            same = [s for s in steps.values() if (s.actor, s.agent) == (chosen.actor, chosen.agent)]
-            if next((s for s in same if alone(self.system, before, s)), None) != chosen:
-                raise NotCoveredError("the step does not represent all steps, or is not the first")
-            steps = {choice: chosen}
-        elif kind != "all":
-            raise NotCoveredError("not a line of a certificate")
+        if kind == "one" and len(steps) > 1:
+            for word in choice.split(";"):
+                before = self._one(before, word)
+            return self.line(kind, [(choice, before)])
+        if kind != "all":
+            raise NotCoveredError("not a line of a certificate, or the only step is chosen")
         return self.line(kind, [(t, self.system.after(before, s)) for t, s in steps.items()])
+
+    def _one(self, before: Configuration, choice: str) -> Configuration:
+        """Where the only step leads, or one that represents all."""
+        steps = {step.text: step for step in self.system.steps(before)}
+        chosen = steps[choice]  # a LookupError where it is not possible
+        same = [s for s in steps.values() if (s.actor, s.agent) == (chosen.actor, chosen.agent)]
+        if len(steps) > 1 and next((s for s in same if alone(self.system, before, s)), 0) != chosen:
+            raise NotCoveredError("the step does not represent all steps, or is not the first")
+        return self.system.after(before, chosen)
 
     def finish(self) -> None:
         """Whoever follows splits alone comes to steps. Raises NotCoveredError."""
@@ -156,20 +162,20 @@ def _checked(text: str, lines: _Lines) -> Covered:
     proof = Proof(System(program, given), claims)
     if line != proof.line("start", (("", start) for start in proof.system.starts())):
         raise NotCoveredError("the initial configurations differ")
-    kinds = []
+    kinds: list[str] = []
     for number, _ in enumerate(proof.found):  # grows while lines lead to more
         line = lines.next()
         kind, choice = f"{line} ".split(" ")[:2]
         derived = proof.expanded(number, kind, choice.partition(">")[0])
         if line != derived:
             raise NotCoveredError(f"what is derived is another line: {derived}")
-        kinds.append(kind)
+        kinds += [kind] * (1 + choice.count(";"))  # the configurations between are on no line
     if lines.at != len(lines.lines) - 2:
         raise NotCoveredError("a line for an unreachable configuration")
     proof.finish()
     sizes = tuple((p.name, p.minimum) for p in proof.system.open)
     known = tuple(sorted(proof.system.given.items()))
-    counts = len(proof.found), kinds.count("one"), kinds.count("split")
+    counts = len(kinds), kinds.count("one"), kinds.count("split")
     return Covered(program, digest_of(text_of(program)), known, sizes, *counts)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 from titan.foundation.errors import TitanError
@@ -56,11 +57,9 @@ def alone(system: System, before: Configuration, step: Step, asked: set[str] | N
         return False
     others = _Others(system, before, step)
     for private in (True, False) if system.ways.private(step.agent, others.operation) else (False,):
-        try:
+        with suppress(_Conflict):
             if others.commute(private):
                 return True
-        except _Conflict:
-            pass
         if asked is not None:
             asked |= others.asked
         others = _Others(system, before, step)
@@ -115,9 +114,7 @@ class _Others:
         """
         place = self.ways[self.step.agent][0].place  # of who executes it now, or has issued it
         values = self.all.values(place)
-        own = (
-            self.all.touched(place, self.operation) if self.flight is None else held_by(self.flight)
-        )
+        own = held_by(self.flight) if self.flight else self.all.touched(place, self.operation)
         if own is None:
             return False
         for cell, write, *_ in own:

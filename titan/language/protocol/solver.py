@@ -165,6 +165,7 @@ class SolverArithmetic:
         self.terms = Terms()
         self.always: list[Any] = []
         self.solver = z3_solver(RESOURCES_MAX)
+        self._truths: dict[Expression, tuple[Any, int]] = {}  # with the terms that each counts
 
     def assume(self, expression: Expression) -> None:
         """Make a condition hold in every later question."""
@@ -202,7 +203,17 @@ class SolverArithmetic:
         return terms.choice(self.truth(expression), terms.number(1), terms.number(0))
 
     def truth(self, expression: Expression) -> Any:
-        """A formula: the expression is not 0."""
+        """A formula: the expression is not 0. Rules ask for the same conditions many times."""
+        known = self._truths.get(expression)
+        if known is None:
+            before = self.terms.made
+            formula = self._truth(expression)
+            self._truths[expression] = formula, self.terms.made - before
+            return formula
+        self.terms.count(known[1])
+        return known[0]
+
+    def _truth(self, expression: Expression) -> Any:
         terms = self.terms
         match expression:
             case Constant(value):
