@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import resource
+import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from titan.foundation.errors import InternalError
-from titan.foundation.limited import within
+from titan.foundation.limited import run_limited, within
 
 
 def test_an_answer_is_handed_on() -> None:
@@ -37,3 +41,36 @@ def test_another_end_is_no_answer() -> None:
 
     with pytest.raises(InternalError, match="ended with 3"):
         within(20, lambda: os._exit(3))
+
+
+@pytest.fixture(params=["from outside", "by itself"])
+def limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways in which a program is limited, whichever this system has."""
+    if request.param == "by itself":
+        monkeypatch.delattr(resource, "prlimit", raising=False)
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_program_is_ended_when_its_processor_time_is_spent() -> None:
+    done = run_limited([sys.executable, "-c", "while True: pass"], 1)
+    assert done.returncode == -signal.SIGXCPU
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_a_program_starts_is_limited_as_it_is() -> None:
+    inner = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU))"
+    text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert run_limited([sys.executable, "-c", text], 77).stdout == "(77, 78)\n"
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_a_program_writes_is_handed_on() -> None:
+    text = "import os, sys; print(os.environ['WORD']); sys.exit(f'{5 * 7} complaints')"
+    done = run_limited([sys.executable, "-c", text], 20, {"WORD": "spoken"})
+    assert (done.stdout, done.stderr, done.returncode) == ("spoken\n", "35 complaints\n", 1)
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_cannot_be_started_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no such program"):
+        run_limited([str(tmp_path / "no such program")], 20)

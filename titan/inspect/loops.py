@@ -47,10 +47,14 @@ def loops(function: MachineFunction) -> tuple[MachineLoop, ...]:
                 reached.add(following)
                 waiting.append(following)
     above = networkx.immediate_dominators(graph, ROOT)
+    tree = networkx.DiGraph((over, one) for one, over in above.items() if over not in (None, one))
+    depths = networkx.single_source_shortest_path_length(tree, ROOT)
     ends: dict[int, list[int]] = {}
     for number, following in graph.edges:
         # A head stands before the end of its loop, or an end moved out of line jumps back to it.
-        if number != ROOT and _dominates(following, number, above):
+        if number == ROOT or depths[following] > depths[number]:
+            continue  # no way up the tree leads down
+        if _dominates(following, number, above):
             ends.setdefault(following, []).append(number)
     bodies = {head: _body(graph, head, sources) for head, sources in ends.items()}
     return tuple(_nested(head, bodies) for head in sorted(bodies))

@@ -144,7 +144,7 @@ class _Lines:
 
 def _checked(text: str, lines: _Lines) -> Covered:
     if lines.next() != HEAD:
-        raise NotCoveredError("not a certificate of this version")
+        raise NotCoveredError(f"the first line is not `{HEAD}`: no certificate of this version")
     if text != sealed("\n".join(lines.lines[:-2]) + "\n"):
         raise NotCoveredError("the text was changed")
     program = program_of(lines.next().split(" ", 2)[2])

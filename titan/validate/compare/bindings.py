@@ -77,8 +77,12 @@ class Bindings:
 
     def _outside(self) -> list[str]:
         found = []
+        known: dict[object, tuple[Range, ...]] = {}  # accesses are many, what they name is little
         for (low, high), regions, line in sorted(self.accesses, key=lambda item: item[::2]):
-            ranges = merged(span for region in regions for span in self._ranges(region))
+            if regions not in known:
+                spans = (span for region in regions for span in self._ranges(region))
+                known[regions] = merged(spans)
+            ranges = known[regions]
             if ranges and not any(first <= low and high <= end for first, end in ranges):
                 names = " or ".join(_text(region) for region in regions)
                 found.append(f"line {line}: address {low} is not in {names}")

@@ -6,12 +6,11 @@ No GPU is needed. A missing toolchain raises `ToolchainMissing`; nothing is assu
 from __future__ import annotations
 
 import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from titan.foundation.errors import Refusal
-from titan.foundation.limited import limited
+from titan.foundation.limited import run_limited
 from titan.foundation.scratch import NoScratch, environment
 from titan.foundation.verdict import Reason
 
@@ -79,14 +78,7 @@ class CompiledKernel:
 def run(command: list[str]) -> str:
     """What a tool writes, stdout first. Raises ToolchainMissing, CannotCompile and NoScratch."""
     try:
-        ran = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=limited(SECONDS_MAX),
-            env=environment(),
-        )
+        ran = run_limited(command, SECONDS_MAX, environment())
     except OSError as error:
         raise ToolchainMissing(f"{Path(command[0]).name} cannot be run: {error.strerror}") from None
     if ran.returncode == -signal.SIGXCPU:

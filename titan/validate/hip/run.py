@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from titan.codegen.tile.dtypes import bytes_of, decode, encode
 from titan.codegen.tile.manifest import Manifest
 from titan.foundation.errors import Refusal, UserError
-from titan.foundation.limited import limited
+from titan.foundation.limited import run_limited
 from titan.foundation.scratch import scratch
 from titan.sync.expression import evaluate, parse_expression
 
@@ -136,11 +135,7 @@ def _library(files: Mapping[str, str], manifest: Manifest) -> ctypes.CDLL:
         paths = [f"-I{folder}", f"-I{NATIVE}", f"{folder}/main.cpp"]
         command = [compiler(), *FLAGS, *wide, *paths]
         try:
-            done = subprocess.run(
-                [*command, "-o", str(made)],
-                capture_output=True, text=True, preexec_fn=limited(SECONDS_MAX),
-                check=False,
-            )  # fmt: skip
+            done = run_limited([*command, "-o", str(made)], SECONDS_MAX)
         except OSError as error:
             raise EmulationError(str(error)) from None
         if done.returncode:
