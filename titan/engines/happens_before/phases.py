@@ -97,11 +97,13 @@ class PhaseRules:
         clock: Clock,
         seen: Clock,
     ) -> None:
-        point.clock = list(map(max, point.clock, clock))
+        nothing = self._clocks.zero
+        if clock is not nothing:
+            point.clock = list(map(max, point.clock, clock))
         if not self._clocks.weak or order is ir.Order.RELAXED:
             return
-        near = point.seen_near.get(cta, self._clocks.zero)
-        point.seen_near[cta] = list(map(max, near, seen))
+        near = point.seen_near.get(cta)
+        point.seen_near[cta] = seen if near is None else list(map(max, near, seen))
         if scope is ir.Scope.CLUSTER:
             point.seen_cluster = list(map(max, point.seen_cluster, seen))
 

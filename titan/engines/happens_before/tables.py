@@ -23,6 +23,7 @@ from titan.sync.pipe_order import PipePair
 ENGINE = -1
 UNDEFINED = "undefined content"
 OTHER = "some other value"
+ALL_SPACES = tuple(ir.Space)
 
 
 @dataclass(slots=True, eq=False)
@@ -183,7 +184,7 @@ class RunLayout:
     def fence_covers(self, fence: ir.Fence, cell: Cell, cta: int) -> tuple[bool, bool]:
         """Whether a fence covers the cell, and whether it is executed near to it."""
         one_way = fence.kind in (ir.FenceKind.ASYNC_RELEASE, ir.FenceKind.ASYNC_ACQUIRE)
-        spaces = (ir.Space.SHARED,) if one_way else fence.spaces or tuple(ir.Space)
+        spaces = (ir.Space.SHARED,) if one_way else fence.spaces or ALL_SPACES
         covered = near = False
         for buffer in self.covering[cell]:
             if buffer.space in spaces:
