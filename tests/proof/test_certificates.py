@@ -12,9 +12,11 @@ import pytest
 
 from tests.proof.kernels import ROOT, certificate, programs
 from titan.proof.check import Proof, RefusedError, check
+from titan.proof.claims import claims_of
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, System
 from titan.proof.representatives import Representatives
+from titan.sync.fault import Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError, linear, parts_of
 from titan.sync.state import QueueState
 from titan.sync.text import digest_of, program_of, text_of
@@ -111,6 +113,36 @@ def test_sampled_mutations_of_a_line_are_refused(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", ["mi300_gemm", "bulk_copy", "ampere_gemm_multistage"])
 def test_every_mutation_of_every_line_is_refused(name: str) -> None:
     assert survivors(name, list(lines_from_classes(name))) == []
+
+
+@pytest.mark.parametrize("name", ["mi300_gemm", "split_k_cluster"])
+def test_steps_behind_the_first_of_a_line_have_to_represent_all(name: str) -> None:
+    """At each place of each line, every step that does not is refused there."""
+    lines = certificate(name)[:-1].split("\n")
+    first = next(n for n, line in enumerate(lines) if line.startswith("start"))
+    program = programs(name)[0]
+    proof, refused = Proof(System(program, {}), claims_of(program, {})), 0
+    proof.line("start", (("", start) for start in proof.system.starts()))
+    for number, line in enumerate(lines[first + 1 : -1]):
+        kind, choice = line.split(" ")[0], line.partition(" ")[2].split(">")[0]
+        before, words = proof.found[number], choice.split(";") if kind == "one" else []
+        for place, word in enumerate(words):
+            steps = {step.text: step for step in proof.system.steps(before)}
+            for other, step in steps.items() if place else ():
+                if len(steps) > 1 and other != word and not is_alone(proof.system, before, step):
+                    refused += 1
+                    with pytest.raises(NotCoveredError, match="does not represent all steps"):
+                        proof.expanded(number, kind, ";".join([*words[:place], other]))
+            before = proof.system.after(before, steps[word])
+        assert proof.expanded(number, kind, choice) == line
+    assert refused > 40
+
+
+def is_alone(system: System, before: Configuration, step: Step) -> bool:
+    try:
+        return alone(system, before, step)
+    except UndecidedError:
+        return True  # nothing is said of it
 
 
 def test_of_operations_in_flight_the_first_stands_for_all() -> None:

@@ -58,12 +58,24 @@ def core() -> CData:
     return _core
 
 
-class _CodeTables:
+class _Tables:
+    """Memory that a core reads; it lives as long as this object."""
+
+    def __init__(self, ffi: CData) -> None:
+        self.ffi = ffi
+        self.kept: list[CData] = []
+
+    def _array(self, type_: str, values: CData) -> CData:
+        made = self.ffi.new(f"{type_}[]", values)
+        self.kept.append(made)
+        return made
+
+
+class _CodeTables(_Tables):
     """A program as a core reads it."""
 
     def __init__(self, ffi: CData, code: DecodedCode) -> None:
-        self.ffi = ffi
-        self.kept: list[CData] = []
+        super().__init__(ffi)
         pool: list[int] = []
 
         def placed(values: tuple[int, ...]) -> tuple[int, int]:
@@ -101,27 +113,22 @@ class _CodeTables:
         found.local_bytes = code.local_bytes
         self.code = found
 
-    def _array(self, type_: str, values: CData) -> CData:
-        made = self.ffi.new(f"{type_}[]", values)
-        self.kept.append(made)
-        return made
-
 
 _LAST: LastMade[_CodeTables] = LastMade()
 
 
-class Native:
-    """One run; the tables live as long as this object."""
+class Native(_Tables):
+    """One run."""
 
     def __init__(
         self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
     ) -> None:
         module = self.module()
         assert module is not None, "the native core is built"
-        self.ffi, self.lib = module.ffi, module.lib
+        super().__init__(module.ffi)
+        self.lib = module.lib
         self.code = code
         self.launch = launch
-        self.kept: list[CData] = []
         # The memories at the start are prepared in Python.
         self.machine = Recorder(code, layout, launch, options)
         self.layout = layout
@@ -130,11 +137,6 @@ class Native:
     def module(self) -> CData:
         """The compiled module, or None."""
         return core()
-
-    def _array(self, type_: str, values: CData) -> CData:
-        made = self.ffi.new(f"{type_}[]", values)
-        self.kept.append(made)
-        return made
 
     def _bytes(self, data: bytes | bytearray) -> CData:
         made = self.ffi.from_buffer("uint8_t[]", bytes(data) or b"\0")
