@@ -115,7 +115,9 @@ def test_every_mutation_of_every_line_is_refused(name: str) -> None:
     assert survivors(name, list(lines_from_classes(name))) == []
 
 
-@pytest.mark.parametrize("name", ["mi300_gemm", "split_k_cluster"])
+@pytest.mark.parametrize(
+    "name", ["mi300_gemm", pytest.param("split_k_cluster", marks=pytest.mark.heavy)]
+)
 def test_steps_behind_the_first_of_a_line_have_to_represent_all(name: str) -> None:
     """At each place of each line, every step that does not is refused there."""
     lines = certificate(name)[:-1].split("\n")
