@@ -52,6 +52,7 @@ class Writer:
         self.proof, self.system, self.reduce = proof, proof.system, reduce
         self.refused: set[Refused] = set()  # on the way that is followed
         self.refused_before: dict[int, set[Refused]] = {}  # on the way to a configuration
+        self.beside: set[int] = set()  # configurations behind several steps, which may meet soon
 
     def line(self, number: int) -> str:
         """Steps that each represent all where there are, all steps where not, or a question."""
@@ -61,8 +62,12 @@ class Writer:
             steps = self._steps(before)
             chosen = self._chosen(before, steps) if self.reduce and len(steps) > 1 else None
             if chosen is None:
-                return self.proof.line("all", [(s.text, after(before, s)) for s in steps])
-            end, met = self._chain(before, chosen), len(self.proof.found)
+                line = self.proof.line("all", [(s.text, after(before, s)) for s in steps])
+                if len(steps) > 1:
+                    self.beside |= {int(word.rpartition(">")[2]) for word in line.split()[1:]}
+                return line
+            steps_max = 1 if number in self.beside else CHAIN_MAX
+            end, met = self._chain(before, chosen, steps_max), len(self.proof.found)
             self.refused_before[met] = self.refused  # of the next one met, often the end
             return self.proof.line("one", [end])
         except UndecidedError as question:
@@ -71,7 +76,9 @@ class Writer:
     def _steps(self, before: Configuration) -> list[Step]:
         return list({step.text: step for step in self.system.steps(before)}.values())
 
-    def _chain(self, before: Configuration, step: Step) -> tuple[str, Configuration]:
+    def _chain(
+        self, before: Configuration, step: Step, steps_max: int
+    ) -> tuple[str, Configuration]:
         """Steps, one after the other, of which each represents all or is the only one, and where
         they lead.
 
@@ -80,7 +87,7 @@ class Writer:
         """
         after = self.system.after(before, step)
         words, passed = [step.text], _ends_pass(before, after, step)
-        while len(words) < CHAIN_MAX:
+        while len(words) < steps_max:
             try:
                 behind = self._behind(after, passed)
                 if behind is None:
