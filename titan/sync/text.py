@@ -21,6 +21,13 @@ _TYPES: dict[str, Any] = {
     if isinstance(item, type) and (is_dataclass(item) or issubclass(item, StrEnum))
 }
 _HIDDEN = ("span", "label")
+_LEAST = {  # of numbers that the language has no smaller ones of
+    "roles": {"agents": 1, "threads": 1, "cta": 0},
+    "parameters": {"minimum": 0},
+    "barriers": {"count": 0, "stages": 1, "cta": 0},
+    "named_barriers": {"stages": 1},
+    "buffers": {"stages": 1, "parts": 1, "units": 1, "offset": 0, "cta": 0},
+}
 
 
 def text_of(value: object) -> str:
@@ -41,8 +48,17 @@ def value_of(kind: type, text: str) -> Any:
 
 
 def program_of(text: str) -> program.SyncProgram:
-    """The sync program of a text. Raises ValueError."""
+    """The sync program of a text. Raises ValueError, also for what no kernel file can say."""
     value: program.SyncProgram = value_of(program.SyncProgram, text)
+    for part, least in _LEAST.items():
+        for item in getattr(value, part):
+            for name, number in least.items():
+                if getattr(item, name) < number:
+                    raise ValueError(f"{name} of {item.name} is less than {number}")
+    for role in value.roles:
+        for operation in program.walk(role.body):
+            if isinstance(operation, program.Asynchronous) and operation.chunks < 1:
+                raise ValueError("an asynchronous operation has no chunk")
     return value
 
 
