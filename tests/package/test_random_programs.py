@@ -46,6 +46,11 @@ def test_any_order_computes_what_is_meant_or_is_refused(target):
     assert built >= 1
 
 
+def test_a_sum_is_read_behind_the_product_that_continues_it():
+    """It keeps its registers then, in what is emitted and in the check by numbers."""
+    assert in_any_order(4154, "gfx942")
+
+
 @pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["sm_90a", "gfx942", "sm_100a"])

@@ -26,7 +26,7 @@ from titan.proof.check import Proof
 from titan.proof.claims import claims_of
 from titan.proof.configuration import System
 from titan.proof.shifts import CertifiedShiftClass
-from titan.proof.write import Writer
+from titan.proof.write import CertificateWriter
 from titan.sync.program import SyncProgram
 from titan.verify.mutate.mutants import mutants_of
 
@@ -63,7 +63,7 @@ def closes(program: SyncProgram, claims: list[CertifiedShiftClass]) -> str:
     try:
         proof = Proof(System(program, {}), claims)
         proof.line("start", (("", start) for start in proof.system.starts()))
-        writer = Writer(proof, reduce=True)
+        writer = CertificateWriter(proof, reduce=True)
         for number, _ in enumerate(proof.found):
             writer.line(number)
             if number > STATES_MAX:

@@ -82,7 +82,7 @@ def certified(program: SyncProgram) -> Proof:
     proof.line("start", (("", start) for start in proof.system.starts()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "CHAIN_MAX", 1)
-        writer = write.Writer(proof, reduce=True)
+        writer = write.CertificateWriter(proof, reduce=True)
         for number, _ in enumerate(proof.found):
             writer.line(number)
     return proof

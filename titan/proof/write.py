@@ -34,7 +34,7 @@ def write(
     claims = claims_of(program, sizes)
     proof = Proof(System(program, sizes), claims)
     lines = [proof.line("start", (("", start) for start in proof.system.starts()))]
-    writer = Writer(proof, reduce)
+    writer = CertificateWriter(proof, reduce)
     passed = 0  # configurations without a line
     for number, _ in enumerate(proof.found):  # grows while lines lead to more
         lines.append(writer.line(number))
@@ -45,7 +45,7 @@ def write(
     return sealed("\n".join([head_of(program, sizes, claims) + lines[0], *lines[1:], ""]))
 
 
-class Writer:
+class CertificateWriter:
     """Chooses what each line says; steps that did not represent all shortly before come last."""
 
     def __init__(self, proof: Proof, reduce: bool) -> None:

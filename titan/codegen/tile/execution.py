@@ -576,7 +576,8 @@ def _tile_name(buffer: ir.Buffer) -> str:
 
 
 def _registers_of(tile: TileProgram) -> dict[str, str]:
-    """For every value whose registers it has: a sum and what continues with it share theirs."""
+    """For every value whose registers it has: a sum and what continues with it share theirs, but
+    where the sum is read later, too."""
     home = {operation.name: operation.name for operation in tile.operations}
     home |= {item.value.name: item.value.name for item in tile.carried}
 
@@ -585,10 +586,14 @@ def _registers_of(tile: TileProgram) -> dict[str, str]:
             name = home[name]
         return name
 
-    products = {operation.name for operation in tile.operations if operation.kind == "mma"}
-    for operation in tile.operations:
+    operations = tile.operations
+    products = {operation.name for operation in operations if operation.kind == "mma"}
+    carried = {item.value.name for item in tile.carried}
+    for number, operation in enumerate(operations, 1):
         if operation.kind == "mma" and len(operation.operands) > 2:
-            home[find(operation.operands[2])] = find(operation.name)
+            name = operation.operands[2]
+            if name in carried or not any(name in one.operands for one in operations[number:]):
+                home[find(name)] = find(operation.name)
     for item in tile.carried:
         if item.next in products:
             home[find(item.value.name)] = find(item.next)

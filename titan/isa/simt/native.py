@@ -58,7 +58,7 @@ def core() -> CData:
     return _core
 
 
-class _Tables:
+class _KeptArrays:
     """Memory that a core reads; it lives as long as this object."""
 
     def __init__(self, ffi: CData) -> None:
@@ -71,7 +71,7 @@ class _Tables:
         return made
 
 
-class _CodeTables(_Tables):
+class _CodeTables(_KeptArrays):
     """A program as a core reads it."""
 
     def __init__(self, ffi: CData, code: DecodedCode) -> None:
@@ -117,7 +117,7 @@ class _CodeTables(_Tables):
 _LAST: LastMade[_CodeTables] = LastMade()
 
 
-class Native(_Tables):
+class Native(_KeptArrays):
     """One run."""
 
     def __init__(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from math import gcd
-from typing import Any
+from typing import Any, TypeAlias
 
 from titan.foundation.records import dataclass
 from titan.language.protocol.families import UnsupportedProtocol
@@ -20,6 +20,7 @@ from titan.sync.expression import Binary, Constant, Expression, Name, Not, linea
 
 RESOURCES_MAX = 20_000_000  # of one question, in the units of z3 (rlimit), not in time
 TERMS_MAX = 150_000  # of all questions of a protocol, made or examined
+Formula: TypeAlias = Any  # of z3, which names no types
 SMALL = (1, 2, 3, 4, 6, 9, 14)  # bounds on sizes in a counterexample, tried in turn
 
 
@@ -163,9 +164,9 @@ class SolverArithmetic:
 
     def __init__(self) -> None:
         self.terms = Terms()
-        self.always: list[Any] = []
+        self.always: list[Formula] = []
         self.solver = z3_solver(RESOURCES_MAX)
-        self._truths: dict[Expression, tuple[Any, int]] = {}  # with the terms that each counts
+        self._truths: dict[Expression, tuple[Formula, int]] = {}  # with the terms that each counts
 
     def assume(self, expression: Expression) -> None:
         """Make a condition hold in every later question."""
@@ -202,7 +203,7 @@ class SolverArithmetic:
                 raise UnsupportedProtocol("a division by a quantity that is not fixed")
         return terms.choice(self.truth(expression), terms.number(1), terms.number(0))
 
-    def truth(self, expression: Expression) -> Any:
+    def truth(self, expression: Expression) -> Formula:
         """A formula: the expression is not 0. Rules ask for the same conditions many times."""
         known = self._truths.get(expression)
         if known is None:
@@ -213,7 +214,7 @@ class SolverArithmetic:
         self.terms.count(known[1])
         return known[0]
 
-    def _truth(self, expression: Expression) -> Any:
+    def _truth(self, expression: Expression) -> Formula:
         terms = self.terms
         match expression:
             case Constant(value):
@@ -231,7 +232,7 @@ class SolverArithmetic:
                 return terms.compared(operator, self.number(left), self.number(right))
         return terms.compared("!=", self.number(expression), terms.number(0))
 
-    def all_of(self, conditions: Iterable[Expression]) -> Any:
+    def all_of(self, conditions: Iterable[Expression]) -> Formula:
         """The conjunction of all conditions as formula; true where there are none."""
         return self.terms.all(*(self.truth(condition) for condition in conditions))
 
