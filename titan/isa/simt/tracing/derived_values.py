@@ -114,7 +114,7 @@ class DerivedValues(ABC, Generic[T]):
                 word, *words = self._form(form).name.split(".")
                 kind = words[-2 if word == "cvt" else -1] if words[word == "cvt" :] else ""
                 if kind.endswith("x2"):
-                    return 4
+                    return 2 * next(size for end, size in WIDTHS.items() if kind[:-2].endswith(end))
                 return next((size for end, size in WIDTHS.items() if kind.endswith(end)), 0)
             case ("ld", (_, _, int(width)), int()):
                 return width // 8

@@ -37,8 +37,8 @@ _ARITHMETIC: dict[str, Callable[[_Terms], int]] = {
 _DIVISOR = {"div": 1, "rcp": 0}
 
 
-_PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
-_HALF_BITS = 16
+_PACKED = {"f16x2": ("f16", 16), "bf16x2": ("bf16", 16), "f32x2": ("f32", 32)}  # of a half: bits
+_MOVED_HALVES = {"mov.b32": 16, "mov.b64": 32}
 # Of a byte of prmt's selector: half of which operand it gives.
 _HALVES = {0x10: (0, 0), 0x32: (0, 1), 0x54: (1, 0), 0x76: (1, 1)}
 # A conversion that rounds to an integer, or to what a format holds, gives another number.
@@ -53,7 +53,9 @@ class RealValues(DerivedValues[int]):
     def __init__(self, numbers: ValueNumbers) -> None:
         super().__init__(numbers)
         self._halves: dict[int, tuple[int, int]] = {}  # by whole
-        self._wholes: dict[int, tuple[int, int]] = {}  # by half: of which whole, and which half
+        self._wholes: dict[
+            int, tuple[int, int, int]
+        ] = {}  # by half: its bits, its whole, which half
 
     def hashed(self, *parts: object) -> int:
         """An element of the field."""
@@ -76,10 +78,12 @@ class RealValues(DerivedValues[int]):
         if kind not in _PACKED:
             return None
         lower, upper = (
-            _computed(word, [self._half_term(item, half, _PACKED[kind]) for item in operands])
+            _computed(word, [self._half_term(item, half, *_PACKED[kind]) for item in operands])
             for half in (0, 1)
         )
-        return None if lower is None or upper is None else self._pair(lower, upper)
+        return (
+            None if lower is None or upper is None else self._pair(lower, upper, _PACKED[kind][1])
+        )
 
     def _converted(self, words: list[str], operands: tuple[int, ...]) -> int | None:
         """Between floating-point formats a number stays what it is, but for rounding; integers of
@@ -87,32 +91,37 @@ class RealValues(DerivedValues[int]):
         """
         made, given = words[-2:]
         if (made, given) == ("u32", "u16"):
-            return self._pair(self._short(operands[0]), self._short(~0))
+            return self._pair(self._short(operands[0], 16), self._short(~0, 16), 16)
         if (made, given) == ("u16", "u32"):
-            return self._half(operands[0], 0)
+            return self._half(operands[0], 0, 16)
         if given not in FORMATS or set(words) & _NOT_THE_NUMBER:
             return None
         terms = [self._term(operand, given) for operand in operands]
         if made in FORMATS and len(terms) == 1:
             return terms[0]
-        return self._pair(terms[1], terms[0]) if made in _PACKED and len(terms) == 2 else None
+        if made not in _PACKED or len(terms) != 2:
+            return None
+        return self._pair(terms[1], terms[0], _PACKED[made][1])
 
     def _arranged(
         self, form: InstructionForm, result: int, operands: tuple[int, ...]
     ) -> int | None:
         """Halves of registers put together, taken apart, or exchanged."""
-        if form.name == "mov.b32":
+        if form.name in _MOVED_HALVES:
             taken, given = form.operands
+            bits = _MOVED_HALVES[form.name]
             if isinstance(taken, tuple) and len(taken) == 2:
-                return self._half(operands[0], result)
+                return self._half(operands[0], result, bits)
             if isinstance(given, tuple) and len(given) == len(operands) == 2:
-                return self._pair(self._short(operands[0]), self._short(operands[1]))
+                lower, upper = (self._short(operand, bits) for operand in operands)
+                return self._pair(lower, upper, bits)
         if form.name == "prmt.b32" and len(operands) == 3 and operands[2] < 0:
-            lower, upper = (_HALVES.get(~operands[2] >> at & 0xFF) for at in (0, 8))
-            if lower is not None and upper is not None:
+            low, high = (_HALVES.get(~operands[2] >> at & 0xFF) for at in (0, 8))
+            if low is not None and high is not None:
                 return self._pair(
-                    self._half(operands[lower[0]], lower[1]),
-                    self._half(operands[upper[0]], upper[1]),
+                    self._half(operands[low[0]], low[1], 16),
+                    self._half(operands[high[0]], high[1], 16),
+                    16,
                 )
         return None
 
@@ -123,32 +132,35 @@ class RealValues(DerivedValues[int]):
             return self.element(number)
         return known.numerator * pow(known.denominator, -1, PRIME) % PRIME
 
-    def _short(self, number: int) -> int:
-        """An operand of 16 bits."""
-        return self.element(number) if number >= 0 else self.hashed("half", ~number & 0xFFFF)
+    def _short(self, number: int, bits: int) -> int:
+        """An operand that is put into a half of so many bits."""
+        if number >= 0:
+            return self.element(number)
+        return self.hashed("half", ~number & (1 << bits) - 1)
 
-    def _half(self, number: int, half: int) -> int:
-        """Half of an operand of 32 bits."""
+    def _half(self, number: int, half: int, bits: int) -> int:
+        """Half of an operand, of so many bits."""
         if number < 0:
-            return self._short(~(~number >> half * _HALF_BITS))
+            return self._short(~(~number >> half * bits), bits)
         whole = self.element(number)
         if whole in self._halves:
             return self._halves[whole][half]
-        found = self.hashed("half", half, whole)
-        self._wholes[found] = whole, half
+        found = self.hashed("half", bits, half, whole)
+        self._wholes[found] = bits, whole, half
         return found
 
-    def _half_term(self, number: int, half: int, kind: str) -> int:
+    def _half_term(self, number: int, half: int, kind: str, bits: int) -> int:
         if number < 0:
-            return self._term(~(~number >> half * _HALF_BITS & 0xFFFF), kind)
-        return self._half(number, half)
+            return self._term(~(~number >> half * bits & (1 << bits) - 1), kind)
+        return self._half(number, half, bits)
 
-    def _pair(self, lower: int, upper: int) -> int:
-        """The element of a register of two halves."""
-        whole, half = self._wholes.get(lower, (0, 0))
-        if half == 0 and self._wholes.get(upper) == (whole, 1):
+    def _pair(self, lower: int, upper: int, bits: int) -> int:
+        """The element of a register of two halves of so many bits."""
+        _, whole, half = self._wholes.get(lower, (0, 0, 1))
+        found = self._wholes.get(lower), self._wholes.get(upper)
+        if half == 0 and found == ((bits, whole, 0), (bits, whole, 1)):
             return whole
-        pair = self.hashed("pair", lower, upper)
+        pair = self.hashed("pair", bits, lower, upper)
         self._halves[pair] = lower, upper
         return pair
 
