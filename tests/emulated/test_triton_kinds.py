@@ -1,6 +1,6 @@
 """Kernels of Triton of many kinds on both emulated devices: against NumPy and Triton's interpreter.
 
-All launches are verified but those named here. Most kernels run with `-m heavy` only.
+All launches are verified but that named here. Most kernels run with `-m heavy` only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 
+from titan.emulated.faults import LaunchFault
 from titan.foundation.verdict import Verdict
 
 triton = pytest.importorskip("triton", reason="Triton is not installed (extra `dev`)")
@@ -21,12 +22,20 @@ from tests.emulated.triton_products import PRODUCTS  # noqa: E402
 
 EXAMPLES = {**KINDS, **PRODUCTS}
 QUICK = ("sort", "int8_product")
-# A lock: who gets it first is decided by memory.
-UNDECIDED = ("layer_norm_backward",)
+# A lock: who gets it first is decided by memory, so it is judged with what memory holds; of a
+# fused sum the lanes that store it differ by rounding then (docs/limits.md).
+REFUSED = pytest.mark.xfail(raises=LaunchFault, strict=True, reason="sums that differ by rounding")
 # The interpreter cuts fp8 off, and has no bfloat16.
 NOT_INTERPRETED = ("fp8_conversions", "bf16_product")
 NAMES = [
-    pytest.param(name, marks=() if name in QUICK else (pytest.mark.heavy,)) for name in EXAMPLES
+    pytest.param(
+        name,
+        marks=(
+            *(() if name in QUICK else (pytest.mark.heavy,)),
+            *((REFUSED,) if name == "layer_norm_backward" else ()),
+        ),
+    )
+    for name in EXAMPLES
 ]
 
 
@@ -50,8 +59,7 @@ def test_kernels_agree_with_numpy(name, device, tmp_path_factory, monkeypatch):
     got, right = example(np.random.default_rng(1))
     assert np.abs(got.astype(np.float64) - right).max() <= tolerance
     assert made.queue.launches == 1
-    wanted = Verdict.UNDECIDED if name in UNDECIDED else Verdict.VERIFIED
-    assert made.queue.checker.verdicts == {wanted: 1}
+    assert made.queue.checker.verdicts == {Verdict.VERIFIED: 1}
 
 
 def _forget(module: object) -> None:
