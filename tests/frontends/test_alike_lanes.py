@@ -233,12 +233,18 @@ def test_halves_of_32_bits_are_not_those_of_16():
     """A number that a conversion keeps has other bits in another format."""
     numbers = ValueNumbers()
     leaf, values = numbers.fresh(), RealValues(numbers)
-    wide = numbers.of(((numbers.of(("form", ("cvt.f64.f32", ("register",) * 2))), 0), (leaf,)))
-    halves = {
-        values.of(numbers.of(((numbers.of(("form", (name, (("r", "r"), "r")))), 0), (number,))))
-        for name, number in (("mov.b32", leaf), ("mov.b64", wide))
-    }
-    assert values.of(leaf) == values.of(wide) and len(halves) == 2
+
+    def made(name, shapes, *operands):
+        return numbers.of(((numbers.of(("form", (name, shapes))), 0), operands))
+
+    pair = made("mov.b32", ("r", ("r", "r")), numbers.fresh(), numbers.fresh())
+    for narrow in (leaf, pair):
+        wide = made("cvt.f64.f32", ("r", "r"), narrow)
+        halves = [
+            values.of(made(name, (("r", "r"), "r"), number))
+            for name, number in (("mov.b32", narrow), ("mov.b64", wide))
+        ]
+        assert values.of(narrow) == values.of(wide) and halves[0] != halves[1]
 
 
 def test_known_numbers_are_those_of_the_type():

@@ -71,7 +71,7 @@ def run_limited(
 ) -> subprocess.CompletedProcess[str]:
     """What a program writes, and how it ends: by SIGXCPU where it uses more processor time.
 
-    Linux sets the limit of the new program from outside, a hundred times as fast as a copy of this
+    Linux sets the limit of the new program from outside, ten times as fast as a copy of this
     process that limits itself. Raises OSError where it cannot be started.
     """
     from_outside = getattr(resource, "prlimit", None)

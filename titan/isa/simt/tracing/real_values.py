@@ -52,10 +52,9 @@ class RealValues(DerivedValues[int]):
 
     def __init__(self, numbers: ValueNumbers) -> None:
         super().__init__(numbers)
-        self._halves: dict[int, tuple[int, int]] = {}  # by whole
-        self._wholes: dict[
-            int, tuple[int, int, int]
-        ] = {}  # by half: its bits, its whole, which half
+        # Halves by their bits and the whole; of a half its bits, its whole, and which half.
+        self._halves: dict[tuple[int, int], tuple[int, int]] = {}
+        self._wholes: dict[int, tuple[int, int, int]] = {}
 
     def hashed(self, *parts: object) -> int:
         """An element of the field."""
@@ -143,8 +142,8 @@ class RealValues(DerivedValues[int]):
         if number < 0:
             return self._short(~(~number >> half * bits), bits)
         whole = self.element(number)
-        if whole in self._halves:
-            return self._halves[whole][half]
+        if (bits, whole) in self._halves:
+            return self._halves[bits, whole][half]
         found = self.hashed("half", bits, half, whole)
         self._wholes[found] = bits, whole, half
         return found
@@ -161,7 +160,7 @@ class RealValues(DerivedValues[int]):
         if half == 0 and found == ((bits, whole, 0), (bits, whole, 1)):
             return whole
         pair = self.hashed("pair", bits, lower, upper)
-        self._halves[pair] = lower, upper
+        self._halves[bits, pair] = lower, upper
         return pair
 
 
