@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 
-from titan.emulated.faults import LaunchFault
 from titan.foundation.verdict import Verdict
 
 triton = pytest.importorskip("triton", reason="Triton is not installed (extra `dev`)")
@@ -24,18 +23,11 @@ EXAMPLES = {**KINDS, **PRODUCTS}
 QUICK = ("sort", "int8_product")
 # A lock: who gets it first is decided by memory, so it is judged with what memory holds; of a
 # fused sum the lanes that store it differ by rounding then (docs/limits.md).
-REFUSED = pytest.mark.xfail(raises=LaunchFault, strict=True, reason="sums that differ by rounding")
+UNDECIDED = ("layer_norm_backward",)
 # The interpreter cuts fp8 off, and has no bfloat16.
 NOT_INTERPRETED = ("fp8_conversions", "bf16_product")
 NAMES = [
-    pytest.param(
-        name,
-        marks=(
-            *(() if name in QUICK else (pytest.mark.heavy,)),
-            *((REFUSED,) if name == "layer_norm_backward" else ()),
-        ),
-    )
-    for name in EXAMPLES
+    pytest.param(name, marks=() if name in QUICK else (pytest.mark.heavy,)) for name in EXAMPLES
 ]
 
 
@@ -59,7 +51,8 @@ def test_kernels_agree_with_numpy(name, device, tmp_path_factory, monkeypatch):
     got, right = example(np.random.default_rng(1))
     assert np.abs(got.astype(np.float64) - right).max() <= tolerance
     assert made.queue.launches == 1
-    assert made.queue.checker.verdicts == {Verdict.VERIFIED: 1}
+    wanted = Verdict.UNDECIDED if name in UNDECIDED else Verdict.VERIFIED
+    assert made.queue.checker.verdicts == {wanted: 1}
 
 
 def _forget(module: object) -> None:

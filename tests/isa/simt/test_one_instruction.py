@@ -92,3 +92,46 @@ def test_nothing_is_known_of_values_that_are_loaded_and_of_guards():
     assert not clashes(f"{loaded} setp.eq.u32 %p4, %r6, 0; @%p4 st.shared.u32 [%r3], %r1;")
     assert not clashes("st.volatile.shared.u32 [%r3], %r1;")
     assert clashes("st.global.u32 [%d0], %r1;")
+
+
+NUMBERS = {  # two values, their bytes, and whether they differ as by rounding
+    "sums of f32": (0x3F800000, 0x3F800001, 4, True),
+    "far apart": (0x3F800000, 0x3F900000, 4, False),
+    "opposite signs": (0x3F800000, 0xBF800000, 4, False),
+    "zero beside a number": (0x00000000, 0x3F800000, 4, False),
+    "small integers": (5, 6, 4, False),
+    "infinity": (0x7F7FFFFF, 0x7F800000, 4, False),
+    "halves": (0x3C003C00, 0x3C013BFF, 4, True),
+    "one half far apart": (0x3C003C00, 0x3C013D00, 4, False),
+    "f64": (0x3FF0000000000000, 0x3FF0000000000010, 8, True),
+    "two f32": (0x3F80000040000000, 0x3F80000140000003, 8, True),
+    "two f32, one an integer": (0x000000013F800000, 0x000000023F800001, 8, False),
+    "bf16": (0x3F80, 0x3F83, 2, True),
+    "bytes": (0x40, 0x41, 1, False),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("further", [False, True])
+def test_numbers_that_are_close_together_are_told_apart(name, further):
+    """`further`: another lane stores what is far from both."""
+    one, other, size, rounding = NUMBERS[name]
+    register = "%d1" if size == 8 else "%r5"
+    bits = 8 * max(size, 4)
+    third = f"setp.eq.u32 %p3, %r1, 4; selp.b{bits} {register}, 1, {register}, %p3;"
+    body = (
+        f"setp.eq.u32 %p2, %r1, 3; selp.b{bits} {register}, {other}, {one}, %p2; "
+        f"{third if further else ''} st.shared.b{8 * size} [%r3], {register};"
+    )
+    (event,) = clashes(body)
+    assert event.rounding == (rounding and not further)
+
+
+def test_a_store_of_other_values_is_noted_beside_one_of_close_ones():
+    again = "mov.u32 %r5, 0; again: setp.eq.u32 %p2, %r1, 3; add.u32 %r6, %r5, 0x3f800000;"
+    again += "add.u32 %r7, %r6, 1; @%p4 bra far; bra near; far: mov.u32 %r7, 9; near:"
+    again += "selp.b32 %r6, %r6, %r7, %p2; st.shared.b32 [%r3], %r6;"
+    again += (
+        "add.u32 %r5, %r5, 1; setp.eq.u32 %p4, %r5, 1; setp.lt.u32 %p5, %r5, 3; @%p5 bra again;"
+    )
+    assert [event.rounding for event in clashes("setp.ne.u32 %p4, 0, 0;" + again)] == [True, False]

@@ -6,9 +6,12 @@ one kind at one instruction are reported once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.remarks import CLOSE_LANES
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
@@ -64,6 +67,13 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
                 if len(found) == BREACHES_MAX:
                     break
     return list(found.values())
+
+
+def close_lanes(run: Run, policies: CodePolicies) -> Iterator[tuple[str, int]]:
+    """Stores of which lanes write numbers that are close together, which decides nothing."""
+    for event in run.events if policies.lanes != "ordered" else ():
+        if isinstance(event, ev.LaneClash) and event.rounding:
+            yield CLOSE_LANES, event.instruction
 
 
 def unfenced_products(run: Run, *, certain: bool) -> list[int]:
@@ -135,8 +145,8 @@ def _diagnose(
             aligned = fault is ev.MemoryFaultKind.MISALIGNED and alignment
             more = f" to {alignment} bytes" if aligned else ""
             return diagnostic(code, f"{_where(footprint)} {text}{more}", span, who)
-        case ev.LaneClash(footprint=footprint, mode=mode, other=other):
-            if policies.lanes == "ordered":
+        case ev.LaneClash(footprint=footprint, mode=mode, other=other, rounding=rounding):
+            if policies.lanes == "ordered" or rounding:
                 return None
             if other == event.instruction:
                 headline = f"lanes of a warp write {_where(footprint)} with one instruction"

@@ -31,6 +31,10 @@ ASSUMED = {
 }
 EQUAL_LANES = "equal-lanes"
 NOT_SHOWN = "and that they write the same values is not shown"
+CLOSE_LANES = (
+    "lanes of one store write numbers to the same bytes that differ as by rounding: which of them "
+    "stays is open"
+)
 UNSETTLED = (
     "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
 )

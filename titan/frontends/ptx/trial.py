@@ -19,7 +19,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.addressed_ctas import wrong_ctas
 from titan.frontends.ptx.barrier_lanes import unordered_lanes
 from titan.frontends.ptx.barrier_reads import barriers_read
-from titan.frontends.ptx.breaches import UNFENCED, breaches, unfenced_products
+from titan.frontends.ptx.breaches import UNFENCED, breaches, close_lanes, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
@@ -442,6 +442,7 @@ def _left_open(
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction
+    yield from close_lanes(run, policies)
     if EQUAL_LANES in recording.remarks and policies.equal_writes != "assumed":
         yield (
             f"lanes of one store write the same bytes, {NOT_SHOWN}",

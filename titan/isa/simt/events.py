@@ -549,9 +549,7 @@ class MemoryFaultKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryFault(Event):
-    """An access outside of its allocation or against its alignment. The run continues; reads there
-    give opaque values.
-    """
+    """An access outside of its allocation, or misaligned. The run continues; reads are opaque."""
 
     fault: MemoryFaultKind
     footprint: Footprint
@@ -563,12 +561,14 @@ class LaneClash(Event):
     """Lanes of one warp access common bytes and have not met in between; one event an instruction.
 
     `footprint`: what the lanes of the event read or write (`mode`); `other`: the instruction of the
-    earlier access by other lanes. Of plain ld and st alone (lane_order.py).
+    earlier access by other lanes. Of plain ld and st alone (lane_order.py). `rounding`: with one
+    store, numbers that are close together.
     """
 
     footprint: Footprint
     mode: Mode
     other: int
+    rounding: bool = False
 
 
 @dataclass(frozen=True, slots=True)

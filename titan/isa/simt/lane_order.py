@@ -10,7 +10,8 @@ other strong accesses do not race with each other. A cp.async writes when its la
 when the lane has waited for it or arrives for it: others come after the second. Other copies and
 products access memory for the lanes that issue them, at any time after that.
 Lanes that write one place with one instruction have to write the same, as far as that is known:
-which of them stays is open.
+which of them stays is open. Numbers that are close together are another event: lanes of a
+reduction add in orders of their own.
 Of ldmatrix and stmatrix a lane reads or writes what its registers hold, in matrices of 8 by 8;
 other shapes are not noted. What may not happen, in the arms of a branch on unknown data,
 is noted as if it did, and orders nothing.
@@ -26,6 +27,14 @@ from titan.isa.simt.lane_uses import WRITES, LaneAccess
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import Fragment, InFlight, LanePlace
 from titan.isa.simt.values import lane, lanes_of
+
+# Of floating-point formats of so many bytes: the exponent's bits, and how many steps of the last
+# place two normal numbers may be apart: 2^-10 of them; 4 in formats of 16 bits.
+_CLOSE: dict[int, tuple[tuple[int, int], ...]] = {
+    2: ((0x7C00, 4), (0x7F80, 4)),
+    4: ((0x7F80_0000, 1 << 13),),
+    8: ((0x7FF0_0000_0000_0000, 1 << 42),),
+}
 
 
 def strong_or_plain(
@@ -76,18 +85,23 @@ def order_effects(
 
 
 def clash_within(
-    machine: Recorder, fragment: Fragment, lanes: int, at: LanePlace, count: int
-) -> None:
+    machine: Recorder, fragment: Fragment, lanes: int, at: LanePlace, count: int,
+    *, rounding: bool = False,
+) -> None:  # fmt: skip
     """Lanes write different bytes to one place with the fragment's instruction: record it, once."""
     space, cta, low = at
-    if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL) or fragment.pc in machine.clashed:
+    recorded = machine.rounded if rounding else machine.clashed
+    if space not in (MemorySpace.SHARED, MemorySpace.GLOBAL):
+        return
+    if fragment.pc in machine.clashed or fragment.pc in recorded:
         return
     if machine.uncertain or machine.maybe:
         return  # perhaps one of them alone
-    machine.clashed.add(fragment.pc)
+    recorded.add(fragment.pc)
     number = NO_CTA if cta is None else cta.number
     footprint = machine.footprint(MemorySpace(space), number, ((low, low + count),))
-    machine.record(ev.LaneClash, fragment, lanes, footprint, ev.Mode.WRITE, fragment.pc)
+    mode = ev.Mode.WRITE
+    machine.record(ev.LaneClash, fragment, lanes, footprint, mode, fragment.pc, rounding)
 
 
 def clash_of_stores(
@@ -99,8 +113,31 @@ def clash_of_stores(
     for lanes, where in located:
         for register in values:
             items = (lane(registers[register], index) for index in lanes_of(lanes))
-            if len({item & every for item in items if isinstance(item, int)}) > 1:
-                clash_within(machine, fragment, lanes, where, size * len(values))
+            known = [item & every for item in items if isinstance(item, int)]
+            if len(set(known)) > 1:
+                others = {item for item in known if item != known[0]}
+                rounding = all(nearly_equal(known[0], other, size) for other in others)
+                count = size * len(values)
+                clash_within(machine, fragment, lanes, where, count, rounding=rounding)
+
+
+def nearly_equal(one: int, other: int, size: int) -> bool:
+    """Whether two values of `size` bytes are close as one number, or as two of half of the size:
+    as sums are whose terms were added in another order. What is close says `_CLOSE`.
+    """
+    if any(_close_as(one, other, 8 * size, *format_) for format_ in _CLOSE.get(size, ())):
+        return True
+    half = 4 * size
+    low = (1 << half) - 1
+    return size in (4, 8) and all(
+        nearly_equal(one >> shift & low, other >> shift & low, size // 2) for shift in (0, half)
+    )
+
+
+def _close_as(one: int, other: int, bits: int, exponent: int, steps: int) -> bool:
+    if (one ^ other) >> (bits - 1) or abs(one - other) > steps:
+        return False
+    return all(bits & exponent not in (0, exponent) for bits in (one, other))
 
 
 def pieces_of_rows(

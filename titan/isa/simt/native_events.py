@@ -161,8 +161,8 @@ class NativeReader:
         return ev.PartialCollective(*head, w[0])
 
     def lane_clash(self, head: Head, w: Words) -> ev.Event:
-        """Words: footprint, mode, instruction of the other access."""
-        return ev.LaneClash(*head, self.footprints[w[0]], MODES[w[1]], w[2])
+        """Words: footprint, mode, instruction of the other access, as by rounding."""
+        return ev.LaneClash(*head, self.footprints[w[0]], MODES[w[1]], w[2], bool(w[3]))
 
     def poll_steered(self, head: Head, w: Words) -> ev.Event:
         """Words: the number of the use in USES."""

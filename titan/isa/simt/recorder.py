@@ -74,6 +74,7 @@ class Recorder:
         self.atomics: set[int] = set()
         self.assumed: set[tuple[str, int]] = set()
         self.clashed: set[int] = set()  # instructions
+        self.rounded: set[int] = set()  # the same, of lanes that store numbers close together
         self.bounds: tuple[tuple[int, int], ...] | None = None
         self.reaches: dict[int, tuple[int, int]] | None = None
         self._fill_memory()

@@ -390,7 +390,7 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
     order_lanes(machine, fragment, located, total, size * count, access, fragment->pc);
     for (int n = 0; n < total && access == LANE_WRITE; n++)
         if (located[n].lanes & (located[n].lanes - 1))
-            clash_within(machine, fragment, &located[n], size * count);
+            clash_within(machine, fragment, &located[n], size * count, CLASHED);
     if (machine->launch->answers && count == 1 && total)
         note_value(machine, warp, s, located, 1, size);
     record_located(machine, fragment, located, total, size * count, ATOMIC_MODE, FLAG(s, 2),

@@ -176,7 +176,7 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
             if (first != -2 && from != first) differs = 1;
             first = from;
         }
-        if (differs) clash_within(machine, fragment, &to[n], count);
+        if (differs) clash_within(machine, fragment, &to[n], count, CLASHED);
     }
 }
 

@@ -337,24 +337,51 @@ static void order_lanes(Machine *machine, Fragment *fragment, const Located *loc
             use->at[byte][access] = instruction;
         }
     }
-    if (which < 0 || machine->clashed[fragment->pc]) return;
-    machine->clashed[fragment->pc] = 1;
+    if (which < 0 || machine->clashed[fragment->pc] & CLASHED) return;
+    machine->clashed[fragment->pc] |= CLASHED;
     Spot spot = located[which].spot;
     int32_t footprint = of_range(machine, spot.space, spot.cta ? spot.cta->number : NO_CTA,
                                  spot.at, spot.at + count);
     int mode = access == LANE_WRITE || access == LANE_STRONG_WRITE ? WRITE : READ;
-    RECORD(EV_LANE_CLASH, fragment, located[which].lanes, footprint, mode, other);
+    RECORD(EV_LANE_CLASH, fragment, located[which].lanes, footprint, mode, other, 0);
 }
-/* Lanes write different bytes to one place with the fragment's instruction: recorded once. */
-static void clash_within(Machine *machine, Fragment *fragment, const Located *one, int64_t count)
+/* Lanes write different bytes to one place with the fragment's instruction: recorded once, and once
+   where the numbers differ as by rounding (`how`). */
+static void clash_within(Machine *machine, Fragment *fragment, const Located *one, int64_t count,
+                         uint8_t how)
 {
     Spot spot = one->spot;
-    if ((spot.space != SHARED && spot.space != GLOBAL) || machine->clashed[fragment->pc]) return;
+    if ((spot.space != SHARED && spot.space != GLOBAL) ||
+        machine->clashed[fragment->pc] & (CLASHED | how))
+        return;
     if (machine->uncertain || machine->maybe) return; /* perhaps one of them alone */
-    machine->clashed[fragment->pc] = 1;
+    machine->clashed[fragment->pc] |= how;
     int32_t footprint = of_range(machine, spot.space, spot.cta ? spot.cta->number : NO_CTA,
                                  spot.at, spot.at + count);
-    RECORD(EV_LANE_CLASH, fragment, one->lanes, footprint, WRITE, fragment->pc);
+    RECORD(EV_LANE_CLASH, fragment, one->lanes, footprint, WRITE, fragment->pc, how == ROUNDED);
+}
+/* Whether two patterns of `bits` bits are normal numbers of a format with this exponent that are at
+   most `steps` of its last place apart. */
+static int close_as(uint64_t one, uint64_t other, int bits, uint64_t exponent, uint64_t steps)
+{
+    uint64_t apart = one > other ? one - other : other - one;
+    if ((one ^ other) >> (bits - 1) || apart > steps) return 0;
+    uint64_t e = one & exponent, f = other & exponent;
+    return e && f && e != exponent && f != exponent;
+}
+/* Whether two values of `size` bytes are close as one number, or as two of half of the size
+   (`nearly_equal` in lane_order.py). */
+static int nearly_equal(uint64_t one, uint64_t other, int64_t size)
+{
+    if (size == 2)
+        return close_as(one, other, 16, 0x7c00, 4) || close_as(one, other, 16, 0x7f80, 4);
+    if (size == 4 && close_as(one, other, 32, 0x7f800000, 1 << 13)) return 1;
+    if (size == 8 && close_as(one, other, 64, 0x7ff0000000000000ull, 1ull << 42)) return 1;
+    if (size != 4 && size != 8) return 0;
+    int half = 4 * (int)size;
+    uint64_t low = (1ull << half) - 1;
+    return nearly_equal(one & low, other & low, size / 2) &&
+           nearly_equal(one >> half, other >> half, size / 2);
 }
 /* Looks for lanes that store different known values of `size` bytes to one place; `values`: the
    first register of a value. */
@@ -365,17 +392,21 @@ static void clash_of_stores(Machine *machine, Fragment *fragment, const Located 
     for (int n = 0; n < total && !NUMBERS; n++)
         for (int i = values; i < s->arg_count; i++) {
             const Value *value = &fragment->warp->registers[ARG(s, i)];
-            int found = 0, differs = 0;
+            int found = 0;
+            uint8_t how = 0;
             uint64_t first = 0;
             for (uint32_t left = located[n].lanes; left; left &= left - 1) {
                 int at = first_lane(left);
                 if (lane_opaque(value, at)) continue;
-                if (found && (lane_value(value, at) & every) != first) differs = 1;
-                if (!found) first = lane_value(value, at) & every;
+                uint64_t now = lane_value(value, at) & every;
+                if (found && now != first)
+                    how |= nearly_equal(now, first, size) ? ROUNDED : CLASHED;
+                if (!found) first = now;
                 found = 1;
             }
-            if (differs)
-                clash_within(machine, fragment, &located[n], size * (s->arg_count - values));
+            if (how)
+                clash_within(machine, fragment, &located[n], size * (s->arg_count - values),
+                             how & CLASHED ? CLASHED : ROUNDED);
         }
 }
 /* As clash_of, for an access that an engine makes for lanes, in no order with them. */
@@ -429,7 +460,7 @@ static void order_footprint(Machine *machine, Fragment *fragment, uint32_t lanes
 {
     const LaneUses *uses = fragment->warp->uses;
     Footprint where = machine->footprints[footprint];
-    if (NUMBERS || machine->clashed[fragment->pc] || !uses) return;
+    if (NUMBERS || machine->clashed[fragment->pc] & CLASHED || !uses) return;
     if (where.space != SHARED && where.space != GLOBAL) return;
     if (!uses->now.count && !uses->outer && !uses->past_count) return;
     uint64_t memory = memory_key(where.space, where.cta);
@@ -445,9 +476,9 @@ static void order_footprint(Machine *machine, Fragment *fragment, uint32_t lanes
         earlier_clash(&uses->past[n].table, uses->past[n].known, memory, runs, lanes, writes, &at,
                       &other);
     if (at < 0) return;
-    machine->clashed[fragment->pc] = 1;
+    machine->clashed[fragment->pc] |= CLASHED;
     int32_t byte = of_range(machine, where.space, where.cta, at, at + 1);
-    RECORD(EV_LANE_CLASH, fragment, lanes, byte, writes ? WRITE : READ, other);
+    RECORD(EV_LANE_CLASH, fragment, lanes, byte, writes ? WRITE : READ, other, 0);
 }
 /* `commutes`: a reduction, which leaves the same in any order with others. */
 static int lane_access(const Machine *machine, int mode, int64_t semantics, int commutes)

@@ -70,6 +70,7 @@ enum { READ, WRITE, ATOMIC_MODE };
 enum { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, SEQUENTIAL, VOLATILE };
 enum { UNWRITTEN, OPAQUE_BYTE, KNOWN, LIVE_BARRIER };
 enum { BULK, COPY_QUEUE, WGMMA_QUEUE, TENSOR_LOAD_QUEUE, TENSOR_STORE_QUEUE, TENSOR_CORE, QUEUES };
+enum { CLASHED = 1, ROUNDED = 2 }; /* lanes of an instruction, the second by rounding */
 enum { MARK_POLL = 1, MARK_ATOMIC = 2 };
 enum { FINISHED, HUNG, FAULT, REFUSED, BUDGET };
 enum { WARPGROUP_WARPS = 4 };
@@ -253,7 +254,8 @@ typedef struct {
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint16_t *assumed; /* the policies by bit, at each instruction */
-    uint8_t *atomic_sites, *clashed;
+    uint8_t *atomic_sites;
+    uint8_t *clashed; /* what has been recorded of lanes at each instruction: these bits */
     Fragment **graves; int64_t grave_count, grave_room;
     Join **all_joins; int64_t all_join_count, all_join_room;
     Runs scratch;
