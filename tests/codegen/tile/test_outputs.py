@@ -60,3 +60,10 @@ def test_inputs_depend_on_the_seed_alone(gemm):
     first, again, other = (sample_inputs(tile, SIZES, seed) for seed in (1, 1, 2))
     assert np.array_equal(first["A"], again["A"]) and not np.array_equal(first["A"], other["A"])
     assert set(first) == {"A", "B"} and first["B"].shape == (16, 40)
+
+
+def test_what_divides_is_positive():
+    tile = load_tile(root("protocols") / "tiles" / "attention_combine_parts.yaml")
+    inputs = sample_inputs(tile, {"parts": 3, "batch": 2, "kv_heads": 2, "ratio": 4}, 1)
+    assert np.all(inputs["total"] > 0)
+    assert all(np.any(inputs[name] < 0) for name in ("P", "top"))

@@ -51,6 +51,7 @@ class OutputComparison:
         )
 
 
+_SUMMING = ("load", "read", "vector", "add", "multiply", "scale", "convert", "row_sum")
 # Numbers of tiles, some of none, and lengths: below one tile, and beyond what rings hold.
 SAMPLE_INTEGERS = (-1, 0, 1, 2, 3, 70, 150, 700)
 
@@ -59,16 +60,40 @@ def sample_inputs(
     tile: TileProgram, parameters: Mapping[str, int], seed: int
 ) -> dict[str, NDArray[np.float64]]:
     """Normal numbers for every input, powers of two for what scales; ascending integers, some of
-    them outside, for lookups."""
+    them outside, for lookups; positive ones for what divides, whose sum would be near zero."""
     import numpy as np
 
     random = np.random.default_rng(seed)
     sizes = dict(tile.sizes) | dict(parameters)
-    return {
+    made = {
         tensor.name: sample_numbers(random, tensor.dtype, shape_of(tensor, sizes))
         for tensor in tile.tensors
         if not tensor.output
     }
+    dividing = _divisors(tile)
+    return {name: np.abs(x) if name in dividing else x for name, x in made.items()}
+
+
+def _divisors(tile: TileProgram) -> set[str]:
+    """The tensors that a sum is made of, weighed or not, by which the result is divided."""
+    operations = {operation.name: operation for operation in tile.operations}
+    following = {carried.value.name: carried.next for carried in tile.carried}
+    waiting = [name for one in tile.operations if one.kind == "reciprocal" for name in one.operands]
+    seen: set[str] = set()
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in following:
+            waiting.append(following[name])
+        operation = operations.get(name)
+        if operation is not None and operation.kind in _SUMMING:
+            waiting += operation.operands
+            if operation.view is not None:
+                found.add(operation.view.tensor)
+    return found
 
 
 def sample_numbers(
@@ -122,7 +147,11 @@ def furthest(
 
 
 def _inner_error(tile: TileProgram) -> float:
-    """Relative to the largest output: of sums, and of narrow values on which an mma continues."""
+    """Relative to the largest output: of sums, and of narrow values on which an mma continues.
+
+    The error of a polynomial turns one rounding in fifty to bf16, which moves that value by up to
+    2^-7 of itself; a row of few keys has nothing to even that out.
+    """
     narrow = {
         operation.name: operation.result.dtype
         for operation in tile.operations
@@ -136,5 +165,6 @@ def _inner_error(tile: TileProgram) -> float:
         if name in narrow
     }
     coarse = POLYNOMIAL_ERROR if polynomial_shares(tile) else 0.0
-    rounding = max((2.0 ** -FORMATS[dtype].mantissa / 4 for dtype in used), default=0.0)
+    part = 2 if coarse else 4
+    rounding = max((2.0 ** -FORMATS[dtype].mantissa / part for dtype in used), default=0.0)
     return SUM_ERROR + coarse + rounding
