@@ -63,7 +63,7 @@ ALIVE = {}
 TEXTS = {
     "gemm": ({"M": 136, "N": 128, "K": 456}, 45),
     "attention_forward": ({"heads": 2, "queries": 136, "keys": 700}, 60),
-    "gemm_persistent": ({"M": 300, "N": 136, "K": 200}, 50),
+    "gemm_persistent": ({"M": 300, "N": 232, "K": 200}, 50),
 }
 
 
