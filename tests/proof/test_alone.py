@@ -20,7 +20,7 @@ from tests.free_programs import free
 from tests.peer_commits import peer_commits
 from tests.proof.kernels import programs
 from tests.proof.values import concrete, unknowns
-from tests.proofs.generators import by_turns, mixed_queue, sums
+from tests.proofs.generators import by_turns, crowded, fenced, mixed_queue, sums
 from tests.rings import persistent_ring, ring
 from tests.sampling import part
 from tests.structured_programs import (
@@ -194,6 +194,20 @@ def compare_named(first: int, count: int) -> Counter[str]:
     return seen
 
 
+def compare_crowded(first: int, count: int) -> Counter[str]:
+    """Programs of which many agents arrive at few barriers, or touch few tiles between fences."""
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        seen += compare(crowded(Random(seed)), {}, 40, seed)
+        seen += compare(fenced(Random(seed)), {}, 40, seed)
+    return seen
+
+
+def test_single_steps_at_crowded_places_represent_all() -> None:
+    seen = compare_crowded(0, part(600, of=10))
+    assert seen["open"] > 100 and seen["given"] > 100, seen
+
+
 def test_single_steps_of_random_programs_represent_all() -> None:
     seen = compare_random(0, part(480, of=20))
     assert seen["given"] > 30 and seen["open"] > 30, seen
@@ -322,6 +336,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     monkeypatch.setattr(commuting._Others, name, planted)
     with pytest.raises(AssertionError):
+        compare_crowded(0, 600)
         compare_random(0, 480)
 
 

@@ -90,6 +90,65 @@ def by_turns(random: Random) -> SyncProgram:
     )
 
 
+def crowded(random: Random) -> SyncProgram:
+    """Agents that arrive at one or two barriers and wait for any phase, in no particular order."""
+    barriers = [ir.Barrier(name, 1, random.randint(1, 3)) for name in "ab"[: random.randint(1, 2)]]
+
+    def signal() -> ir.Operation:
+        barrier = at(random.choice(barriers).name)
+        if random.random() < 0.6:
+            return ir.Arrive(barrier)
+        return ir.Wait(barrier, parity=e(random.randrange(2)))
+
+    bodies = [
+        tuple(signal() for _ in range(random.randint(1, 3))) for _ in range(random.randint(2, 4))
+    ]
+    return program_of(
+        "crowded",
+        [ir.Role(f"agent{n}", body) for n, body in enumerate(bodies)],
+        barriers=barriers,
+        policies=Policies(exit_in_flight="allow", unobserved_phase="allow"),
+    )
+
+
+def fenced(random: Random) -> SyncProgram:
+    """Agents that touch a few tiles, also through other proxies, with fences in no order."""
+    tiles = "xyz"[: random.randint(1, 3)]  # z is a descriptor
+    kinds = (ir.FenceKind.ASYNC, ir.FenceKind.ASYNC)
+    kinds += (ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE)
+
+    def operation() -> ir.Operation:
+        tile, roll, make = random.choice(tiles), random.random(), random.choice((read, write))
+        if roll < 0.35:
+            return ir.Fence(random.choice(kinds))
+        if roll < 0.7:
+            return ir.Access((make(tile, 0),))
+        if tile != "z":
+            queue = random.choice((None, "q"))
+            return ir.Asynchronous((make(tile, 0, None, None, ir.Proxy.ASYNC),), queue)
+        effects = (read(tile, 0, None, None, ir.Proxy.TENSORMAP),)
+        return ir.Access(effects) if random.random() < 0.5 else ir.Asynchronous(effects, "q")
+
+    bodies = [
+        tuple(operation() for _ in range(random.randint(1, 3))) for _ in range(random.randint(2, 3))
+    ]
+    spaces = {tile: random.choice((ir.Space.SHARED, ir.Space.GLOBAL)) for tile in "xy"}
+    return program_of(
+        "fenced",
+        [ir.Role(f"agent{n}", body) for n, body in enumerate(bodies)],
+        buffers=[
+            ir.Buffer(tile, 1, space=spaces.get(tile, ir.Space.GLOBAL), initial=0) for tile in tiles
+        ],
+        queues=[ir.Queue("q", random.random() < 0.5)],
+        policies=Policies(
+            exit_in_flight="allow",
+            unobserved_phase="allow",
+            war_fence=random.random() < 0.5,
+            fence_rule=random.choice(("writer", "path")),
+        ),
+    )
+
+
 def sums(random: Random) -> SyncProgram:
     """Agents of two CTAs add to the same pieces, each in its own way."""
 
