@@ -13,7 +13,7 @@ DEVELOPMENT := $(VENV)/.titan-development
 CORES := $(VENV)/.titan-cores
 NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engines/explore/layout.py
 
-.PHONY: setup verify test quick lint types pytest heavy sanitize gauss bench bench-schedule same report build-all device-prepare device device-quick mutants proofs corpus docs clean
+.PHONY: setup verify test quick lint types pytest heavy sanitize gauss cute bench bench-schedule same report build-all device-prepare device device-quick mutants proofs corpus docs clean
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -74,7 +74,15 @@ build/torch/torch: | $(BASE)
 
 gauss: setup build/torch/torch
 	PYTHONPATH=build/torch $(BIN)/python -m pytest -m 'not heavy' tests/scheduling/test_gauss.py \
-		tests/scheduling/test_legalise.py tests/runtime/test_torch.py
+		tests/scheduling/test_legalise.py tests/runtime/test_torch.py tests/emulated/test_torch_cuda.py
+
+# CuTe DSL (0.3 GB) beside the environment as well; it finds its parts by a folder of its own.
+build/cute/nvidia_cutlass_dsl: | $(BASE)
+	$(PIP) --quiet --target build/cute 'nvidia-cutlass-dsl>=4.8,<4.9'
+
+cute: setup build/torch/torch build/cute/nvidia_cutlass_dsl
+	PYTHONPATH=build/torch:build/cute:build/cute/nvidia_cutlass_dsl/dsl_packages $(BIN)/python -m pytest \
+		-m 'heavy or not heavy' tests/emulated/test_cute_dsl.py tests/emulated/test_torch_cuda.py
 
 bench-schedule: setup
 	set -e; for table in proofs certificates faithful scale ablation registers robust; do \

@@ -41,6 +41,8 @@ def fault(words: list[str]) -> str:
         command, rest = command.get_command(context, rest[0]), rest[1:]
         if command is None:
             return f"no command {words[0]} {words[1]}"
+    if not command.context_settings.get("allow_interspersed_args", True):
+        rest = rest[: next((n for n, word in enumerate(rest) if word.endswith(".py")), len(rest))]
     named = [word.split("=")[0].rstrip(",.)") for word in rest if re.match(r"--?[a-z]", word)]
     lacking = [word for word in named if word not in options(command)]
     return f"no option {lacking[0]}" if lacking else ""

@@ -34,6 +34,7 @@ OPTIONAL = {
     "torch": ("gauss", "differentiable scheduling"),
     "numpy": ("run", "what kernels compute: titan run, titan stress, titan bench"),
     "triton": ("triton", "Triton and Gluon in titan run"),
+    "nvidia-cutlass-dsl": ("cute", "CuTe DSL in titan run"),
     "zstandard": ("cuda", "compressed PTX of CUDA programs in titan run"),
     "lz4": ("cuda", "compressed PTX of CUDA programs in titan run"),
     "distributed": ("cluster", "--cluster"),

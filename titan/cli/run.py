@@ -45,6 +45,8 @@ def run(
 ) -> int:
     """Run PROGRAM, a Python script (.py) or a CUDA program, without a GPU.
 
+    Scripts may use Triton, Gluon, CuTe DSL and PyTorch on "cuda".
+
     Exit code 1 means that a launch is wrong or that the program failed (its exit code is printed),
     2 that it cannot be run here, 3 that a launch is undecided.
     """

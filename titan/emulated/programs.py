@@ -18,12 +18,11 @@ from types import TracebackType
 from titan.emulated.cuda.programs import run_executable
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import LaunchQueue, recent_queues
+from titan.emulated.scripts import ScriptDevice
 from titan.emulated.settings import EmulationSettings
 from titan.foundation.errors import UserError
 from titan.foundation.verdict import Verdict
 from titan.isa.numbers.device import LaunchError
-
-BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
 
 
 def run_program(program: str, arguments: Sequence[str], settings: EmulationSettings) -> int:
@@ -47,19 +46,20 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
     _check_syntax(path)
     recent_queues()
     environment = dict(os.environ)
-    os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
     before, paths, searched = sys.argv, sys.path, list(sys.path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
     code, fault = 0, None
+    device = ScriptDevice(settings)
     try:
-        runpy.run_path(str(path), run_name="__main__")
+        with device:
+            runpy.run_path(str(path), run_name="__main__")
     except SystemExit as end:
         code = _exit_code(end)
     except LaunchError as error:
         fault = error
     except Exception as error:
-        fault = _cause(error)
+        fault = _cause(error) or device.fault
         if fault is None:
             traceback.print_exception(error.with_traceback(_from_script(error, path)))
             code = 1
@@ -69,7 +69,9 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
         sys.argv, sys.path = before, paths
         sys.path[:] = searched
     sys.stdout.flush()
-    return report(recent_queues(), code, fault)
+    for remark in device.remarks:
+        print(f"titan: {remark}", file=sys.stderr)
+    return report(recent_queues(), code, fault or device.fault)
 
 
 def _check_syntax(path: Path) -> None:

@@ -44,6 +44,17 @@ class DeviceModel:
         """Major and minor number."""
         return divmod(self.architecture, 10)
 
+    def attribute(self, number: int) -> int:
+        """A CUdevice_attribute by its number; 0 for one that says nothing here."""
+        major, minor = self.capability
+        known = {
+            1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535,
+            8: self.shared_bytes, 10: 32, 12: self.registers, 16: self.multiprocessors,
+            39: 2048, 41: 1, 75: major, 76: minor, 81: self.shared_bytes_of_multiprocessor,
+            82: self.registers, 95: 1, 97: self.shared_bytes_max, 106: 32, 111: 1024, 120: 1,
+        }  # fmt: skip
+        return known.get(number, 0)
+
 
 # CUDA C++ Programming Guide, "Compute Capabilities"; multiprocessors of the SXM boards
 DEVICES = {

@@ -214,15 +214,7 @@ class DeviceServer:
     # -------------------------------------------------------------------------------- device
 
     def _attribute(self, words: Sequence[int], data: bytes) -> Answer:
-        model = self.queue.settings.model
-        major, minor = model.capability
-        known = {
-            1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535,
-            8: model.shared_bytes, 10: 32, 12: model.registers, 16: model.multiprocessors,
-            39: 2048, 41: 1, 75: major, 76: minor, 81: model.shared_bytes_of_multiprocessor,
-            82: model.registers, 95: 1, 97: model.shared_bytes_max, 106: 32, 111: 1024, 120: 1,
-        }  # fmt: skip
-        return (known.get(words[0], 0),), b""
+        return (self.queue.settings.model.attribute(words[0]),), b""
 
     def _tensor_map(self, words: Sequence[int], data: bytes) -> Answer:
         data_type, base, interleave, swizzle, fill, rank = words[:6]

@@ -1,0 +1,114 @@
+"""Examples of CuTe DSL from CUTLASS's repository on the emulated device, each checked by itself.
+
+    python -m benchmarks.cute_examples FOLDER [--only TEXT] [--write]
+
+FOLDER is examples/python/CuTeDSL/cute of a checkout of CUTLASS. Needs `.[cute]` and PyTorch beside
+TITAN. Each example makes its inputs, launches, and compares with PyTorch; every launch is verified
+before it runs. `--write` puts the table into docs/how-to/run_without_a_gpu.md and
+benchmarks/results. Without a GPU, and without changes to the examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.real_code import RESULTS, Row, store, table_text, write
+
+PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
+SECONDS_MAX = 900
+ONCE = "--warmup_iterations 0 --iterations 1"
+DENSE = f"--mnkl 256,256,128,1 {ONCE}"
+BLACKWELL = f"{DENSE} --mma_tiler_mn 128,128 --cluster_shape_mn 1,1"
+PAIR = f"{DENSE} --mma_tiler_mn 256,128 --cluster_shape_mn 2,1 --use_2cta_instrs"
+HEADS = f"--q_shape 1,256,1,64 --k_shape 1,256,1,64 {ONCE}"
+# The device, the example, its arguments.
+EXAMPLES = (
+    ("h100", "ampere/kernel/elementwise/elementwise_add.py", f"--M 64 --N 256 {ONCE}"),
+    ("h100", "ampere/kernel/dense_gemm/sgemm.py", f"--mnk 256,128,64 {ONCE}"),
+    ("h100", "ampere/kernel/dense_gemm/tensorop_gemm.py", f"--mnkl 128,128,64,1 {ONCE}"),
+    ("h100", "ampere/kernel/attention/flash_attention_v2.py",
+     f"--batch_size 1 --seqlen_q 128 --seqlen_k 128 --num_head 1 --head_dim 64 {ONCE}"),
+    ("h100", "hopper/kernel/dense_gemm/dense_gemm.py",
+     f"{DENSE} --tile_shape_mn 128,128 --cluster_shape_mn 1,1"),
+    ("h100", "hopper/kernel/dense_gemm/dense_gemm.py",
+     f"{DENSE} --tile_shape_mn 128,128 --cluster_shape_mn 2,1"),
+    ("h100", "hopper/kernel/dense_gemm/dense_gemm_persistent.py",
+     f"{DENSE} --tile_shape_mn 128,128 --cluster_shape_mn 1,1"),
+    ("h100", "hopper/kernel/dense_gemm/dense_gemm_fp8_2xacc.py", f"--mnkl 256,128,256,1 {ONCE}"),
+    ("h100", "hopper/kernel/dense_gemm/dense_gemm_fp8_gelu_persistent.py",
+     f"--mnkl 256,128,256,1 {ONCE}"),
+    ("h100", "hopper/kernel/cta_norm/cta_norm.py", f"--M 8 --N 1024 {ONCE}"),
+    ("h100", "hopper/kernel/attention/fmha.py", HEADS),
+    ("h100", "hopper/kernel/grouped_gemm/grouped_gemm.py",
+     f"--num_groups 2 --problem_sizes_mnkl (128,128,64,1),(256,128,64,1) {ONCE}"),
+    *(
+        ("b200", f"blackwell/tutorial/tutorial_gemm/fp16_gemm_{number}.py", "--mnk 256,256,128")
+        for number in ("0", "1", "2", "3", "4", "5")
+    ),
+    ("b200", "blackwell/tutorial/tutorial_tma/tma_v0.py",
+     "--M 128 --N 128 --num_warmup 0 --num_iters 1"),
+    ("b200", "blackwell/tutorial/tutorial_tma/tma_v2.py",
+     "--M 128 --N 128 --num_warmup 0 --num_iters 1"),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm.py", BLACKWELL),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm.py", PAIR),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm_persistent.py", BLACKWELL),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm_persistent.py", PAIR),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm_persistent_dynamic.py", BLACKWELL),
+    ("b200", "blackwell/kernel/dense_gemm/dense_gemm_software_pipeline.py", BLACKWELL),
+    ("b200", "blackwell/kernel/rmsnorm/rmsnorm.py", ""),
+    ("b200", "blackwell/kernel/attention/fmha/fmha.py", HEADS),
+)  # fmt: skip
+_SUMMARY = re.compile(r"^titan: \d+ launche?s? computed(?:: (.*))?$", re.MULTILINE)
+_CODES = re.compile(r"^error\[(TTN\d+)\]", re.MULTILINE)
+_REASON = re.compile(r"is undecided with CTA \([^)]*\): ([^;\n]*)")
+
+
+def row(folder: Path, device: str, example: str, arguments: str) -> Row:
+    """What one example prints of its launches and of its result."""
+    path = folder / example
+    command = [sys.executable, "-m", "titan", "run", "--device", device, path.name]
+    before = time.perf_counter()
+    done = subprocess.run(
+        [*command, *arguments.split()],
+        cwd=path.parent, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+    )  # fmt: skip
+    seconds = time.perf_counter() - before
+    found = _SUMMARY.search(done.stderr)
+    launches = (found.group(1) or "none") if found else "none"
+    codes = ", ".join(f"`{code}`" for code in dict.fromkeys(_CODES.findall(done.stderr)))
+    reasons = ", ".join(dict.fromkeys(_REASON.findall(done.stderr)))
+    passed = done.returncode in (0, 3) and not codes
+    remark = codes or reasons or ("" if passed else f"exit code {done.returncode}")
+    shown = arguments.replace(ONCE, "").strip()
+    return (
+        example, device, shown, launches, "yes" if passed else "-", remark, f"{seconds:.0f}",
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Print or write the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    head: Row = (
+        "example", "device", "arguments", "launches", "result as PyTorch's", "remark", "seconds",
+    )  # fmt: skip
+    rows: list[Row] = []
+    for device, example, arguments in EXAMPLES:
+        if options.only in example:
+            rows.append(row(options.folder, device, example, arguments))
+            print(" | ".join(rows[-1]), flush=True)
+    if options.write:
+        store("cute_examples", head, rows)
+        write("cute", table_text(head, rows), PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Programs of CuTe DSL on the emulated device."""

@@ -1,0 +1,61 @@
+"""What a Python script meets in the place of a GPU: Triton's back end, CuTe DSL, `torch.cuda`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from titan.emulated.cute import install
+from titan.emulated.cute.calls import CuteCalls
+from titan.emulated.import_hooks import Change, ImportHooks
+from titan.emulated.machine import LaunchQueue
+from titan.emulated.settings import EmulationSettings
+from titan.emulated.torch_cuda import TorchStandIn
+from titan.foundation.scratch import scratch
+from titan.isa.numbers.device import LaunchError
+
+BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
+
+
+class ScriptDevice:
+    """A context: the environment and the imports of a script. `fault`: what a launch of CuTe DSL
+    did wrong, which reaches the script as an error of CUDA; `remarks`: what the device lacks.
+    """
+
+    def __init__(self, settings: EmulationSettings) -> None:
+        self._settings = settings
+        self._calls: CuteCalls | None = None
+        self._cute: install.CuteDevice | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> ScriptDevice:
+        settings = self._settings
+        os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
+        queue = LaunchQueue.of(settings)
+        torch = TorchStandIn(settings.model, lambda: queue.instructions)
+        self._stack.callback(torch.undo)
+        changes: dict[str, Change] = {"torch": torch.change}
+        if install.is_there():
+            self._calls = CuteCalls(queue)
+            folder = self._stack.enter_context(scratch("titan-cute-"))
+            self._cute = install.CuteDevice(self._calls, str(folder))
+            os.environ |= self._cute.environment(os.environ)
+            changes |= self._cute.changes()
+        self._stack.enter_context(ImportHooks(changes))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        if self._cute is not None and self._cute.broken is not None:
+            raise self._cute.broken
+
+    @property
+    def fault(self) -> LaunchError | None:
+        """The first launch of CuTe DSL that was wrong."""
+        found = None if self._calls is None else self._calls.fault
+        return found if isinstance(found, LaunchError) else None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Once each."""
+        return [] if self._calls is None else list(dict.fromkeys(self._calls.remarks))

@@ -1,0 +1,202 @@
+"""PyTorch without CUDA for programs that ask for a GPU: `cuda` names the CPU.
+
+Functions of PyTorch that are given the device "cuda" make or move tensors on the CPU, whose memory
+is that of the emulated device, and `torch.cuda` describes that device: one stream, on which all is
+over when a call returns. Tensors say of themselves that they are on the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
+
+from titan.emulated.memory import ALIGNMENT_BYTES
+from titan.emulated.settings import DeviceModel
+
+if TYPE_CHECKING:
+    from titan.emulated.triton.foreign import Foreign
+
+
+class TorchStandIn:
+    """Lets programs find a GPU; nothing is changed where PyTorch has one.
+
+    `instructions` counts the warp instructions that were executed, which events measure.
+    """
+
+    def __init__(self, model: DeviceModel, instructions: Callable[[], int]) -> None:
+        self._model, self._instructions = model, instructions
+        self._before: list[tuple[object, str, object]] = []
+        self._mode: AbstractContextManager[object] | None = None
+
+    def change(self, torch: ModuleType) -> None:
+        """What is to happen when a program imports PyTorch."""
+        if torch.cuda.is_available():
+            return
+        for name, value in _described(torch, self._model, self._instructions).items():
+            self._before.append((torch.cuda, name, getattr(torch.cuda, name, None)))
+            setattr(torch.cuda, name, value)
+        self._mode = _redirecting(torch)
+        self._mode.__enter__()
+
+    def undo(self) -> None:
+        """PyTorch as it was."""
+        for owner, name, value in reversed(self._before):
+            setattr(owner, name, value)
+        self._before.clear()
+        if self._mode is not None:
+            self._mode.__exit__(None, None, None)
+            self._mode = None
+
+
+class OneStream:
+    """The one stream: what it was given is over."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Foreign, **__: Foreign) -> None:
+        pass
+
+    def synchronize(self, *_: Foreign) -> None:
+        """Nothing is left to wait for."""
+
+    wait_stream = wait_event = record_event = synchronize
+
+    def query(self) -> bool:
+        """Whether all is over."""
+        return True
+
+    def __enter__(self) -> OneStream:
+        return self
+
+    def __exit__(self, *_: Foreign) -> None:
+        pass
+
+
+class CountingEvent:
+    """A point in that stream: the warp instructions until there."""
+
+    instructions: Callable[[], int]
+
+    def __init__(self, *_: Foreign, **__: Foreign) -> None:
+        self.at = 0
+
+    def record(self, *_: Foreign) -> None:
+        """Here."""
+        self.at = self.instructions()
+
+    def elapsed_time(self, other: CountingEvent) -> float:
+        """Warp instructions in the place of milliseconds."""
+        return float(max(1, other.at - self.at))
+
+    def synchronize(self, *_: Foreign) -> None:
+        """Nothing is left to wait for."""
+
+    wait = synchronize
+
+    def query(self) -> bool:
+        """Whether all before it is over."""
+        return True
+
+
+def _described(
+    torch: ModuleType, model: DeviceModel, instructions: Callable[[], int]
+) -> dict[str, Foreign]:
+    """What `torch.cuda` has instead, by name."""
+    properties = SimpleNamespace(
+        name=model.name, major=model.capability[0], minor=model.capability[1],
+        multi_processor_count=model.multiprocessors, total_memory=model.memory_bytes,
+        shared_memory_per_block=model.shared_bytes,
+        shared_memory_per_block_optin=model.shared_bytes_max,
+        shared_memory_per_multiprocessor=model.shared_bytes_of_multiprocessor,
+        regs_per_multiprocessor=model.registers, warp_size=32, L2_cache_size=50 << 20,
+        max_threads_per_multi_processor=2048, is_integrated=False,
+    )  # fmt: skip
+
+    stream_kind = type("Stream", (OneStream,), {"device": torch.device("cpu")})
+    counting = {"instructions": staticmethod(instructions)}
+    event_kind = type("Event", (CountingEvent,), counting)
+    stream = stream_kind()
+    answers = {
+        "is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+        "get_device_name": model.name, "get_device_capability": model.capability,
+        "get_device_properties": properties, "get_arch_list": [f"sm_{model.architecture}"],
+        "current_stream": stream, "default_stream": stream, "is_bf16_supported": True,
+        "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0,
+        "mem_get_info": (model.memory_bytes, model.memory_bytes),
+    }  # fmt: skip
+    nothing = (
+        "synchronize", "set_device", "empty_cache", "init", "_lazy_init", "set_stream",
+        "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "ipc_collect",
+    )  # fmt: skip
+    found: dict[str, Foreign] = {"Stream": stream_kind, "Event": event_kind}
+    for name, value in answers.items():
+        found[name] = partial(_given, value)
+    for name in nothing:
+        found[name] = partial(_given, None)
+    for name in ("device", "device_of", "stream"):
+        found[name] = lambda *_, **__: contextlib.nullcontext()
+    return found
+
+
+def _given(value: Foreign, *_: Foreign, **__: Foreign) -> Foreign:
+    return value
+
+
+def _redirecting(torch: ModuleType) -> AbstractContextManager[object]:
+    """A mode that turns "cuda" into the CPU in all calls of PyTorch's functions.
+
+    What is made for a GPU or moved there, or back, is a copy, as it would be with two memories.
+    """
+    cpu = torch.device("cpu")
+
+    def is_cuda(value: Foreign) -> bool:
+        if isinstance(value, torch.device):
+            return bool(value.type == "cuda")
+        return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+    def is_cpu(value: Foreign) -> bool:
+        return value == "cpu" if isinstance(value, str) else value == cpu
+
+    class CudaIsTheCpu(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        """Sees each call."""
+
+        def __torch_function__(
+            self, function: Foreign, types: Foreign, args: Foreign = (), kwargs: Foreign = None
+        ) -> Foreign:
+            given = [*args, *(kwargs or {}).values()]
+            kwargs = {k: cpu if is_cuda(v) else v for k, v in (kwargs or {}).items()}
+            kwargs.pop("pin_memory", None)
+            if function is torch.Tensor.pin_memory:
+                return args[0]
+            if function is torch.Tensor.cuda:
+                return _on_device(torch, args[0])
+            found = function(*(cpu if is_cuda(v) else v for v in args), **kwargs)
+            if any(map(is_cuda, given)) and isinstance(found, torch.Tensor):
+                return _on_device(torch, found)
+            back = function is torch.Tensor.to and any(map(is_cpu, given))
+            return found.clone() if back or function is torch.Tensor.cpu else found
+
+    made: AbstractContextManager[object] = CudaIsTheCpu()
+    return made
+
+
+def _on_device(torch: ModuleType, tensor: Foreign) -> Foreign:
+    """A copy, aligned as allocations of a GPU are; where it has a gradient, as PyTorch aligns."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        return tensor.clone()
+    source = tensor.detach()
+    size = source.untyped_storage().nbytes()
+    if source.layout is not torch.strided or source.is_meta or not size:
+        return tensor.clone()
+    block = bytearray(size + ALIGNMENT_BYTES)
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(block)) % ALIGNMENT_BYTES
+    held = torch.frombuffer(memoryview(block)[start : start + size], dtype=torch.uint8)
+    made = torch.empty(0, dtype=source.dtype).set_(
+        held.untyped_storage(), source.storage_offset(), source.size(), source.stride()
+    )
+    return made.copy_(source).requires_grad_(tensor.requires_grad)
