@@ -15,7 +15,7 @@ from titan.frontends.verify_code import CodeOptions, verify_launch
 from titan.isa.numbers.native import core
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
-from titan.isa.simt.map_bytes import FIELDS, MapField, packed, replaced, unpacked
+from titan.isa.simt.map_bytes import FIELDS, MapField, packed, replaced, unpacked, whole_name
 from titan.isa.simt.outcome import Ending
 
 BASE, OTHER, OUT, PLACE = 0x7000_0000, 0x7010_0000, 0x7100_0000, 0x7200_0000
@@ -133,6 +133,36 @@ def test_an_edited_map_is_the_map_that_its_fields_say(box, swizzle):
     assert (whole.base, whole.dimensions, whole.box) == (OTHER, (16, 12), box)
     assert (whole.stride_bytes, whole.swizzle, whole.data_type) == ((64,), swizzle, 1)
     ran(module.module, launched(source))
+
+
+HALF = "ld.param.b32 %r7, [%d3]; st.shared.b32 [%r5], %r7;"
+
+
+@pytest.mark.parametrize("behind", ["nothing", "something"])
+@pytest.mark.parametrize("edited", [False, True])
+def test_the_first_half_of_a_map_names_it(behind, edited):
+    """As CuTe DSL copies maps: what is behind that half was there before, or is not known."""
+    source = tensor()
+    lines = [edit("global_dim", 7, 0)] if edited else []
+    other = "setp.lt.s32 %p4, %r1, 16; @%p4 ld.param.b32 %r7, [%d3]; @%p4 st.shared.b32 [%r5], %r7;"
+    if behind == "something":
+        other += "@!%p4 st.shared.b32 [%r5], %r1;"
+    half = program(lines, size=64)
+    text = half.source.text
+    assert HALF in text
+    module = load(text.replace(HALF, other))
+    for native in machines():
+        found, whole = (computed(one, launched(source), native) for one in (module, half))
+        assert found.run.outcome.ending is Ending.FINISHED, found.run.outcome
+        assert found.contents(OUT, 64) == whole.contents(OUT, 64)
+    ran(module.module, launched(source))
+
+
+def test_half_of_an_edited_map_is_not_known():
+    edited = packed(OLD)
+    assert whole_name(None, edited[:64]) is None
+    assert whole_name(edited, edited[:64]) == edited
+    assert whole_name(None, NAME[:64]) == NAME
 
 
 VALUES = st.one_of(

@@ -26,7 +26,9 @@ from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.map_bytes import EditedTensorMap, packed, replaced, unpacked
+from titan.isa.simt.map_bytes import (
+    NAME_BYTES, EditedTensorMap, map_named, packed, replaced, unpacked, whole_name,
+)  # fmt: skip
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy
@@ -275,7 +277,7 @@ def multicast(
 
 def map_of(machine: SimtMachine, data: bytes) -> LaunchTensorMap | None:
     """The map that 128 bytes name or hold."""
-    found = machine.launch.tensor_maps.get(data) or machine.edited_maps.get(data)
+    found = map_named(machine.launch.tensor_maps, data) or machine.edited_maps.get(data)
     if found is None:
         made = unpacked(data)
         if made is not None:
@@ -335,12 +337,12 @@ def _map_places(
 def _map_read(
     machine: SimtMachine, fragment: Fragment, where: tuple[int, Cta | None, int]
 ) -> bytes | None:
-    parts = []
+    parts: list[bytes] = []
     for at in range(where[2], where[2] + MAP_BYTES, 8):
         part = (where[0], where[1], at)
         value = read_value(machine, fragment.warp, 0, part, 8, fragment.pc)
         if isinstance(value, Opaque):
-            return None
+            return whole_name(None, b"".join(parts))
         parts.append(value.to_bytes(8, "little"))
     return b"".join(parts)
 
@@ -362,7 +364,8 @@ def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> Lau
     space, at = resolve(address)
     data: bytes | None = None
     if space is MemorySpace.GLOBAL:
-        data = machine.memory.bytes_at(at, MAP_BYTES)
+        half = machine.memory.bytes_at(at, NAME_BYTES)
+        data = whole_name(machine.memory.bytes_at(at, MAP_BYTES), half)
     elif space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
         memory = machine.parameters if space is MemorySpace.PARAMETER else machine.constants
         if at + MAP_BYTES <= memory.size:

@@ -130,7 +130,7 @@ def _decoded(
             continue
         graph = FlowGraph(steps, function.start, function.end)
         functions.append((function.start, function.end))
-        unfenced += unfenced_products(graph)
+        unfenced += unfenced_products(graph, constants)
         for index in range(function.start, function.end):
             step = steps[index]
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):

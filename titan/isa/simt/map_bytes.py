@@ -9,11 +9,15 @@ beyond the rank are kept, as the rank may be replaced, too. The C twin is `nativ
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
 
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 
 MARK = b"TITANMAP"
+# What lies behind these bytes of a map that was not edited says nothing: on Hopper and Blackwell
+# they are all that a map has, and CuTe DSL copies no more.
+NAME_BYTES = 64
 # mark, base, dimensions, strides, box, element strides; type, rank, interleave, swizzle, fill
 _LAYOUT = struct.Struct("<8sQ5Q4Q5H5B5B")
 _DRIVER_TYPES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15)
@@ -58,6 +62,22 @@ class EditedTensorMap(LaunchTensorMap):
     """A map that the kernel has edited."""
 
     __slots__ = ()
+
+
+def whole_name(data: bytes | None, half: bytes | None) -> bytes | None:
+    """The 128 bytes of a map: as they are, or, if some behind the first half are not known, those
+    of the name in what is (`half`). None where that is not enough."""
+    if data is not None or half is None or len(half) < NAME_BYTES or half.startswith(MARK):
+        return data
+    return half[:NAME_BYTES].ljust(MAP_BYTES, b"\0")
+
+
+def map_named(maps: Mapping[bytes, LaunchTensorMap], data: bytes) -> LaunchTensorMap | None:
+    """The map of a launch that 128 bytes name, whatever is behind the first half of them."""
+    found = maps.get(data)
+    if found is None and not data.startswith(MARK):
+        found = maps.get(data[:NAME_BYTES].ljust(MAP_BYTES, b"\0"))
+    return found
 
 
 def packed(map_: LaunchTensorMap) -> bytes | None:

@@ -14,7 +14,7 @@ everything, on some way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.operations import DecodedStep, Op, UnfencedProduct
@@ -23,12 +23,13 @@ A_REGISTERS = 4  # of 32 bits, of every type of elements
 _State = tuple[int, int]  # sets of registers as bits: touched, computed by a product
 
 
-def unfenced_products(graph: FlowGraph) -> list[UnfencedProduct]:
-    """The products of a function, by instruction."""
+def unfenced_products(graph: FlowGraph, constants: Collection[int] = ()) -> list[UnfencedProduct]:
+    """The products of a function, by instruction. `constants`: registers that hold numbers of
+    the text: nothing accesses them, though others name the same number."""
     steps = graph.steps
     if not any(steps[index].op is Op.WGMMA for index in range(graph.start, graph.end)):
         return []
-    analysis = _Analysis(graph)
+    analysis = _Analysis(graph, constants)
     possible, certain = analysis.unfenced(certain=False), analysis.unfenced(certain=True)
     return [UnfencedProduct(index, index in certain) for index in sorted(possible | certain)]
 
@@ -39,9 +40,10 @@ def matrix_registers(step: DecodedStep) -> tuple[int, ...]:
 
 
 class _Analysis:
-    """`bit`: of each register of products, and of those that are moved to them."""
+    """`bit`: of each register of products, and of those that are moved to them. `accessible`: those
+    that are no constants, of which it matters alone whether a fence has been before the move."""
 
-    def __init__(self, graph: FlowGraph) -> None:
+    def __init__(self, graph: FlowGraph, constants: Collection[int]) -> None:
         self.graph = graph
         steps = graph.steps[graph.start : graph.end]
         of_products = {
@@ -60,6 +62,7 @@ class _Analysis:
             of_products |= sources
             waiting += sources
         self.bit = {register: 1 << at for at, register in enumerate(sorted(of_products))}
+        self.accessible = (1 << len(self.bit)) - 1 & ~self._bits(constants)
 
     def unfenced(self, *, certain: bool) -> set[int]:
         """The products that have no fence on some way, or on every one."""
@@ -103,9 +106,9 @@ class _Analysis:
             elif _moves(step):
                 touched, computed = self._moved(step, (touched, computed), certain)
             elif step.op is Op.CALL:
-                touched |= 0 if certain else (1 << len(self.bit)) - 1
+                touched |= 0 if certain else self.accessible
             elif step.guard < 0 or not certain:
-                touched |= self._bits(step.out) | self._bits(step.args)
+                touched |= (self._bits(step.out) | self._bits(step.args)) & self.accessible
         return touched, computed
 
     def _moved(self, step: DecodedStep, state: _State, certain: bool) -> _State:

@@ -405,6 +405,11 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
                     (value = l->constants[place], 1);
         else known = 0;
         bytes[i] = (uint8_t)value;
+        if (!known && space == GLOBAL && says_nothing(bytes, i)) {
+            memset(bytes + NAME_BYTES, 0, 128 - NAME_BYTES);
+            known = 1;
+            break;
+        }
     }
     const titan_map *found = known ? map_of(machine, bytes) : NULL;
     if (found) return found;

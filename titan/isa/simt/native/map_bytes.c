@@ -49,6 +49,20 @@ static int unpack_map(const uint8_t *bytes, titan_map *map)
     map->fill = bytes[107];
     return 1;
 }
+/* What lies behind these bytes of a map that was not edited says nothing (map_bytes.py). */
+enum { NAME_BYTES = 64 };
+/* Whether a map is named by its first bytes alone. */
+static int names_only(const uint8_t *bytes)
+{
+    for (int i = NAME_BYTES; i < 128; i++)
+        if (bytes[i]) return 0;
+    return 1;
+}
+/* Whether a byte of a map need not be known: behind the name. */
+static int says_nothing(const uint8_t *bytes, int at)
+{
+    return at >= NAME_BYTES && memcmp(bytes, "TITANMAP", 8);
+}
 /* The map that 128 bytes name or hold; NULL: none is known. */
 static const titan_map *map_of(Machine *machine, const uint8_t *bytes)
 {
@@ -56,6 +70,9 @@ static const titan_map *map_of(Machine *machine, const uint8_t *bytes)
     titan_map map;
     for (int32_t n = 0; n < l->map_count; n++)
         if (!memcmp(l->maps[n].bytes, bytes, 128)) return &l->maps[n];
+    for (int32_t n = 0; n < l->map_count && memcmp(bytes, "TITANMAP", 8); n++)
+        if (names_only(l->maps[n].bytes) && !memcmp(l->maps[n].bytes, bytes, NAME_BYTES))
+            return &l->maps[n];
     for (EditedMap *one = machine->edited; one; one = one->next)
         if (!memcmp(one->bytes, bytes, 128)) return &one->map;
     if (!unpack_map(bytes, &map)) return NULL;
@@ -115,7 +132,11 @@ static int read_map(Machine *machine, Warp *warp, Spot spot, uint8_t *bytes)
 {
     for (int i = 0; i < 128; i += 8) {
         uint64_t value = 0;
-        if (!read_value(machine, warp, 0, spot, 8, &value)) return 0;
+        if (!read_value(machine, warp, 0, spot, 8, &value)) {
+            if (!says_nothing(bytes, i)) return 0;
+            memset(bytes + NAME_BYTES, 0, 128 - NAME_BYTES);
+            return 1;
+        }
         store_number(bytes + i, value, 8);
         spot.at += 8;
     }
