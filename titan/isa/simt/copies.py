@@ -27,7 +27,13 @@ from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.map_bytes import (
-    NAME_BYTES, EditedTensorMap, map_named, packed, replaced, unpacked, whole_name,
+    NAME_BYTES,
+    EditedTensorMap,
+    map_named,
+    packed,
+    replaced,
+    unpacked,
+    whole_name,
 )  # fmt: skip
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
