@@ -185,13 +185,13 @@ def _early_fences(steps: list[_Step]) -> list[_Step]:
         elif isinstance(step.event, SILENT):
             found.append(step)
         else:
-            here = [other for other in held if other.lanes & step.lanes]
-            found += [*here, step]
-            held = [other for other in held if other not in here]
+            found += [*(other for other in held if other.lanes & step.lanes), step]
+            held = [other for other in held if not other.lanes & step.lanes]
         if step.met:  # the fences that are before this step now are behind the meeting, too
             if held and held[-1] is not step:
                 held[-1] = replace(held[-1], met=True)
-            found, held = found + held, []
+            found += held
+            held = []
     return (found + held)[::-1]
 
 
@@ -206,17 +206,18 @@ def _moved(
     for step in steps if late else reversed(steps):
         event = step.event
         if late and step.met:
-            found, held = found + held, []
+            found += held
+            held = []
         if _is_weak(event) or (late and fences and _moves_late(event)):
             held.append(step)
         elif isinstance(event, SILENT):
             found.append(step)
         else:
             stays = isinstance(event, ev.AsynchronousEvent) and not before_starts
-            here = [other for other in held if stays or other.lanes & step.lanes]
-            found += [*here, step]
-            held = [other for other in held if other not in here]
+            found += [*(other for other in held if stays or other.lanes & step.lanes), step]
+            held = [other for other in held if not (stays or other.lanes & step.lanes)]
         if not late and step.met:
-            found, held = found + held, []
+            found += held
+            held = []
     found += held
     return found if late else found[::-1]
