@@ -159,4 +159,7 @@ def test_the_environment_puts_our_library_first(host):
     found = host.device.environment({"CUTE_DSL_LIBS": "/theirs.so"})
     ours, theirs = found["CUTE_DSL_LIBS"].split(":")
     assert ours.endswith(NAME) and theirs == "/theirs.so"
-    assert found["CUTE_DSL_ARCH"] == "sm_90a"
+    assert found["CUTE_DSL_ARCH"] == "sm_90a" and found["CUTE_DSL_KEEP"] == "ptx,cubin"
+    own = {"CUTE_DSL_KEEP": "ir,ptx", "CUTE_DSL_DUMP_DIR": "/mine"}
+    found = host.device.environment(own)
+    assert (found["CUTE_DSL_KEEP"], found["CUTE_DSL_DUMP_DIR"]) == ("ir,ptx,cubin", "/mine")

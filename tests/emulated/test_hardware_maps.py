@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from titan.emulated.hardware_maps import read_map
+from titan.emulated.cute.hardware_maps import read_map
 from titan.isa.simt.launch import LaunchTensorMap
 
 BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TFLOAT32, UINT8, UINT64 = 9, 6, 7, 8, 11, 0, 4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import ExitStack
+from functools import partial
+from types import ModuleType
 
 from titan.emulated.cute import install
 from titan.emulated.cute.calls import CuteCalls
@@ -11,10 +14,15 @@ from titan.emulated.import_hooks import Change, ImportHooks
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.settings import EmulationSettings
 from titan.emulated.torch_cuda import TorchStandIn
+from titan.foundation.errors import UserError
 from titan.foundation.scratch import scratch
 from titan.isa.numbers.device import LaunchError
 
 BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
+
+
+def _refuse(reason: str, _: ModuleType) -> None:
+    raise LaunchError(reason)
 
 
 class ScriptDevice:
@@ -36,11 +44,16 @@ class ScriptDevice:
         self._stack.callback(torch.undo)
         changes: dict[str, Change] = {"torch": torch.change}
         if install.is_there():
-            self._calls = CuteCalls(queue)
             folder = self._stack.enter_context(scratch("titan-cute-"))
-            self._cute = install.CuteDevice(self._calls, str(folder))
-            os.environ |= self._cute.environment(os.environ)
-            changes |= self._cute.changes()
+            self._calls = CuteCalls(queue)
+            try:
+                self._cute = install.CuteDevice(self._calls, str(folder))
+            except UserError as error:  # it matters to scripts of CuTe DSL alone
+                changes["cutlass"] = partial(_refuse, str(error))
+            else:
+                os.environ |= self._cute.environment(os.environ)
+                changes |= self._cute.changes()
+                warnings.filterwarnings("ignore", message="Cache is disabled as user wants")
         self._stack.enter_context(ImportHooks(changes))
         return self
 

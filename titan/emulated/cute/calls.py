@@ -13,9 +13,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from titan.emulated.cute.hardware_maps import read_map
 from titan.emulated.cute.memory import ProcessMemory
 from titan.emulated.cute.texts import ModuleTexts
-from titan.emulated.hardware_maps import read_map
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.modules import LoadedModule
 from titan.emulated.parameters import Maps, name_map

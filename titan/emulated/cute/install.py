@@ -21,6 +21,7 @@ from titan.emulated.import_hooks import Change
 
 NATIVE = Path(__file__).resolve().parent / "native"
 NAME = "libtitan_cute.so"
+KEEP, FOLDER = "CUTE_DSL_KEEP", "CUTE_DSL_DUMP_DIR"
 LIBS, PACKAGE, RUNTIME = "CUTE_DSL_LIBS", "nvidia_cutlass_dsl", "libcute_dsl_runtime.so"
 _Answer = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64))
 
@@ -53,10 +54,12 @@ class CuteDevice:
         """The variables that CuTe DSL reads when it is imported."""
         architecture = self.calls.queue.settings.model.architecture
         libraries = [str(self._place), before.get(LIBS) or _runtime()]
+        kept = [*before.get(KEEP, "").split(","), "ptx", "cubin"]
         return {
             LIBS: os.pathsep.join(filter(None, libraries)),
-            "CUTE_DSL_ARCH": f"sm_{architecture}a", "CUTE_DSL_KEEP": "ptx,cubin",
-            "CUTE_DSL_DUMP_DIR": self._folder, "CUTE_DSL_LINEINFO": "1",
+            KEEP: ",".join(dict.fromkeys(filter(None, kept))),
+            FOLDER: before.get(FOLDER) or self._folder,
+            "CUTE_DSL_ARCH": f"sm_{architecture}a", "CUTE_DSL_LINEINFO": "1",
             "CUTE_DSL_DISABLE_FILE_CACHING": "1",
         }  # fmt: skip
 
