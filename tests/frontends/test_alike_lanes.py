@@ -10,7 +10,9 @@ import pytest
 
 from tests.frontends.test_traced import verified
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx import breaches
 from titan.frontends.ptx.policies import chosen
+from titan.isa.simt.tracing import traced
 from titan.isa.simt.tracing.real_values import RealValues
 from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
@@ -95,6 +97,16 @@ def test_lanes_that_may_write_other_values_are_undecided(body):
     assert any("that they write the same values is not shown" in note for note in finding.notes)
     assumed = chosen((("equal_writes", "assumed"),))
     assert verified(body + STORE, policies=assumed).verdict is Verdict.VERIFIED
+
+
+def test_runs_that_are_too_long_to_compare_say_so(monkeypatch):
+    body, how = SHOWN["two sums at once"]
+    assert how in " ".join(verified(body + STORE).notes)
+    for module in (breaches, traced):
+        monkeypatch.setattr(module, "INSTRUCTIONS_MAX", 10)
+    finding = verified(body + STORE)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert "in runs of more than 10 warp instructions" in " ".join(finding.notes)
 
 
 def test_a_race_with_another_warp_is_one_whatever_lanes_write():

@@ -15,7 +15,7 @@ from titan.frontends.verify_code import CodeOptions, verify_launch
 from titan.isa.numbers.native import core
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
-from titan.isa.simt.map_bytes import FIELDS, MapField, packed, replaced, unpacked, whole_name
+from titan.isa.simt.map_bytes import FIELDS, MapField, filled, packed, replaced, unpacked
 from titan.isa.simt.outcome import Ending
 
 BASE, OTHER, OUT, PLACE = 0x7000_0000, 0x7010_0000, 0x7100_0000, 0x7200_0000
@@ -160,9 +160,9 @@ def test_the_first_half_of_a_map_names_it(behind, edited):
 
 def test_half_of_an_edited_map_is_not_known():
     edited = packed(OLD)
-    assert whole_name(None, edited[:64]) is None
-    assert whole_name(edited, edited[:64]) == edited
-    assert whole_name(None, NAME[:64]) == NAME
+    assert filled(None, edited[:64]) is None
+    assert filled(edited, edited[:64]) == edited
+    assert filled(None, NAME[:64]) == NAME
 
 
 VALUES = st.one_of(

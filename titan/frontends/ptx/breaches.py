@@ -6,17 +6,18 @@ one kind at one instruction are reported once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.remarks import CLOSE_LANES
+from titan.frontends.ptx.remarks import CLOSE_LANES, EQUAL_LANES, NOT_SHOWN
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import LIMIT
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF
@@ -69,11 +70,19 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
     return list(found.values())
 
 
-def close_lanes(run: Run, policies: CodePolicies) -> Iterator[tuple[str, int]]:
-    """Stores of which lanes write numbers that are close together, which decides nothing."""
+def open_lanes(
+    run: Run, remarks: Mapping[str, tuple[int, int]], policies: CodePolicies
+) -> Iterator[tuple[str, int]]:
+    """Stores of which lanes write the same bytes: numbers that are close together, which decides
+    nothing, or what is not shown to be equal."""
     for event in run.events if policies.lanes != "ordered" else ():
         if isinstance(event, ev.LaneClash) and event.rounding:
             yield CLOSE_LANES, event.instruction
+    if EQUAL_LANES in remarks and policies.equal_writes != "assumed":
+        text = f"lanes of one store write the same bytes, {NOT_SHOWN}"
+        if run.traced is None and run.instructions > INSTRUCTIONS_MAX:
+            text += f" in runs of more than {INSTRUCTIONS_MAX:,} warp instructions"
+        yield text, remarks[EQUAL_LANES][1]
 
 
 def unfenced_products(run: Run, *, certain: bool) -> list[int]:

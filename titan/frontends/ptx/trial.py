@@ -19,7 +19,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.addressed_ctas import wrong_ctas
 from titan.frontends.ptx.barrier_lanes import unordered_lanes
 from titan.frontends.ptx.barrier_reads import barriers_read
-from titan.frontends.ptx.breaches import UNFENCED, breaches, close_lanes, unfenced_products
+from titan.frontends.ptx.breaches import UNFENCED, breaches, open_lanes, unfenced_products
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
@@ -49,7 +49,6 @@ from titan.frontends.ptx.remarks import (
     EARLY_WRITE,
     EQUAL_LANES,
     LOAD_HELP,
-    NOT_SHOWN,
     POLICY_OF,
     REMARKS,
     STALE_STAGE,
@@ -442,12 +441,7 @@ def _left_open(
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction
-    yield from close_lanes(run, policies)
-    if EQUAL_LANES in recording.remarks and policies.equal_writes != "assumed":
-        yield (
-            f"lanes of one store write the same bytes, {NOT_SHOWN}",
-            recording.remarks[EQUAL_LANES][1],
-        )
+    yield from open_lanes(run, recording.remarks, policies)
 
 
 def _decide(

@@ -26,15 +26,7 @@ from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.map_bytes import (
-    NAME_BYTES,
-    EditedTensorMap,
-    map_named,
-    packed,
-    replaced,
-    unpacked,
-    whole_name,
-)  # fmt: skip
+from titan.isa.simt.map_bytes import EditedTensorMap, filled, map_named, packed, replaced, unpacked
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy
@@ -348,7 +340,7 @@ def _map_read(
         part = (where[0], where[1], at)
         value = read_value(machine, fragment.warp, 0, part, 8, fragment.pc)
         if isinstance(value, Opaque):
-            return whole_name(None, b"".join(parts))
+            return filled(None, b"".join(parts))
         parts.append(value.to_bytes(8, "little"))
     return b"".join(parts)
 
@@ -370,8 +362,8 @@ def tensor_map_at(machine: SimtMachine, fragment: Fragment, address: int) -> Lau
     space, at = resolve(address)
     data: bytes | None = None
     if space is MemorySpace.GLOBAL:
-        half = machine.memory.bytes_at(at, NAME_BYTES)
-        data = whole_name(machine.memory.bytes_at(at, MAP_BYTES), half)
+        half = machine.memory.bytes_at(at, MAP_BYTES // 2)
+        data = filled(machine.memory.bytes_at(at, MAP_BYTES), half)
     elif space in (MemorySpace.PARAMETER, MemorySpace.CONSTANT):
         memory = machine.parameters if space is MemorySpace.PARAMETER else machine.constants
         if at + MAP_BYTES <= memory.size:

@@ -64,7 +64,7 @@ class EditedTensorMap(LaunchTensorMap):
     __slots__ = ()
 
 
-def whole_name(data: bytes | None, half: bytes | None) -> bytes | None:
+def filled(data: bytes | None, half: bytes | None) -> bytes | None:
     """The 128 bytes of a map: as they are, or, if some behind the first half are not known, those
     of the name in what is (`half`). None where that is not enough."""
     if data is not None or half is None or len(half) < NAME_BYTES or half.startswith(MARK):
