@@ -63,6 +63,9 @@ def hand_over_on_device(module: ModuleType) -> None:
 
 def _handing_over(called: Callable[..., Foreign], tvm_ffi: Foreign) -> Callable[..., Foreign]:
     def on_device(value: Foreign) -> Foreign:
+        if isinstance(value, tuple | list):
+            items = map(on_device, value)
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         return tvm_ffi.from_dlpack(OnDevice(value)) if is_on_cpu(value) else value
 
     def call(self: Foreign, *args: Foreign, **options: Foreign) -> Foreign:

@@ -205,10 +205,11 @@ class BodyReader:
             self.operands.forget()
 
     def _registers(self, text: str, start: int) -> None:
-        match = re.match(r"\s*(?:\.v[248]\s*)?\.(\w+)\s*", text)
-        if match is None or match.group(1) not in TYPE_BYTES:
+        match = re.match(r"\s*(?:\.v([248])\s*)?\.(\w+)\s*", text)
+        if match is None or match.group(2) not in TYPE_BYTES:
             self.scanner.fault(INVALID, "a type of registers is missing", start, start + 1)
             return
+        width, type_ = int(match.group(1) or 1), match.group(2)
         for at, piece in split_at_commas(text[match.end() :]):
             place = start + match.end() + at
             family = _FAMILY.fullmatch(piece)
@@ -217,12 +218,12 @@ class BodyReader:
                     INVALID, f"{quoted(piece)} is not a register", place, place + max(1, len(piece))
                 )
             elif family.group(2) is None:
-                if not self.scopes.declare(piece, match.group(1)):
+                if not self.scopes.declare(piece, type_, width):
                     self.scanner.fault(
                         TWICE, f"{quoted(piece)} is declared twice", place, place + len(piece)
                     )
             elif len(family.group(2)) > 9 or not self.scopes.declare_family(
-                family.group(1), match.group(1), int(family.group(2))
+                family.group(1), type_, int(family.group(2)), width
             ):
                 self.scanner.fault(
                     TWICE,

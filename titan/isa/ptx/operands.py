@@ -23,7 +23,7 @@ from titan.isa.ptx.module import (
 from titan.isa.ptx.scanner import INVALID, UNDECLARED, Scanner, split_at_commas
 from titan.isa.ptx.scopes import Scopes
 
-_NAME = re.compile(r"[%A-Za-z_$][\w$]*(?:\.[xyzw])?")
+_NAME = re.compile(r"[%A-Za-z_$][\w$]*(?:\.[xyzwrgba])?")
 _SUM = re.compile(r"([%A-Za-z_$][\w$]*)\s*\+?\s*([+-]?\s*\w+)")
 _WORDS = """
 tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid is_explicit_cluster clusterid
@@ -125,6 +125,9 @@ class OperandReader:
         number = self.scopes.register(text)
         if number is not None:
             return PtxRegister(number)
+        elements = self.scopes.vector(text)
+        if elements is not None:
+            return Vector(tuple(map(PtxRegister, elements)))
         if text == "WARP_SZ":
             return Immediate(32)
         if self.scopes.variable(text) or text in self.names:

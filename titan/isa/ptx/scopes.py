@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 
 from titan.isa.ptx.module import RegisterDeclaration
 
+_ELEMENTS = ("xyzw", "rgba")  # names of the first four elements of a vector
 _NUMBERED = re.compile(r"(.*?[^\d])(0|[1-9]\d*)$", re.S)
 
 
 @dataclass(slots=True)
 class PtxScope:
-    """`families` are declarations such as `%r<208>`: prefix -> (type, count)."""
+    """`families` are declarations such as `%r<208>`: prefix -> (type, count, elements); `vectors`
+    have a register for each of their elements."""
 
     registers: dict[str, int] = field(default_factory=dict)
-    families: dict[str, tuple[str, int]] = field(default_factory=dict)
+    vectors: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    families: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
@@ -39,26 +42,37 @@ class Scopes:
         """The innermost open scope, which receives the declarations."""
         return self.stack[-1]
 
-    def declare(self, name: str, type_: str) -> bool:
-        """Declare one register; False if the scope has it already."""
-        if name in self.top.registers:
+    def declare(self, name: str, type_: str, width: int = 1) -> bool:
+        """Declare one register, or one vector of `width`; False if the scope has it already."""
+        if name in self.top.registers or name in self.top.vectors:
             return False
-        self.top.registers[name] = self._new(name, type_)
+        if width > 1:
+            self._vector(self.top, name, type_, width)
+        else:
+            self.top.registers[name] = self._new(name, type_)
         return True
 
-    def declare_family(self, prefix: str, type_: str, count: int) -> bool:
+    def declare_family(self, prefix: str, type_: str, count: int, width: int = 1) -> bool:
         """Declare `prefix<count>` without making registers; False if the scope has the prefix."""
         if prefix in self.top.families:
             return False
-        self.top.families[prefix] = (type_, count)
+        self.top.families[prefix] = (type_, count, width)
         return True
 
     def _new(self, name: str, type_: str) -> int:
         self.registers.append(RegisterDeclaration(name, type_))
         return len(self.registers) - 1
 
+    def _vector(self, scope: PtxScope, name: str, type_: str, width: int) -> tuple[int, ...]:
+        """A new vector: a register for each of its elements."""
+        names = [*_ELEMENTS[0], *map(str, range(len(_ELEMENTS[0]), width))][:width]
+        made = tuple(self._new(f"{name}.{element}", type_) for element in names)
+        scope.vectors[name] = made
+        return made
+
     def register(self, name: str) -> int | None:
-        """The number of a register by its name, from the innermost scope outwards."""
+        """The number of a register, or of an element of a vector (`name.x`, `name.r`), by its name,
+        from the innermost scope outwards."""
         match = _NUMBERED.fullmatch(name)
         for scope in reversed(self.stack):
             number = scope.registers.get(name)
@@ -66,9 +80,25 @@ class Scopes:
                 return number
             if match is not None:
                 family = scope.families.get(match.group(1))
-                if family is not None and int(match.group(2)) < family[1]:
+                if family is not None and family[2] == 1 and int(match.group(2)) < family[1]:
                     scope.registers[name] = number = self._new(name, family[0])
                     return number
+        stem, _, letter = name.rpartition(".")
+        places = [letters.index(letter) for letters in _ELEMENTS if letter and letter in letters]
+        found = self.vector(stem) if places and stem else None
+        return found[places[0]] if found is not None and places[0] < len(found) else None
+
+    def vector(self, name: str) -> tuple[int, ...] | None:
+        """The registers of a vector by its name, from the innermost scope outwards."""
+        match = _NUMBERED.fullmatch(name)
+        for scope in reversed(self.stack):
+            if name in scope.vectors:
+                return scope.vectors[name]
+            family = scope.families.get(match.group(1)) if match is not None else None
+            if match is None or family is None or family[2] == 1:
+                continue
+            if int(match.group(2)) < family[1]:
+                return self._vector(scope, name, family[0], family[2])
         return None
 
     def variable(self, name: str) -> bool:
