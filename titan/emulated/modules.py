@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titan.emulated.faults import refused
@@ -13,10 +13,11 @@ from titan.emulated.source_lines import SourceLines
 from titan.foundation.source.span import Source
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.places import CodePlaces
+from titan.isa.numbers.device import LaunchShape
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.launch import ModuleMemory
+from titan.isa.simt.launch import Dimensions, ModuleMemory
 from titan.isa.simt.layout import MODULE_BASE, variables_of
 from titan.isa.simt.run import find_entry
 
@@ -69,9 +70,32 @@ class LoadedModule:
             raise refused("the entry is not in the module", findings)
         return found
 
+    def defined(self, name: str) -> Function | None:
+        """The entry of a name that has a body."""
+        found = (one for one in self.module.entries() if one.name == name and not one.declared)
+        return next(found, None)
+
     def kernel(self, function: Function) -> CodeKernel:
         """An entry as the front ends take it."""
         return CodeKernel(self.module, self.source, function)
+
+
+def shape_of(
+    function: Function, grid: Sequence[int], block: Sequence[int], cluster: Sequence[int],
+    shared_bytes: int,
+) -> LaunchShape:  # fmt: skip
+    """The shape of a launch that a program asks for, with what the entry itself requires."""
+    required = function.performance.get("reqnctapercluster")
+    if required and tuple(cluster) == (1, 1, 1):
+        cluster = (*required, 1, 1)[:3]
+    if "blocksareclusters" in function.performance:  # the grid of such a launch counts them
+        grid = tuple(x * y for x, y in zip(grid, cluster, strict=True))
+    return LaunchShape(_three(grid), _three(block), _three(cluster), shared_bytes)
+
+
+def _three(values: Sequence[int]) -> Dimensions:
+    x, y, z = values
+    return x, y, z
 
 
 def made_resident(loaded: LoadedModule, memory: OwnMemory) -> LoadedModule:

@@ -65,8 +65,7 @@ class ScriptDevice:
     @property
     def fault(self) -> LaunchError | None:
         """The first launch of CuTe DSL that was wrong."""
-        found = None if self._calls is None else self._calls.fault
-        return found if isinstance(found, LaunchError) else None
+        return None if self._calls is None else self._calls.fault
 
     @property
     def remarks(self) -> list[str]:

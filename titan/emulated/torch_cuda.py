@@ -19,7 +19,7 @@ from titan.emulated.memory import ALIGNMENT_BYTES
 from titan.emulated.settings import DeviceModel
 
 if TYPE_CHECKING:
-    from titan.emulated.triton.foreign import Foreign
+    from titan.emulated.foreign import Foreign
 
 
 class TorchStandIn:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from titan.emulated.cuda.fatbin import ptx_of
+from titan.emulated.driver_status import DriverStatus
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.memory import ALIGNMENT_BYTES, OwnMemory
-from titan.emulated.modules import LoadedModule, load, made_resident
+from titan.emulated.modules import LoadedModule, load, made_resident, shape_of
 from titan.emulated.parameters import Maps, name_map
 from titan.foundation.errors import TitanError, UserError
-from titan.isa.numbers.device import LaunchError, LaunchShape
+from titan.isa.numbers.device import LaunchError
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import LaunchTensorMap
 
@@ -43,19 +44,6 @@ class DriverRequest(IntEnum):
     NAME = 13
     UNSUPPORTED = 14
     VARIABLE = 15
-
-
-class DriverStatus(IntEnum):
-    """Errors of the CUDA driver that are answered here."""
-
-    SUCCESS = 0
-    INVALID_VALUE = 1
-    OUT_OF_MEMORY = 2
-    NO_DEVICE = 100
-    INVALID_IMAGE = 200
-    NO_KERNEL_IMAGE = 209
-    NOT_FOUND = 500
-    NOT_SUPPORTED = 801
 
 
 Answer = tuple[Sequence[int], bytes]
@@ -144,22 +132,16 @@ class DeviceServer:
 
     def _kernel(self, words: Sequence[int], data: bytes) -> Answer:
         loaded, name = self._module(words[0]), data.decode("utf-8", "replace")
-        for function in loaded.module.entries():
-            if function.name == name and not function.declared:
-                self.kernels.append((loaded, function))
-                sizes = [parameter.size_bytes for parameter in function.parameters]
-                return (len(self.kernels),), struct.pack(f"<{len(sizes)}I", *sizes)
-        raise _Refused(DriverStatus.NOT_FOUND)
+        function = loaded.defined(name)
+        if function is None:
+            raise _Refused(DriverStatus.NOT_FOUND)
+        self.kernels.append((loaded, function))
+        sizes = [parameter.size_bytes for parameter in function.parameters]
+        return (len(self.kernels),), struct.pack(f"<{len(sizes)}I", *sizes)
 
     def _launch(self, words: Sequence[int], data: bytes) -> Answer:
         loaded, function = self.kernels[words[0] - 1]
-        grid, block, cluster = words[1:4], words[4:7], words[8:11]
-        required = function.performance.get("reqnctapercluster")
-        if required and tuple(cluster) == (1, 1, 1):
-            cluster = (*required, 1, 1)[:3]
-        if "blocksareclusters" in function.performance:  # the grid of such a launch counts them
-            grid = tuple(x * y for x, y in zip(grid, cluster, strict=True))
-        shape = LaunchShape(_three(grid), _three(block), _three(cluster), words[7])
+        shape = shape_of(function, words[1:4], words[4:7], words[8:11], words[7])
         parameters, at = [], 0
         for parameter in function.parameters:
             parameters.append(data[at : at + parameter.size_bytes])
@@ -239,11 +221,6 @@ class DeviceServer:
     def _unsupported(self, words: Sequence[int], data: bytes) -> Answer:
         self.remarks.append(f"{data.decode('utf-8', 'replace')} is not a function of this device")
         raise _Refused(DriverStatus.NOT_SUPPORTED)
-
-
-def _three(values: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = values
-    return x, y, z
 
 
 def _received(connection: socket.socket, count: int) -> bytes | None:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from titan.emulated.triton.foreign import Foreign
+    from titan.emulated.foreign import Foreign
 
 CPU, CUDA = 1, 2  # DLDeviceType
 # Where the type of the device lies in a DLManagedTensor, and in one with a version.

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from titan.emulated.cute.hardware_maps import read_map
 from titan.emulated.cute.memory import ProcessMemory
 from titan.emulated.cute.texts import ModuleTexts
+from titan.emulated.driver_status import DriverStatus
 from titan.emulated.machine import LaunchQueue
-from titan.emulated.modules import LoadedModule
+from titan.emulated.modules import LoadedModule, shape_of
 from titan.emulated.parameters import Maps, name_map
-from titan.foundation.errors import TitanError, UserError
-from titan.isa.numbers.device import LaunchError, LaunchShape
+from titan.isa.numbers.device import LaunchError
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import LaunchTensorMap
 
 Words = Sequence[int]
-SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILURE, NOT_SUPPORTED = 0, 1, 500, 719, 801
+LAUNCH_FAILURE = 719  # what a launch that is wrong gives the program
 CONFIGURATION = struct.Struct("<6IQQQI")  # cudaLaunchConfig_t
 ATTRIBUTE_BYTES, CLUSTER = 72, 4  # cudaLaunchAttribute, and the one of a cluster's extents
 STATIC_SHARED = 1  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
@@ -48,13 +48,13 @@ class CuteCalls:
     libraries: list[LoadedModule] = field(default_factory=list)
     kernels: list[tuple[LoadedModule, Function]] = field(default_factory=list)
     maps: Maps = field(default_factory=dict)
-    fault: TitanError | None = None
+    fault: LaunchError | None = None
     remarks: list[str] = field(default_factory=list)
 
     def answer(self, name: str, words: Words) -> int:
         """The error code of a call by the name of the function, without what is in front."""
         if name in NOTHING_TO_DO:
-            return SUCCESS
+            return DriverStatus.SUCCESS
         known: dict[str, Callable[[Words], int]] = {
             "cudaLibraryLoadData": self._load, "cuLibraryLoadData": self._load,
             "cudaLibraryGetKernel": self._kernel, "cuLibraryGetKernel": self._kernel,
@@ -72,10 +72,10 @@ class CuteCalls:
         }  # fmt: skip
         if name not in known:
             self.remarks.append(f"{name} is not a function of this device")
-            return NOT_SUPPORTED
+            return DriverStatus.NOT_SUPPORTED
         try:
             return known[name](words)
-        except (LaunchError, UserError) as error:
+        except LaunchError as error:
             self.fault = self.fault or error
             return LAUNCH_FAILURE
 
@@ -88,21 +88,23 @@ class CuteCalls:
     def _kernel(self, words: Words) -> int:
         number, name = words[1], ctypes.string_at(words[2]).decode("utf-8", "replace")
         if not 1 <= number <= len(self.libraries):
-            return INVALID_VALUE
+            return DriverStatus.INVALID_VALUE
         loaded = self.libraries[number - 1]
-        for function in loaded.module.entries():
-            if function.name == name and not function.declared:
-                self.kernels.append((loaded, function))
-                return _put(words[0], len(self.kernels), 8)
-        return NOT_FOUND
+        function = loaded.defined(name)
+        if function is None:
+            return DriverStatus.NOT_FOUND
+        self.kernels.append((loaded, function))
+        return _put(words[0], len(self.kernels), 8)
 
     def _kernel_attribute(self, words: Words) -> int:
         """All of the shared memory of CuTe DSL's kernels is dynamic."""
-        return _put(words[0], 0, 4) if _low(words[1]) == STATIC_SHARED else NOT_SUPPORTED
+        if _low(words[1]) != STATIC_SHARED:
+            return DriverStatus.NOT_SUPPORTED
+        return _put(words[0], 0, 4)
 
     def _launch(self, words: Words) -> int:
         if not 1 <= words[1] <= len(self.kernels):
-            return INVALID_VALUE
+            return DriverStatus.INVALID_VALUE
         loaded, function = self.kernels[words[1] - 1]
         *extents, shared, _, attributes, count = CONFIGURATION.unpack(
             ctypes.string_at(words[0], CONFIGURATION.size)
@@ -126,10 +128,9 @@ class CuteCalls:
                 parameters[number] = name_map(map_, used)
                 bases.append(map_.base)
         memory = self.memory.of_launch(parameters, bases)
-        grid, block = tuple(extents[:3]), tuple(extents[3:])
-        shape = LaunchShape(grid, block, cluster, shared)
+        shape = shape_of(function, extents[:3], extents[3:], cluster, shared)
         self.queue.run(loaded, function, shape, parameters, used, memory)
-        return SUCCESS
+        return DriverStatus.SUCCESS
 
     def _tensor_map(self, words: Words) -> int:
         target, kind, rank, base, extents, strides, box, steps = words[:8]
@@ -141,7 +142,7 @@ class CuteCalls:
         )  # fmt: skip
         name = name_map(map_, self.maps)
         ctypes.memmove(target, name, len(name))
-        return SUCCESS
+        return DriverStatus.SUCCESS
 
     # --------------------------------------------------------------------- device, memory
 
@@ -164,17 +165,18 @@ class CuteCalls:
         return _put(words[0], self.memory.allocate(words[1]), 8)
 
     def _free(self, words: Words) -> int:
-        return SUCCESS if words[0] == 0 or self.memory.free(words[0]) else INVALID_VALUE
+        gone = words[0] == 0 or self.memory.free(words[0])
+        return DriverStatus.SUCCESS if gone else DriverStatus.INVALID_VALUE
 
     @staticmethod
     def _copy(words: Words) -> int:
         ctypes.memmove(words[0], words[1], words[2])
-        return SUCCESS
+        return DriverStatus.SUCCESS
 
     @staticmethod
     def _set(words: Words) -> int:
         ctypes.memset(words[0], _low(words[1]) & 0xFF, words[2])
-        return SUCCESS
+        return DriverStatus.SUCCESS
 
 
 def _low(word: int) -> int:
@@ -184,7 +186,7 @@ def _low(word: int) -> int:
 
 def _put(address: int, value: int, size_bytes: int) -> int:
     ctypes.memmove(address, value.to_bytes(size_bytes, "little"), size_bytes)
-    return SUCCESS
+    return DriverStatus.SUCCESS
 
 
 def _list(address: int, count: int, size_bytes: int) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from titan.emulated.foreign import Foreign
 from titan.emulated.memory import HostMemory
-from titan.emulated.triton.foreign import Foreign
 from titan.isa.numbers.device import LaunchError
 
 # NumPy's names of types -> Triton's

@@ -9,7 +9,7 @@ from __future__ import annotations
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
 
-from titan.emulated.triton.foreign import Foreign
+from titan.emulated.foreign import Foreign
 from titan.foundation.version import __version__
 
 STAGE = "titan"

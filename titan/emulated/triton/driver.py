@@ -9,10 +9,10 @@ import triton.backends as discovered
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from titan.emulated.foreign import Foreign
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.modules import load
 from titan.emulated.settings import EmulationSettings, from_environment
-from titan.emulated.triton.foreign import Foreign
 from titan.emulated.triton.launcher import TitanLauncher
 
 BACKEND = "titan"

@@ -13,12 +13,12 @@ import triton
 from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST, TMA_TF32
 from triton.runtime import _allocation
 
+from titan.emulated.foreign import Foreign
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.memory import HostMemory
 from titan.emulated.modules import LoadedModule
 from titan.emulated.parameters import Maps, name_map, number_bytes
 from titan.emulated.triton.arguments import pointer
-from titan.emulated.triton.foreign import Foreign
 from titan.isa.numbers.device import LaunchError, LaunchShape
 from titan.isa.simt.launch import Dimensions, LaunchTensorMap
 
