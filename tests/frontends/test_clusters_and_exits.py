@@ -228,3 +228,50 @@ def test_a_race_is_one_whether_or_not_waits_give_up():
     assert good.verdict is Verdict.UNDECIDED
     assert any("may go on where a wait has not passed" in note for note in good.notes)
     assert (bad.verdict, codes(bad)) == (Verdict.REFUTED, ["TTN201"])
+
+
+# ------------------------------------------------------------- numbers that st.async hands over
+
+EXPECT = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], {bytes};"
+HANDED = (
+    EXPECT.format(bytes=12)
+    + "@%p1 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{type} [%r13], {given},"
+    " [%r12];"
+    + "@%p1 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r13+8], 5, [%r12];"
+)
+TURNS = """
+	ld.shared.u32 %r14, [s+{at}];
+L:	bar.sync 0;
+	sub.u32 %r14, %r14, 1;
+	setp.ne.u32 %p4, %r14, 0;
+	@%p4 bra L;
+"""
+WAITED = WAIT.replace("{at}", "b").replace("A: mbarrier", "B: mbarrier").replace("bra A", "bra B")
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("at", [0, 4, 8])
+@pytest.mark.parametrize("type_", ["v2.b32", "b64"])
+def test_numbers_of_an_asynchronous_store_may_decide_how_often_a_loop_turns(
+    at, type_, native, monkeypatch
+):
+    """As schedulers of persistent kernels hand tiles to the other CTA of a cluster."""
+    if not native:
+        monkeypatch.setattr("titan.isa.simt.run.core", lambda: None)
+    given = "{3, %r15}" if type_ == "v2.b32" else "%d9"
+    lines = "mov.u32 %r15, 4; .reg .b64 %d9; mov.b64 %d9, 0x400000003;"
+    handed = lines + HANDED.replace("{type}", type_).replace("{given}", given)
+    finding = pair(handed + WAITED + TURNS.replace("{at}", str(at)) + END, 64)
+    assert finding.verdict is Verdict.VERIFIED, (codes(finding), finding.notes)
+
+
+@pytest.mark.parametrize(("given", "wait", "verdict"), [
+    ("3", "", Verdict.UNDECIDED),  # nobody has waited
+    ("%r14", WAITED, Verdict.UNDECIDED),  # the number is not known
+    ("7", WAITED, Verdict.VERIFIED),
+])  # fmt: skip
+def test_a_number_of_an_asynchronous_store_is_known_once_it_was_waited_for(given, wait, verdict):
+    handed = HANDED.replace("{type}", "u32").replace("{given}", given).replace(", 12;", ", 8;")
+    more = "mov.u32 %r14, %clock; "
+    finding = pair(more + handed + wait + TURNS.replace("{at}", "0") + END, 64)
+    assert finding.verdict is verdict, (codes(finding), finding.notes)

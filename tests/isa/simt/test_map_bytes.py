@@ -15,7 +15,16 @@ from titan.frontends.verify_code import CodeOptions, verify_launch
 from titan.isa.numbers.native import core
 from titan.isa.numbers.run import Computed, compute
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
-from titan.isa.simt.map_bytes import FIELDS, MapField, filled, packed, replaced, unpacked
+from titan.isa.simt.map_bytes import (
+    BLANK,
+    FIELDS,
+    MapField,
+    editable,
+    filled,
+    packed,
+    replaced,
+    unpacked,
+)
 from titan.isa.simt.outcome import Ending
 
 BASE, OTHER, OUT, PLACE = 0x7000_0000, 0x7010_0000, 0x7100_0000, 0x7200_0000
@@ -163,6 +172,71 @@ def test_half_of_an_edited_map_is_not_known():
     assert filled(None, edited[:64]) is None
     assert filled(edited, edited[:64]) == edited
     assert filled(None, NAME[:64]) == NAME
+
+
+ZEROED = "mov.u32 %r7, 0; st.shared.b32 [%r5], %r7;"
+EVERY = [*edits((16, 3), 0), edit("element_stride", 1, 0)]
+
+
+def from_zeros(lines: list[str]) -> LoadedModule:
+    """A map that begins as zeros, as Triton's descriptors do."""
+    text = program(lines).source.text
+    assert HALF in text
+    return load(text.replace(HALF, ZEROED))
+
+
+def test_a_map_that_begins_as_zeros_is_known_once_it_has_its_fields():
+    source, launch = tensor(), launched(tensor())
+    wanted = source[2:5].copy()
+    module = from_zeros(EVERY)
+    for native in machines():
+        made = computed(module, launch, native)
+        assert made.run.outcome.ending is Ending.FINISHED, made.run.outcome
+        rows = np.zeros((3, 16), np.uint16)
+        rows[:, :15] = wanted[:, 1:16]
+        assert made.contents(OUT, 96) == (rows.tobytes(), 0)
+    assert verdict(module, launch)[0] is Verdict.VERIFIED
+    code = module.kernel(module.entry(None))
+    notes = verify_launch(code, launch, CodeOptions(), module.places).notes
+    assert any("begins as zeros" in note for note in notes)
+    ran(module.module, launch)
+
+
+NO_ZERO = ("global_address", "box_dim", "global_dim", "global_stride", "element_stride",
+           "elemtype", "rank")  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [line for line in EVERY if line.split(".")[3] in NO_ZERO])
+def test_a_map_without_a_field_that_has_no_zero_is_not_known(line):
+    module = from_zeros([other for other in EVERY if other != line])
+    for native in machines():
+        outcome = computed(module, launched(tensor()), native).run.outcome
+        assert outcome.ending is Ending.REFUSED
+        assert "tensor map" in outcome.reason
+    assert verdict(module, launched(tensor()))[0] is Verdict.UNDECIDED
+
+
+def test_what_can_be_edited():
+    assert editable(bytes(128), None) is BLANK
+    assert editable(bytes(128), OLD) == packed(OLD)
+    assert editable(BLANK, None) == BLANK
+    assert editable(b"x" * 128, None) is None
+    assert unpacked(BLANK) is None
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("make", [program, from_zeros])
+def test_lanes_meet_before_the_map_is_edited_and_before_it_is_copied(which, make):
+    """One lane edits what all have written, and all copy what it has edited: each needs a barrier,
+    as tensormap.cp_fenceproxy.sync orders no memory."""
+    parts = make(EVERY).source.text.split("bar.warp.sync -1;")
+    assert len(parts) == 3
+    bare = "".join(part + ("bar.warp.sync -1;" if n == 1 - which else "")
+                   for n, part in enumerate(parts))  # fmt: skip
+    found, diagnostics = verdict(load(bare), launched(tensor()))
+    assert found is Verdict.REFUTED
+    assert {item.code for item in diagnostics} == {"TTN201"}
+    ran(load(bare).module, launched(tensor()))
 
 
 VALUES = st.one_of(

@@ -12,9 +12,8 @@ then before what another has yet to write. All are orders of real runs, so what 
 in them is a fault; not every order is tried.
 
 Taken to bring the lanes of a warp together: what all that live do at once, `bar.warp.sync`, and any
-instruction with a mask of members, or `.aligned`, in the text between two events of the warp, and
-`tensormap.cp_fenceproxy` before its own accesses. So a fault is missed where only memory ordering
-lacks, never invented.
+instruction with a mask of members, or `.aligned`, in the text between two events of the warp. So a
+fault is missed where only memory ordering lacks, never invented.
 """
 
 from __future__ import annotations
@@ -98,8 +97,6 @@ def _warps(events: Sequence[ev.Event], code: DecodedCode) -> list[list[_Step]]:
         elif isinstance(event, ev.QueueWaitEvent | ev.CommitEvent) and event.queue is bulk:
             lanes &= started.get(warp, 0)
         met = bool(steps) and _met(code, together, steps[-1].event, event)
-        if code.steps[event.instruction].op is Op.TENSORMAP_COPY:
-            met = bool(steps)
         steps.append(_Step(event, lanes, met))
     return list(found.values())
 

@@ -26,13 +26,21 @@ from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.launch import MAP_BYTES, LaunchTensorMap
 from titan.isa.simt.layout import resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
-from titan.isa.simt.map_bytes import EditedTensorMap, filled, map_named, packed, replaced, unpacked
+from titan.isa.simt.map_bytes import (
+    BLANK,
+    EditedTensorMap,
+    editable,
+    filled,
+    map_named,
+    replaced,
+    unpacked,
+)
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import Policy
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
-from titan.isa.simt.state import Cta, Fragment, InFlight
+from titan.isa.simt.state import Cta, Fragment, InFlight, StoredNumber
 from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile
 from titan.isa.simt.values import Opaque, Scalar, lane, lanes_of, opaque_at, uniform
 
@@ -285,31 +293,43 @@ def map_of(machine: SimtMachine, data: bytes) -> LaunchTensorMap | None:
 
 
 def replace_in_map(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """tensormap.replace: the map stays known where its bytes and the value are."""
+    """tensormap.replace: the map stays known where its bytes and the value are.
+
+    It is a weak access to the whole map (PTX).
+    """
     space, offset, field_, ordinal = step.flags
     marks = machine.mark_of(fragment.warp, step.args[1])
     if marks:
         machine.steered(fragment, marks, "store", mask)
-    for lanes, where in _map_places(machine, fragment, step, space, offset, mask):
+    located = _map_places(machine, fragment, step, space, offset, mask)
+    order_lanes(machine, fragment, located, MAP_BYTES, LaneAccess.WRITE, fragment.pc)
+    for lanes, where in located:
         data = _map_read(machine, fragment, where)
         known = None if data is None else map_of(machine, data)
+        whole = None if data is None else editable(data, known)
+        if whole is BLANK:
+            machine.assume(fragment, lanes, Policy.ZEROED_MAP)
         value = uniform(fragment.warp.registers[step.args[1]], lanes)
         made = None
-        if data is not None and known is not None and isinstance(value, int):
-            whole = data if isinstance(known, EditedTensorMap) else packed(known)
-            made = None if whole is None else replaced(whole, field_, ordinal, value)
+        if whole is not None and isinstance(value, int):
+            made = replaced(whole, field_, ordinal, value)
         _map_write(machine, fragment, where, made)
     return False
 
 
 def copy_map(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """tensormap.cp_fenceproxy: the whole warp copies a map and releases it."""
+    """tensormap.cp_fenceproxy: the whole warp copies a map and releases it.
+
+    Each lane reads what is copied; the copy is one write, in which all have had their part.
+    """
     space, offset, source_space, source_offset, semantics, scope = step.flags
     sources = locate(machine, fragment, step.args[1], source_space, source_offset, MAP_BYTES, mask)
     if sources:
         known = any(any_known(machine, where, MAP_BYTES) for _, where in sources)
         record(machine, fragment, sources, MAP_BYTES, PLAIN_READ, known=known)
+        order_lanes(machine, fragment, sources, MAP_BYTES, LaneAccess.READ, fragment.pc)
     places = _map_places(machine, fragment, step, space, offset, mask)
+    order_effects(machine, fragment, mask, _written(machine, places))
     one = sources is not None and len(sources) == 1 and sources[0][0] == mask
     data = _map_read(machine, fragment, sources[0][1]) if one and sources else None
     for _, where in places:
@@ -330,6 +350,15 @@ def _map_places(
         machine.refuse(fragment, "the address of a tensor map is not known")
     record(machine, fragment, located, MAP_BYTES, PLAIN_WRITE)
     return located
+
+
+def _written(machine: SimtMachine, places: Located) -> list[ev.RecordedEffect]:
+    found = []
+    for _, (space, cta, at) in places:
+        number = NO_CTA if cta is None else cta.number
+        whole = machine.footprint(MemorySpace(space), number, ((at, at + MAP_BYTES),))
+        found.append(ev.RecordedEffect(whole, WRITE, ev.AccessProxy.GENERIC))
+    return found
 
 
 def _map_read(
@@ -503,7 +532,7 @@ def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-# ----------------------------------------------------------------- st.async, launch control
+# ------------------------------------------------------------------------------- st.async
 
 
 def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
@@ -528,67 +557,21 @@ def store_async(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
         )  # fmt: skip
         operation = ev.RecordedOperation.REDUCE if reduces else ev.RecordedOperation.STORE
         completion = ev.RecordedCompletion(place_, count * lanes.bit_count())
-        start(machine, fragment, lanes, AsynchronousWork(operation, effects, (completion,)))
+        work = AsynchronousWork(operation, effects, (completion,))
+        stores = start(machine, fragment, lanes, work)
+        if not reduces and not machine.maybe:
+            stores.stored = _stored(fragment, step, located, count // len(step.args[2:]))
     return False
 
 
-ANSWER = ((0, 1), (1, 31), (32, 16), (48, 16), (0, 0))  # lowest bit, bits: cancelled, x, y, z, none
-
-
-def try_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """clusterlaunchcontrol.try_cancel: an answer of 16 bytes.
-
-    As this machine writes it: bit 0 is set if a cluster was cancelled; then 31 bits of x, 16 of y
-    and 16 of z of its first CTA. As many as the launch says are, then nothing is. Each lane asks
-    for a cluster of its own.
-    """
-    offset, barrier_offset, many = step.flags
-    for lanes in (1 << number for number in lanes_of(mask)):
-        ((_, (address, barrier)),) = machine.grouped(fragment, step.args, lanes, "an address")
-        found = shared_range(machine, fragment, lanes, address + offset, 16, 16)
-        place_ = barrier_place(machine, fragment, MemorySpace.SHARED, barrier + barrier_offset)
-        if found is None:
-            continue
-        targets = fragment.warp.cta.cluster.ctas if many else [found[0]]
-        effects = tuple(
-            ev.RecordedEffect(bytes_of(machine, cta, found[1], 16), WRITE, ev.AccessProxy.ASYNC)
-            for cta in targets
-        )
-        completes = tuple(
-            ev.RecordedCompletion(
-                ev.BarrierAddress(cta.number if many else place_.cta, place_.offset), 16
-            )
-            for cta in targets
-        )
-        work = AsynchronousWork(ev.RecordedOperation.TRY_CANCEL, effects, completes)
-        start(machine, fragment, lanes, work).answer = _answer(machine, fragment, lanes)
-    return False
-
-
-def _answer(machine: SimtMachine, fragment: Fragment, lanes: int) -> int:
-    cluster = fragment.warp.cta.cluster
-    if cluster.cancelled >= machine.launch.cancelled:
-        machine.assume(fragment, lanes, Policy.NO_CANCEL)
-        return 0
-    cluster.cancelled += 1
-    x, y, z = machine.launch.following(cluster.ctas[0].number, cluster.cancelled)
-    return 1 | x << 1 | y << 32 | z << 48
-
-
-def query_cancel(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Whether a cluster was cancelled, or one coordinate or all of its first CTA.
-
-    PTX leaves open what coordinates an answer has by which nothing was cancelled, and what a
-    fourth one is.
-    """
-    value = fragment.warp.registers[step.args[0]]
-    common = lane(value, lanes_of(mask)[0])
-    (first,) = step.flags
-    for number, register in enumerate(step.out, first):
-        low, bits = ANSWER[number]
-        found: Scalar = common
-        if not isinstance(common, Opaque):
-            is_open = not bits or (number > 0 and not common & 1)
-            found = opaque_at(fragment.pc) if is_open else common >> low & (1 << bits) - 1
-        machine.write(fragment.warp, register, found, mask)
-    return False
+def _stored(
+    fragment: Fragment, step: DecodedStep, located: Located, size: int
+) -> tuple[StoredNumber, ...]:
+    """The numbers of `size` bytes that are known of those that lanes store."""
+    found, ones = [], (1 << 8 * size) - 1
+    for lanes, (_, cta, at) in located:
+        for number, register in enumerate(step.args[2:] if cta is not None else ()):
+            value = uniform(fragment.warp.registers[register], lanes)
+            if isinstance(value, int) and cta is not None:
+                found.append(StoredNumber(cta.number, at + number * size, size, value & ones))
+    return tuple(found)

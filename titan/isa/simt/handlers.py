@@ -7,6 +7,7 @@ from titan.isa.simt import (
     collectives,
     control,
     copies,
+    launch_control,
     queues,
     rendezvous,
     tensor_cores,
@@ -78,6 +79,6 @@ HANDLERS: dict[Op, Handler] = {
     Op.FENCE: rendezvous.fence,
     Op.GRID_CONTROL: collectives.grid_control,
     Op.REGISTER_COUNT: collectives.register_count,
-    Op.TRY_CANCEL: copies.try_cancel,
-    Op.QUERY_CANCEL: copies.query_cancel,
+    Op.TRY_CANCEL: launch_control.try_cancel,
+    Op.QUERY_CANCEL: launch_control.query_cancel,
 }

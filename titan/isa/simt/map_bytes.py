@@ -3,7 +3,9 @@
 What the bytes of a tensor map mean is the vendor's; those of a map of the launch only name it
 (`launch.py`). Once a field is replaced, the bytes hold the whole map in a layout of this machine.
 Sources: PTX, "tensormap.replace"; its numbers of element types are not those of the driver. Bytes
-beyond the rank are kept, as the rank may be replaced, too. The C twin is `native/map_bytes.c`.
+beyond the rank are kept, as the rank may be replaced, too. A map may begin as zeros, as Triton
+makes one: it is known once all of its fields are that do not have a zero for none (interleave,
+swizzle, fill). The C twin is `native/map_bytes.c`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,16 @@ NAME_BYTES = 64
 # mark, base, dimensions, strides, box, element strides; type, rank, interleave, swizzle, fill
 _LAYOUT = struct.Struct("<8sQ5Q4Q5H5B5B")
 _DRIVER_TYPES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15)
+_UNSET = (1 << 64) - 1  # address, dimension, or stride; a box, a step, a rank: 0
+_NO_TYPE = 255
 _SWIZZLE_128, _STRIDE_MAX, _BOX_MAX, _STEP_MAX = 3, 1 << 40, 256, 8
 BYTE_STRIDES_SINCE = (8, 5)  # PTX; before, CUTLASS gives strides in units of 16 bytes
+
+
+ZEROS = bytes(MAP_BYTES)
+BLANK = _LAYOUT.pack(MARK, *(_UNSET,) * 10, *(0,) * 10, _NO_TYPE, 0, 0, 0, 0).ljust(
+    MAP_BYTES, b"\0"
+)
 
 
 class MapField(IntEnum):
@@ -96,15 +106,29 @@ def packed(map_: LaunchTensorMap) -> bytes | None:
 
 
 def unpacked(data: bytes) -> EditedTensorMap | None:
-    """The map that 128 bytes hold; None where they hold none."""
+    """The map that 128 bytes hold; None where they hold none, or a field of it was never set."""
     if data[: len(MARK)] != MARK:
         return None
     values = _LAYOUT.unpack_from(data)[1:]
     type_, rank, interleave, swizzle, fill = values[20:]
+    wide = (values[0], *values[1 : 1 + rank], *values[6 : 5 + rank])
+    narrow = (rank, *values[10 : 10 + rank], *values[15 : 15 + rank])
+    if type_ == _NO_TYPE or _UNSET in wide or 0 in narrow:
+        return None
     return EditedTensorMap(
         type_, values[0], values[1 : 1 + rank], values[6 : 5 + rank], values[10 : 10 + rank],
         values[15 : 15 + rank], interleave, swizzle, fill,
     )  # fmt: skip
+
+
+def editable(data: bytes, known: LaunchTensorMap | None) -> bytes | None:
+    """The bytes in which a field can be replaced: those of an edited map, the ones that hold the
+    map `known`, or, of zeros, those of a map without fields. None: what there is, is not known."""
+    if data.startswith(MARK):
+        return data
+    if known is not None:
+        return packed(known)
+    return BLANK if data == ZEROS else None
 
 
 def replaced(data: bytes, field: int, ordinal: int, value: int) -> bytes | None:

@@ -21,7 +21,7 @@ USES = ("branch", "address", "guard", "store")
 POLICIES = (
     Policy.ELECTED_LANE, Policy.WHOLE_WARP_BULK, Policy.PARITY_REDUCED, Policy.OPAQUE_GUARD,
     Policy.OPAQUE_ADDRESS, Policy.NO_CANCEL, Policy.OPAQUE_INDEX, Policy.PAIR_LANES,
-    Policy.QUARTER_LANES,
+    Policy.QUARTER_LANES, Policy.ZEROED_MAP,
 )  # fmt: skip
 MODES = tuple(ev.Mode)
 PROXIES = tuple(ev.AccessProxy)

@@ -267,6 +267,10 @@ class Recorder:
             if operation.answer is not None:
                 for low, high in footprint.ranges():
                     self.ctas[footprint.cta].shared.write(low, high - low, operation.answer)
+        for stored in operation.stored:
+            cta = self.ctas.get(stored.cta)
+            if cta is not None:
+                cta.shared.write(stored.at, stored.size, stored.value)
         phases: list[int] = []
         for completion in operation.completes:
             phases.append(self._complete(completion.barrier, -completion.bytes, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from titan.isa.simt.events import (
     BarrierAddress,
@@ -69,6 +70,15 @@ class Fragment:
 LanePlace = tuple[int, "Cta | None", int]  # memory, CTA (shared memory only) and offset
 
 
+class StoredNumber(NamedTuple):
+    """A known number of `size` bytes that goes to the shared memory of a CTA."""
+
+    cta: int
+    at: int
+    size: int
+    value: int
+
+
 @dataclass(eq=False, slots=True)
 class InFlight:
     """An asynchronous operation that was issued.
@@ -91,6 +101,7 @@ class InFlight:
     arrived: int = 0  # lanes that arrived for it (cp.async.mbarrier.arrive)
     breached: int = 0  # bit 0: its registers were read too early, bit 1: written
     answer: int | None = None  # writes this instead of something unknown
+    stored: tuple[StoredNumber, ...] = ()  # what is known of what it writes
     registers: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     arrives: tuple[BarrierAddress, ...] = ()  # arrivals of a tcgen05.commit or cp.async arrive

@@ -1,6 +1,6 @@
-/* clusterlaunchcontrol: asking for another cluster, and what the answer says. Twin: copies.py. */
+/* clusterlaunchcontrol: asking for another cluster, and the answer. Twin: launch_control.py. */
 
-/* The answer of a try_cancel (copies.py): the cluster that follows in the grid, or nothing. */
+/* The answer of a try_cancel: the cluster that follows in the grid, or nothing. */
 static uint64_t answer_of(Machine *machine, Fragment *fragment, uint32_t lanes)
 {
     const titan_launch *l = machine->launch;

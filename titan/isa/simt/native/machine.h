@@ -115,7 +115,7 @@ enum { USE_BRANCH, USE_ADDRESS, USE_GUARD, USE_STORE };
 enum {
     POLICY_ELECTED_LANE, POLICY_WHOLE_WARP_BULK, POLICY_PARITY_REDUCED, POLICY_OPAQUE_GUARD,
     POLICY_OPAQUE_ADDRESS, POLICY_NO_CANCEL, POLICY_OPAQUE_INDEX, POLICY_PAIR_LANES,
-    POLICY_QUARTER_LANES,
+    POLICY_QUARTER_LANES, POLICY_ZEROED_MAP,
     POLICIES
 };
 enum {
@@ -177,10 +177,13 @@ typedef struct {
     uint32_t required;
 } Fragment;
 
+typedef struct { int32_t cta; int64_t at, size; uint64_t value; } Stored; /* in shared memory */
+
 typedef struct {
     int32_t number, kind, instruction, queue, done, answers, breached, arrive_count;
     Warp *warp;
     uint64_t answer; /* what it writes, if it answers */
+    Stored *stored; int32_t stored_count; /* what is known of what it writes */
     uint32_t lanes, seen, reads_seen, arrived;
     int64_t due;
     int32_t writes[20], write_count; /* footprints; at most one for each CTA of a cluster */

@@ -31,7 +31,8 @@ static void pack_map(const titan_map *map, uint8_t *bytes)
     int32_t modes[] = {map->data_type, map->rank, map->interleave, map->swizzle, map->fill};
     for (int n = 0; n < 5; n++) bytes[103 + n] = (uint8_t)modes[n];
 }
-static int unpack_map(const uint8_t *bytes, titan_map *map)
+/* The fields of an edited map; 0: the bytes hold none. */
+static int fields_of(const uint8_t *bytes, titan_map *map)
 {
     if (memcmp(bytes, "TITANMAP", 8)) return 0;
     memset(map, 0, sizeof *map);
@@ -48,6 +49,29 @@ static int unpack_map(const uint8_t *bytes, titan_map *map)
     map->swizzle = bytes[106];
     map->fill = bytes[107];
     return 1;
+}
+enum { UNSET = -1, NO_TYPE = 255 }; /* of an address, a dimension or a stride; others: 0 */
+/* The map that the bytes hold; 0: none, or a field of it was never set. */
+static int unpack_map(const uint8_t *bytes, titan_map *map)
+{
+    if (!fields_of(bytes, map) || map->data_type == NO_TYPE || !map->rank || map->base == UNSET)
+        return 0;
+    for (int d = 0; d < map->rank; d++)
+        if (map->dimensions[d] == UNSET || !map->box[d] || !map->element_strides[d] ||
+            (d && map->stride_bytes[d - 1] == UNSET))
+            return 0;
+    return 1;
+}
+/* A map that begins as zeros (map_bytes.py). */
+static void blank_map(titan_map *map)
+{
+    memset(map, 0, sizeof *map);
+    map->base = UNSET;
+    map->data_type = NO_TYPE;
+    for (int d = 0; d < 5; d++) {
+        map->dimensions[d] = UNSET;
+        if (d < 4) map->stride_bytes[d] = UNSET;
+    }
 }
 /* What lies behind these bytes of a map that was not edited says nothing (map_bytes.py). */
 enum { NAME_BYTES = 64 };
@@ -149,20 +173,27 @@ static void write_map(Machine *machine, Fragment *fragment, Spot spot, const uin
         spot.at += 8;
     }
 }
-/* The bytes of a map with a field replaced; 0: not known. */
+/* The bytes of a map with a field replaced; 0: not known. `zeros`: it was a map of zeros. */
 static int edit(Machine *machine, const titan_step *s, const Value *given, uint32_t lanes,
-                uint8_t *bytes)
+                uint8_t *bytes, int *zeros)
 {
+    static const uint8_t nothing[128];
     uint64_t value;
     int opaque;
-    const titan_map *found = map_of(machine, bytes);
-    if (!found || found->pixels || !uniform(given, lanes, &value, &opaque) || opaque) return 0;
-    titan_map map = *found;
-    if (!is_edited(machine, found))
-        for (int d = map.rank; d < 5; d++) {
-            map.dimensions[d] = map.box[d] = map.element_strides[d] = 1;
-            map.stride_bytes[d - 1] = 0;
-        }
+    titan_map map;
+    if (!fields_of(bytes, &map)) {
+        const titan_map *found = map_of(machine, bytes);
+        *zeros = !found && !memcmp(bytes, nothing, 128);
+        if (found && !found->pixels) {
+            map = *found;
+            for (int d = map.rank; d < 5; d++) {
+                map.dimensions[d] = map.box[d] = map.element_strides[d] = 1;
+                map.stride_bytes[d - 1] = 0;
+            }
+        } else if (*zeros) blank_map(&map);
+        else return 0;
+    }
+    if (!uniform(given, lanes, &value, &opaque) || opaque) return 0;
     if (!replace_field(&map, FLAG(s, 2), FLAG(s, 3), value)) return 0;
     pack_map(&map, bytes);
     return 1;
@@ -179,9 +210,12 @@ static void replace_in_map(Machine *machine, Fragment *fragment, const titan_ste
                        located);
     if (total < 0) refuse(machine, fragment, "the address of a tensor map is not known");
     record_located(machine, fragment, located, total, 128, WRITE, 0, 0, 0, 0);
+    order_lanes(machine, fragment, located, total, 128, LANE_WRITE, fragment->pc);
     for (int n = 0; n < total; n++) {
+        int zeros = 0;
         int known = read_map(machine, fragment->warp, located[n].spot, bytes) &&
-                    edit(machine, s, value, located[n].lanes, bytes);
+                    edit(machine, s, value, located[n].lanes, bytes, &zeros);
+        if (zeros) assume(machine, fragment, located[n].lanes, POLICY_ZEROED_MAP);
         write_map(machine, fragment, located[n].spot, known ? bytes : NULL);
     }
 }
@@ -193,9 +227,16 @@ static void copy_map(Machine *machine, Fragment *fragment, const titan_step *s, 
     int read = locate(machine, fragment, ARG(s, 1), (int)FLAG(s, 2), FLAG(s, 3), 128, mask, from);
     for (int n = 0; n < read; n++) known = known || any_known(machine, from[n].spot, 128);
     if (read > 0) record_located(machine, fragment, from, read, 128, READ, 0, 0, known, 0);
+    order_lanes(machine, fragment, from, read, 128, LANE_READ, fragment->pc);
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), 128, mask, to);
     if (total < 0) refuse(machine, fragment, "the address of a tensor map is not known");
     record_located(machine, fragment, to, total, 128, WRITE, 0, 0, 0, 0);
+    for (int n = 0; n < total; n++) {
+        Spot at = to[n].spot;
+        int32_t written = of_range(machine, at.space, at.cta ? at.cta->number : NO_CTA, at.at,
+                                   at.at + 128);
+        order_footprint(machine, fragment, mask, written, 1);
+    }
     known = read == 1 && from[0].lanes == mask &&
             read_map(machine, fragment->warp, from[0].spot, bytes);
     for (int n = 0; n < total; n++)

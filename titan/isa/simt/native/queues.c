@@ -85,6 +85,11 @@ static void finish(Machine *machine, Operation *o)
     if (!transfer(machine, o))
 #endif
     for (int32_t n = 0; n < o->write_count; n++) havoc(machine, o->writes[n], answer);
+    for (int32_t n = 0; n < o->stored_count; n++) {
+        const Stored *one = &o->stored[n];
+        Cta *cta = machine->by_number[one->cta];
+        if (cta) write_bytes(&cta->shared, one->at, one->size, one->value, 0);
+    }
     int64_t at = machine->events.count;
     word head[] = {EV_FINISH, 0, o->warp->cta->number, o->warp->index, o->lanes, o->instruction,
                    o->number, o->complete_count + o->arrival_count};

@@ -310,6 +310,7 @@ void titan_simt_free(Machine *machine)
     for (int64_t n = 0; n < machine->operation_count; n++) {
         free(machine->operations[n]->after);
         free(machine->operations[n]->places);
+        free(machine->operations[n]->stored);
 #if NUMBERS
         free_transfer(machine->operations[n]);
 #endif
