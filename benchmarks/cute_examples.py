@@ -11,16 +11,12 @@ benchmarks/results. Without a GPU, and without changes to the examples.
 from __future__ import annotations
 
 import argparse
-import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+from benchmarks.emulated_scripts import outcome
 from benchmarks.real_code import RESULTS, Row, store, table_text, write
 
 PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
-SECONDS_MAX = 900
 ONCE = "--warmup_iterations 0 --iterations 1"
 DENSE = f"--mnkl 256,256,128,1 {ONCE}"
 BLACKWELL = f"{DENSE} --mma_tiler_mn 128,128 --cluster_shape_mn 1,1"
@@ -63,31 +59,13 @@ EXAMPLES = (
     ("b200", "blackwell/kernel/rmsnorm/rmsnorm.py", ""),
     ("b200", "blackwell/kernel/attention/fmha/fmha.py", HEADS),
 )  # fmt: skip
-_SUMMARY = re.compile(r"^titan: \d+ launche?s? computed(?:: (.*))?$", re.MULTILINE)
-_CODES = re.compile(r"^error\[(TTN\d+)\]", re.MULTILINE)
-_REASON = re.compile(r"is undecided with CTA \([^)]*\): ([^;\n]*)")
 
 
 def row(folder: Path, device: str, example: str, arguments: str) -> Row:
     """What one example prints of its launches and of its result."""
     path = folder / example
-    command = [sys.executable, "-m", "titan", "run", "--device", device, path.name]
-    before = time.perf_counter()
-    done = subprocess.run(
-        [*command, *arguments.split()],
-        cwd=path.parent, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-    )  # fmt: skip
-    seconds = time.perf_counter() - before
-    found = _SUMMARY.search(done.stderr)
-    launches = (found.group(1) or "none") if found else "none"
-    codes = ", ".join(f"`{code}`" for code in dict.fromkeys(_CODES.findall(done.stderr)))
-    reasons = ", ".join(dict.fromkeys(_REASON.findall(done.stderr)))
-    passed = done.returncode in (0, 3) and not codes
-    remark = codes or reasons or ("" if passed else f"exit code {done.returncode}")
-    shown = arguments.replace(ONCE, "").strip()
-    return (
-        example, device, shown, launches, "yes" if passed else "-", remark, f"{seconds:.0f}",
-    )  # fmt: skip
+    found = outcome(device, Path(path.name), arguments.split(), path.parent)
+    return example, device, arguments.replace(ONCE, "").strip(), *found
 
 
 def main() -> None:

@@ -137,6 +137,70 @@ def test_gluon_with_descriptors_runs_to_the_bit(device):
     assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
 
 
+@pytest.fixture
+def scratch():
+    """Memory for what kernels make, as a program has to set it."""
+    from triton.runtime._allocation import NullAllocator
+
+    def memory(size: int, alignment: int, stream: object) -> HostTensor:
+        held = np.zeros(size + alignment, dtype=np.int8)
+        return HostTensor(held[-held.ctypes.data % alignment :][:size])
+
+    triton.set_allocator(memory)
+    yield
+    triton.set_allocator(NullAllocator())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_descriptors_that_a_kernel_makes_are_known(device, scratch):
+    x = np.arange(96 * 64, dtype=np.float16).reshape(96, 64) % 1000
+    out = np.zeros_like(x)
+    triton_kernels.described_copy[(2,)](x, out, 96, 64, ROWS=32, COLUMNS=64)
+    assert np.array_equal(out, x * 2)
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("down", "right"), [(0, 0), (1, 2)])
+def test_descriptors_of_pixels_are_filters_over_an_image(down, right, device):
+    """A 3 x 3 filter around each pixel, of which one place is loaded; the border is zero."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor, TensorDescriptorIm2Col
+
+    image = np.arange(1, 4 * 4 * 32 + 1, dtype=np.float32).reshape(1, 4, 4, 32)
+    out = np.zeros((16, 32), dtype=np.float32)
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)
+    pixels = TensorDescriptorIm2Col.from_tensor(
+        HostTensor(image), [16, 32], layout, element_strides=[1, 1, 1, 1],
+        pixel_box_lower_corner=[-1, -1], pixel_box_upper_corner=[-1, -1],
+    )  # fmt: skip
+    to = TensorDescriptor.from_tensor(HostTensor(out), [16, 32], layout)
+    triton_kernels.load_pixels[(1,)](pixels, to, down, right, num_warps=1)
+    padded = np.pad(image[0], ((1, 1), (1, 1), (0, 0)))
+    assert np.array_equal(out, padded[down : down + 4, right : right + 4].reshape(16, 32))
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_whose_numbers_lie_in_memory_are_gathered(monkeypatch, device):
+    """Their numbers go from warp to warp by stmatrix; memory decides the launch."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    monkeypatch.setattr(device, "settings", EmulationSettings(device="b200"))
+    x = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 1000
+    rows = np.array([3, 60, 3, 0, 17, 18, 63, 5], dtype=np.int32)
+    out = np.zeros((8, 64), dtype=np.float16)
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    described = [
+        TensorDescriptor.from_tensor(HostTensor(array), box, layout)
+        for array, box in ((x, [1, 64]), (out, [8, 64]))
+    ]
+    triton_kernels.gather_rows[(1,)](described[0], rows, described[1], ROWS=8, num_warps=4)
+    assert np.array_equal(out, x[rows])
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("fault", "line"), [(1, "mbarrier.expect(ready"), (3, "tma.async_load(")])
 def test_a_fault_of_the_ring_is_reported_at_the_line_of_python(fault, line, device):

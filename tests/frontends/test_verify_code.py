@@ -196,6 +196,15 @@ def kernel(body: str, threads: int = 64) -> str:
 NOTHING = "{grid: 1, dynamic_shared: 0}"
 
 
+@pytest.mark.parametrize(("value", "verdict"), [("%r0", Verdict.VERIFIED), ("", Verdict.REFUTED)])
+def test_warps_may_store_equal_rows_of_matrices(value, verdict):
+    """As Triton exchanges what several warps hold; %r0 is the thread, of which lanes are left."""
+    made = "and.b32 %r3, %r0, 31;" if value else "mov.u32 %r3, %r0;"
+    body = made + "shl.b32 %r4, %r0, 4; and.b32 %r4, %r4, 496; mov.u32 %r5, s;"
+    body += "add.u32 %r4, %r4, %r5; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {%r3};"
+    assert verified(kernel(body), NOTHING).verdict is verdict
+
+
 @pytest.mark.parametrize(("value", "verdict"), [("7", Verdict.VERIFIED), ("%r1", Verdict.REFUTED)])
 def test_warps_may_store_equal_values_to_one_place(value, verdict):
     finding = verified(kernel(f"st.shared.u32 [s], {value};"), NOTHING)

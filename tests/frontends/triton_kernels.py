@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.blackwell import tma as tma_blackwell
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
@@ -137,3 +138,46 @@ def attention(
         total = tl.dot(parts.to(tl.float16), v.load([at, 0]), total * shrink[:, None])
         largest = new
     o.store([row, 0], (total / weight[:, None]).to(tl.float16))
+
+
+@triton.jit
+def described_copy(x, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A copy by descriptors that the kernel makes."""
+    source = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [ROWS, COLUMNS])
+    target = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [ROWS, COLUMNS])
+    for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
+        target.store([first, 0], source.load([first, 0]) * 2)
+
+
+@gluon.jit
+def load_pixels(x, out, down: gl.constexpr, right: gl.constexpr):
+    """An im2col copy of one filter offset."""
+    tile = gl.allocate_shared_memory(x.dtype, x.block_shape, x.layout)
+    ready = mbarrier.allocate_mbarrier()
+    mbarrier.init(ready, count=1)
+    mbarrier.expect(ready, x.block_type.nbytes)
+    tma.async_load_im2col(x, [0, -1, -1, 0], [down, right], ready, tile)
+    mbarrier.wait(ready, phase=0)
+    mbarrier.invalidate(ready)
+    tma.async_store(out, [0, 0], tile)
+    tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def gather_rows(x, numbers, out, ROWS: gl.constexpr):
+    """Rows whose numbers lie in memory, by a gathering copy."""
+    columns: gl.constexpr = x.block_type.shape[1]
+    coalesced: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    wanted: gl.constexpr = gl.SliceLayout(
+        0, gl.BlockedLayout([1, 4], [32, 1], [1, gl.num_warps()], [1, 0])
+    )
+    rows = gl.convert_layout(gl.load(numbers + gl.arange(0, ROWS, coalesced)), wanted)
+    tile = gl.allocate_shared_memory(x.dtype, [ROWS, columns], x.layout)
+    ready = mbarrier.allocate_mbarrier()
+    mbarrier.init(ready, count=1)
+    mbarrier.expect(ready, ROWS * x.block_type.nbytes)
+    tma_blackwell.async_gather(x, rows, 0, barrier=ready, result=tile)
+    mbarrier.wait(ready, phase=0)
+    mbarrier.invalidate(ready)
+    tma.async_store(out, [0, 0], tile)
+    tma.store_wait(pendings=0)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from titan.emulated.captures import CAPTURES
 from titan.emulated.checking import LaunchChecker, located
 from titan.emulated.faults import LaunchFault, refused
 from titan.emulated.memory import GlobalMemory
@@ -60,6 +61,18 @@ class LaunchQueue:
         made = cls(settings, LaunchChecker(settings))
         _QUEUES.append(made)
         return made
+
+    def submit(
+        self, loaded: LoadedModule, function: Function, shape: LaunchShape,
+        parameters: Sequence[bytes], maps: Mapping[bytes, LaunchTensorMap], memory: GlobalMemory,
+        held: object = None,
+    ) -> None:  # fmt: skip
+        """`run` it, or keep it for the graph that is being captured, with the arguments `held`."""
+
+        def launch(_: object = held) -> None:
+            self.run(loaded, function, shape, parameters, maps, memory)
+
+        CAPTURES.do(launch)
 
     def run(
         self, loaded: LoadedModule, function: Function, shape: LaunchShape,
@@ -124,6 +137,11 @@ class LaunchQueue:
 
 
 _QUEUES: list[LaunchQueue] = []
+
+
+def instructions_so_far() -> int:
+    """The warp instructions of those queues."""
+    return sum(queue.instructions for queue in _QUEUES)
 
 
 def recent_queues() -> list[LaunchQueue]:

@@ -11,9 +11,10 @@ from types import ModuleType
 from titan.emulated.cute import install
 from titan.emulated.cute.calls import CuteCalls
 from titan.emulated.import_hooks import Change, ImportHooks
-from titan.emulated.machine import LaunchQueue
+from titan.emulated.machine import LaunchQueue, instructions_so_far
 from titan.emulated.settings import EmulationSettings
 from titan.emulated.torch_cuda import TorchStandIn
+from titan.emulated.triton.cublas import CublasStandIn
 from titan.foundation.errors import UserError
 from titan.foundation.scratch import scratch
 from titan.isa.numbers.device import LaunchError
@@ -40,9 +41,13 @@ class ScriptDevice:
         settings = self._settings
         os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
         queue = LaunchQueue.of(settings)
-        torch = TorchStandIn(settings.model, lambda: queue.instructions)
+        torch = TorchStandIn(settings.model, instructions_so_far)
         self._stack.callback(torch.undo)
-        changes: dict[str, Change] = {"torch": torch.change}
+        cublas = CublasStandIn()
+        self._stack.callback(cublas.undo)
+        changes: dict[str, Change] = {
+            "torch": torch.change, "triton._C.libtriton": cublas.change,
+        }  # fmt: skip
         if install.is_there():
             folder = self._stack.enter_context(scratch("titan-cute-"))
             self._calls = CuteCalls(queue)

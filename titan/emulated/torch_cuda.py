@@ -15,8 +15,10 @@ from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 
+from titan.emulated.captures import CAPTURES
 from titan.emulated.memory import ALIGNMENT_BYTES
 from titan.emulated.settings import DeviceModel
+from titan.emulated.torch_graphs import CapturedGraph, GraphCapture
 
 if TYPE_CHECKING:
     from titan.emulated.foreign import Foreign
@@ -133,7 +135,12 @@ def _described(
         "synchronize", "set_device", "empty_cache", "init", "_lazy_init", "set_stream",
         "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "ipc_collect",
     )  # fmt: skip
-    found: dict[str, Foreign] = {"Stream": stream_kind, "Event": event_kind}
+    found: dict[str, Foreign] = {
+        "Stream": stream_kind, "Event": event_kind, "graph": GraphCapture,
+        "CUDAGraph": type("CUDAGraph", (CapturedGraph,), {"torch": torch}),
+        "graph_pool_handle": partial(_given, (0, 0)),
+        "is_current_stream_capturing": lambda: CAPTURES.steps is not None,
+    }  # fmt: skip
     for name, value in answers.items():
         found[name] = partial(_given, value)
     for name in nothing:

@@ -129,7 +129,7 @@ class CuteCalls:
                 bases.append(map_.base)
         memory = self.memory.of_launch(parameters, bases)
         shape = shape_of(function, extents[:3], extents[3:], cluster, shared)
-        self.queue.run(loaded, function, shape, parameters, used, memory)
+        self.queue.submit(loaded, function, shape, parameters, used, memory)
         return DriverStatus.SUCCESS
 
     def _tensor_map(self, words: Words) -> int:

@@ -8,6 +8,7 @@ two pointers to scratch memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import triton
 from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST, TMA_TF32
@@ -70,7 +71,7 @@ class TitanLauncher:
             (grid[0] * ctas, grid[1], grid[2]), (32 * warps, 1, 1), (ctas, 1, 1),
             self.metadata.shared,
         )  # fmt: skip
-        queue.run(loaded, entry, shape, parameters, maps, memory)
+        queue.submit(loaded, entry, shape, parameters, maps, memory, (args, kept))
 
     def _scratch(self, kind: str, grid: Dimensions, stream: int) -> Foreign:
         """Scratch memory of the grid, by the allocator that the program has set; None for none."""
@@ -119,8 +120,6 @@ class TitanLauncher:
 
 def _map(descriptor: Foreign, meta: dict[str, Foreign], memory: HostMemory) -> LaunchTensorMap:
     """The tensor map that Triton's launcher would have the driver encode."""
-    if meta.get("is_im2col"):
-        raise LaunchError("im2col descriptors are not computed on the emulated device")
     size = meta["elem_size"]
     extents = list(descriptor.shape)
     if meta["fp4_padded"]:
@@ -128,10 +127,18 @@ def _map(descriptor: Foreign, meta: dict[str, Foreign], memory: HostMemory) -> L
     data_type = TMA_TF32 if descriptor.round_f32_to_tf32 else meta["elem_type"]
     strides = tuple(size * stride for stride in reversed(descriptor.strides[:-1]))
     box = tuple(reversed(meta["block_size"]))
-    return LaunchTensorMap(
+    tiled = LaunchTensorMap(
         TMA_DTYPE_DEVICE_TO_HOST.get(data_type, data_type), pointer(descriptor.base, memory),
         tuple(reversed(extents)), strides, box, (1,) * len(box), 0, meta["swizzle"],
         int(descriptor.padding == "nan"),
+    )  # fmt: skip
+    if not meta.get("is_im2col"):
+        return tiled
+    steps = descriptor.element_strides or [1] * len(extents)
+    return replace(
+        tiled, box=(), channels=box[0], pixels=box[1], element_strides=tuple(reversed(steps)),
+        lower=tuple(reversed(descriptor.pixel_box_lower_corner)),
+        upper=tuple(reversed(descriptor.pixel_box_upper_corner)),
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from titan.isa.simt.lane_order import (
     clash_of_stores,
     clash_within,
     order_lanes,
-    pieces_of_rows,
     strong_or_plain,
 )
 from titan.isa.simt.lane_uses import LaneAccess
@@ -535,51 +534,6 @@ def _combined(
     return {"add": old + first, "and": old & first, "or": old | first, "xor": old ^ first}[
         word
     ] & mask
-
-
-def load_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """ldmatrix, wmma.load: rows at the addresses of the first lanes; values are not computed."""
-    _matrix(machine, fragment, step, mask, PLAIN_READ)
-    for register in step.out:
-        machine.write(fragment.warp, register, opaque_at(fragment.pc), mask)
-    return False
-
-
-def store_matrix(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """stmatrix, wmma.store: record the rows written; their values become opaque."""
-    _matrix(machine, fragment, step, mask, PLAIN_WRITE)
-    return False
-
-
-def _matrix(
-    machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int, form: AccessForm
-) -> None:
-    space, offset, size, rows, piece, alignment = step.flags
-    lanes = mask & ((1 << rows) - 1)
-    located = locate(machine, fragment, step.args[0], space, offset, alignment, lanes)
-    if located is None:
-        anywhere(machine, fragment, space, mask, form)
-        return
-    located = _whole_rows(machine, fragment, located, size)
-    users = [(mask if len(located) == 1 else group, where) for group, where in located]
-    record(machine, fragment, users, size, form)
-    if piece:
-        access = LaneAccess.WRITE if form.mode is ev.Mode.WRITE else LaneAccess.READ
-        order_lanes(machine, fragment, pieces_of_rows(located, piece), piece, access, fragment.pc)
-    if form.mode is ev.Mode.WRITE:
-        for _, where in located:
-            write_value(machine, fragment, 0, where, size, opaque_at(fragment.pc))
-
-
-def _whole_rows(machine: SimtMachine, fragment: Fragment, located: Located, size: int) -> Located:
-    """The rows of `size` bytes of which the first are there; others are recorded as faults."""
-    found: Located = []
-    for lanes, where in located:
-        if outside(machine, where[1], where[0], where[2], size):
-            fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, size)
-        else:
-            found.append((lanes, where))
-    return found
 
 
 def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

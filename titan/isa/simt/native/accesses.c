@@ -1,4 +1,4 @@
-/* Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix, wmma (accesses.py). */
+/* Synchronous accesses of memory: ld, st, atom, red, prefetch (accesses.py). */
 
 /* ------------------------------------------------------------------------------- locating */
 
@@ -232,36 +232,40 @@ static void load(Machine *machine, Fragment *fragment, const titan_step *s, uint
                 fragment->pc);
     for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &results[i], mask, 0);
 }
-/* The bytes of a write by address, where all are known and one event writes none of them twice. */
-static void note_value(Machine *machine, const Warp *warp, const titan_step *s,
-                       const Located *located, int total, int64_t size)
+/* The places by address; 0: they are of several memories, or `count` bytes of two of them meet. */
+static int by_address(const Located *located, int total, int64_t count, int *order)
 {
-    int64_t count = size * (s->arg_count - 1), end = -1;
-    int order[32];
-    if (machine->maybe || !total || total * count > (int64_t)sizeof machine->written) return;
     for (int n = 0; n < total; n++) {
         int at = n;
         if (located[n].spot.space != located[0].spot.space ||
             located[n].spot.cta != located[0].spot.cta)
-            return;
+            return 0;
         for (; at && located[order[at - 1]].spot.at > located[n].spot.at; at--)
             order[at] = order[at - 1];
         order[at] = n;
     }
+    for (int n = 1; n < total; n++)
+        if (located[order[n]].spot.at < located[order[n - 1]].spot.at + count) return 0;
+    return total > 0;
+}
+/* The bytes of a write by address, where all are known and one event writes none of them twice. */
+static void note_value(Machine *machine, const Warp *warp, const titan_step *s,
+                       const Located *located, int total, int64_t size)
+{
+    int64_t count = size * (s->arg_count - 1);
+    int order[32];
+    if (machine->maybe || total * count > (int64_t)sizeof machine->written) return;
+    if (!by_address(located, total, count, order)) return;
     memset(machine->written, 0, (size_t)(total * count + 7) & ~(size_t)7);
-    for (int n = 0; n < total; n++) {
-        const Located *one = &located[order[n]];
-        if (one->spot.at < end) return;
-        end = one->spot.at + count;
+    for (int n = 0; n < total; n++)
         for (int i = 1; i < s->arg_count; i++) {
             uint64_t value;
             int opaque;
-            if (!uniform(&warp->registers[ARG(s, i)], one->lanes, &value, &opaque) || opaque)
-                return;
+            const Value *given = &warp->registers[ARG(s, i)];
+            if (!uniform(given, located[order[n]].lanes, &value, &opaque) || opaque) return;
             memcpy(machine->written + n * count + (i - 1) * size, &value,
                    size < 8 ? (size_t)size : 8);
         }
-    }
     machine->written_count = total * count;
 }
 static void store(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
@@ -440,61 +444,6 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
     if (asked) write_global(machine, located[0].spot.at, size * count, 0, 1);
     for (int i = 0; i < s->out_count && i < count; i++)
         put(warp, OUT(s, i), &olds[i], mask, mask & ~olds[i].opaque ? MARK_ATOMIC : 0);
-}
-/* What each lane reads or writes of rows of 8 by 8 matrices: `piece` is 4 bytes of a row, or 2 of a
-   row of a transposed matrix (lane_order.py). */
-static void order_rows(Machine *machine, Fragment *fragment, const Located *located, int total,
-                       int piece, int mode)
-{
-    Located pieces[32 * 8];
-    int count = 0;
-    for (int n = 0; n < total; n++)
-        for (int column = 0; column < 16 / piece; column++) {
-            Located *one = &pieces[count++];
-            *one = located[n];
-            one->spot.at += column * piece;
-            one->lanes = 0;
-            for (int lane = 0; lane < 32; lane++)
-                if (located[n].lanes >> lane & 1)
-                    one->lanes |= 1u << (piece == 4 ? 4 * (lane % 8) + column
-                                                    : 4 * column + lane % 8 / 2);
-        }
-    order_lanes(machine, fragment, pieces, count, piece, mode == WRITE ? LANE_WRITE : LANE_READ,
-                fragment->pc);
-}
-static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
-                   int mode)
-{
-    int rows = (int)FLAG(s, 3);
-    int64_t size = FLAG(s, 2);
-    Located located[32];
-#if NUMBERS
-    if (matrix_numbers(machine, fragment, s, mask, mode)) return;
-#endif
-    int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), FLAG(s, 5),
-                       mask & (uint32_t)mask_of(rows), located), kept = 0;
-    for (int n = 0; n < total; n++) { /* rows of which the first bytes are there */
-        Spot spot = located[n].spot;
-        if (outside(machine, spot.cta, spot.space, spot.at, size))
-            memory_fault(machine, fragment, located[n].lanes, FAULT_OUTSIDE, spot, size);
-        else
-            located[kept++] = located[n];
-    }
-    if (total > 0) total = kept;
-    if (total < 0) {
-        anywhere(machine, fragment, (int)FLAG(s, 0), mask, mode, 0, 0, 0);
-    } else {
-        uint32_t first = total ? located[0].lanes : 0;
-        if (total == 1) located[0].lanes = mask;
-        record_located(machine, fragment, located, total, size, mode, 0, 0, 0, 0);
-        if (total == 1) located[0].lanes = first;
-        if (FLAG(s, 4)) order_rows(machine, fragment, located, total, (int)FLAG(s, 4), mode);
-        if (mode == WRITE)
-            for (int n = 0; n < total; n++)
-                write_value(machine, fragment, 0, located[n].spot, size, 0, 1);
-    }
-    for (int i = 0; mode == READ && i < s->out_count; i++)
-        put_unknown(fragment->warp, OUT(s, i), fragment->pc, mask, 0);
 }
 static void prefetch(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {

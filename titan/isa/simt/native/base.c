@@ -42,6 +42,10 @@ static uint64_t lane_value(const Value *value, int lane)
 static int first_lane(uint32_t mask) { return __builtin_ctz(mask); }
 
 /* The value that all lanes of a mask have: 1, and `found`, `opaque`; 0 if they differ. */
+static void store_number(uint8_t *at, uint64_t value, int size)
+{
+    for (int i = 0; i < size; i++) at[i] = (uint8_t)(value >> 8 * i);
+}
 static int uniform(const Value *value, uint32_t mask, uint64_t *found, int *opaque)
 {
     int first = first_lane(mask);

@@ -7,10 +7,6 @@ struct EditedMap {
     EditedMap *next;
 };
 
-static void store_number(uint8_t *at, uint64_t value, int size)
-{
-    for (int i = 0; i < size; i++) at[i] = (uint8_t)(value >> 8 * i);
-}
 static uint64_t stored_number(const uint8_t *at, int size)
 {
     uint64_t value = 0;
