@@ -25,6 +25,7 @@ RENAMED = (
     ("smem_b], multicast=True)", "smem_b], multicast=True, two_ctas=True)"),
     ("b_bufs.index(0)], multicast=True)", "b_bufs.index(0)], multicast=True, two_ctas=two_ctas)"),
     ("tmem_block.value,", "tmem_block,"),
+    ("._reinterpret(", ".reinterpret("),
 )
 SMALL = "M=208 N=416 K=304 BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 num_warps=4"
 RING = "M=256 N=512 K=256 BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 num_buffers=3 num_warps=8"
