@@ -125,3 +125,84 @@ def test_launches_of_a_graph_are_run_at_each_replay(tmp_path, capfd):
     code, found = run(["run", str(path)]), capfd.readouterr()
     assert code == 0, found.err
     assert "3 launches computed: 3 verified" in found.err
+
+
+LISTS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def scale(pointers, sizes, n, BLOCK: tl.constexpr):
+    which = tl.program_id(0)
+    p = tl.load(pointers + which).to(tl.pointer_type(tl.float32))
+    size = tl.load(sizes + which)
+    at = tl.arange(0, BLOCK)
+    inside = at < size + n
+    tl.store(p + at, 2 * tl.load(p + at, mask=inside), mask=inside)
+
+arrays = [torch.ones(count, device="cuda") for count in (5, 64, 17)]
+pointers = torch.tensor([a.data_ptr() for a in arrays], device="cuda")
+sizes = torch.tensor([a.numel() for a in arrays], dtype=torch.int32, device="cuda")
+scale[(3,)](pointers, sizes, 0, 128)
+assert all((a == 2).all() for a in arrays), arrays
+import sys
+if len(sys.argv) > 1:
+    scale[(3,)](pointers, sizes, 1, 128)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_pointers_in_a_tensor_lead_to_tensors(tmp_path, capfd):
+    """As the lists of a grouped GEMM; what lies behind the storage of one is out of bounds."""
+    path = tmp_path / "script.py"
+    path.write_text(LISTS)
+    code, found = run(["run", str(path)]), capfd.readouterr()
+    assert code == 0, found.err
+    assert "1 launch computed: 1 verified" in found.err
+    code, found = run(["run", str(path), "beyond"]), capfd.readouterr()
+    assert code == 1
+    assert "TTN218" in found.err
+
+
+SCALED = """
+import torch
+from triton._C.libtriton import nvidia
+
+torch.manual_seed(0)
+blas = nvidia.cublas.CublasLt(torch.empty(64, dtype=torch.uint8, device="cuda"))
+m, n, k = 128, 256, 256
+
+
+def tiled(scales):  # rows by blocks, as cuBLAS has them
+    rows, columns = scales.shape
+    out = torch.empty(rows * columns, dtype=scales.dtype)
+    for row in range(rows):
+        for column in range(columns):
+            tile = row // 128 * (columns // 4) + column // 4
+            out[tile * 512 + row % 32 * 16 + row % 128 // 32 * 4 + column % 4] = scales[row, column]
+    return out
+
+
+a, b = (torch.randint(-4, 5, (rows, k)).float() for rows in (m, n))
+s, t = (torch.randint(125, 130, (rows, k // 32), dtype=torch.uint8) for rows in (m, n))
+c = torch.empty(m, n)
+e4m3 = torch.float8_e4m3fn
+blas.block_scaled_matmul_mxfp8(a.to(e4m3), b.to(e4m3), c, tiled(s), tiled(t))
+wide = lambda x, scale, count: x * scale.repeat_interleave(count, 1)
+powers = [torch.exp2(x.float() - 127) for x in (s, t)]
+assert torch.equal(c, wide(a, powers[0], 32) @ wide(b, powers[1], 32).T)
+
+values = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6])
+x, y = (torch.randint(0, 16, (rows, k), dtype=torch.uint8) for rows in (m, n))
+s, t = (torch.tensor([.5, 1, 2, 3])[torch.randint(0, 4, (rows, k // 16))] for rows in (m, n))
+packed = [of[:, ::2] | of[:, 1::2] << 4 for of in (x, y)]
+blas.block_scaled_matmul_nvfp4(*packed, c, tiled(s).to(e4m3), tiled(t).to(e4m3))
+assert torch.equal(c, wide(values[x.long()], s, 16) @ wide(values[y.long()], t, 16).T)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_products_with_block_scales_are_those_of_cublas(tmp_path, capfd):
+    path = tmp_path / "script.py"
+    path.write_text(SCALED)
+    code, found = run(["run", str(path)]), capfd.readouterr()
+    assert code == 0, found.err

@@ -137,6 +137,15 @@ def test_gluon_with_descriptors_runs_to_the_bit(device):
     assert device.queue.checker.verdicts == {Verdict.VERIFIED: 1}
 
 
+def test_programs_divide_by_the_registers_of_a_thread(device):
+    """As they do for an occupancy: at most what a thread of such a block can have."""
+    text = ".version 8.3\n.target sm_90a\n.address_size 64\n.visible .entry k() {line} {{ ret; }}"
+    for line, registers in (("", 64), (".reqntid 128", 255), (".reqntid 384", 168)):
+        ptx = text.format(line=line).encode()
+        _, _, found, spilled, _ = device.utils.load_binary("k", ptx, 0, 0)
+        assert (found, spilled) == (registers, 0)
+
+
 @pytest.fixture
 def scratch():
     """Memory for what kernels make, as a program has to set it."""

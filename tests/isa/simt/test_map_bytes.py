@@ -202,8 +202,7 @@ def test_a_map_that_begins_as_zeros_is_known_once_it_has_its_fields():
     ran(module.module, launch)
 
 
-NO_ZERO = ("global_address", "box_dim", "global_dim", "global_stride", "element_stride",
-           "elemtype", "rank")  # fmt: skip
+NO_ZERO = ("global_address", "box_dim", "global_dim", "global_stride", "element_stride")
 
 
 @pytest.mark.parametrize("line", [line for line in EVERY if line.split(".")[3] in NO_ZERO])
@@ -214,6 +213,25 @@ def test_a_map_without_a_field_that_has_no_zero_is_not_known(line):
         assert outcome.ending is Ending.REFUSED
         assert "tensor map" in outcome.reason
     assert verdict(module, launched(tensor()))[0] is Verdict.UNDECIDED
+
+
+def test_a_field_that_has_a_number_is_zero_in_a_map_of_zeros():
+    """Triton does not replace those by 0: bytes of one dimension need no rank and no type."""
+    lines = [line for line in EVERY if "elemtype" not in line]
+    made = computed(from_zeros(lines), launched(tensor()), machines()[0])
+    whole = unpacked(made.contents(PLACE, 128)[0])
+    assert whole is not None
+    assert (whole.data_type, whole.rank, whole.swizzle) == (0, 2, 0)
+    flat = unpacked(replaced(BLANK, MapField.ADDRESS, 0, BASE) or b"")
+    assert flat is None
+    data = BLANK
+    for field, value in (
+        (MapField.ADDRESS, BASE), (MapField.BOX, 16), (MapField.DIMENSION, 64), (MapField.STEP, 1)
+    ):  # fmt: skip
+        data = replaced(data, field, 0, value) or b""
+    flat = unpacked(data)
+    assert flat is not None
+    assert (flat.rank, flat.dimensions, flat.stride_bytes) == (1, (64,), ())
 
 
 def test_what_can_be_edited():

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from titan.emulated.cute.hardware_maps import read_map
-from titan.emulated.cute.memory import ProcessMemory
 from titan.emulated.cute.texts import ModuleTexts
 from titan.emulated.driver_status import DriverStatus
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.modules import LoadedModule, shape_of
 from titan.emulated.parameters import Maps, name_map
+from titan.emulated.process import ProcessMemory
 from titan.isa.numbers.device import LaunchError
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import LaunchTensorMap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from math import prod
 
 import triton.backends as discovered
 from triton.backends.compiler import GPUTarget
@@ -16,7 +17,7 @@ from titan.emulated.settings import EmulationSettings, from_environment
 from titan.emulated.triton.launcher import TitanLauncher
 
 BACKEND = "titan"
-THREADS_MAX = 1024
+THREADS_MAX, REGISTERS_MAX = 1024, 255
 
 
 class TitanUtils:
@@ -28,9 +29,14 @@ class TitanUtils:
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: int
     ) -> tuple[Foreign, Foreign, int, int, int]:
-        """The module of a PTX text and its function; registers and spills are not known: 0."""
+        """The module of a PTX text and its function, registers and spills of a thread.
+
+        Registers are not known: as many as a thread of such a block can have.
+        """
         loaded = load(kernel.decode(), f"{name}.ptx")
-        return loaded, (loaded, name, self.queue), 0, 0, THREADS_MAX
+        threads = prod(loaded.entry(name).performance.get("reqntid", (THREADS_MAX,)))
+        registers = min(REGISTERS_MAX, self.settings.model.registers // threads // 8 * 8)
+        return loaded, (loaded, name, self.queue), registers, 0, THREADS_MAX
 
     def unload_module(self, module: Foreign) -> None:
         """Modules stay cached by their text."""

@@ -19,10 +19,12 @@ from titan.emulated.machine import LaunchQueue
 from titan.emulated.memory import HostMemory
 from titan.emulated.modules import LoadedModule
 from titan.emulated.parameters import Maps, name_map, number_bytes
+from titan.emulated.process import follow
 from titan.emulated.triton.arguments import pointer
 from titan.isa.numbers.device import LaunchError, LaunchShape
 from titan.isa.simt.launch import Dimensions, LaunchTensorMap
 
+LISTS = ("*i64", "*u64")  # pointers to what may be addresses
 Packed = tuple[str, Foreign]  # a type of Triton's and a value, or "bytes"
 
 
@@ -66,6 +68,13 @@ class TitanLauncher:
             _encoded(kind, value, parameter.size_bytes, memory)
             for (kind, value), parameter in zip(packed, entry.parameters, strict=True)
         ]
+        lists = [
+            address
+            for (kind, _), data in zip(packed, parameters, strict=True)
+            if kind in LISTS and (address := int.from_bytes(data, "little"))
+        ]
+        if lists:
+            follow(memory, lists)
         ctas, warps = self.metadata.num_ctas, self.metadata.num_warps
         shape = LaunchShape(
             (grid[0] * ctas, grid[1], grid[2]), (32 * warps, 1, 1), (ctas, 1, 1),

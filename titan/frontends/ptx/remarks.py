@@ -27,8 +27,8 @@ ASSUMED = {
     Policy.OPAQUE_ADDRESS: "an access at an unknown address may touch all of its memory",
     Policy.OPAQUE_INDEX: "an access whose index is not known stays in the memory of its pointer",
     Policy.FUNCTION_OPAQUE: "a function without a body gives unknown results",
-    Policy.ZEROED_MAP: "a tensor map that begins as zeros has no interleave, swizzle or fill "
-    "but what the kernel sets",
+    Policy.ZEROED_MAP: "in a tensor map that begins as zeros rank, type, interleave, swizzle and "
+    "fill have the number 0 until the kernel sets them",
     Policy.NO_CANCEL: "clusterlaunchcontrol.try_cancel finds no more clusters to cancel",
 }
 EQUAL_LANES = "equal-lanes"

@@ -4,8 +4,8 @@ What the bytes of a tensor map mean is the vendor's; those of a map of the launc
 (`launch.py`). Once a field is replaced, the bytes hold the whole map in a layout of this machine.
 Sources: PTX, "tensormap.replace"; its numbers of element types are not those of the driver. Bytes
 beyond the rank are kept, as the rank may be replaced, too. A map may begin as zeros, as Triton
-makes one: it is known once all of its fields are that do not have a zero for none (interleave,
-swizzle, fill). The C twin is `native/map_bytes.c`.
+makes one: what tensormap.replace gives a number (rank, type, interleave, swizzle, fill) has the
+number 0 then, and the map is known once its other fields are. The C twin is `native/map_bytes.c`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,13 @@ NAME_BYTES = 64
 # mark, base, dimensions, strides, box, element strides; type, rank, interleave, swizzle, fill
 _LAYOUT = struct.Struct("<8sQ5Q4Q5H5B5B")
 _DRIVER_TYPES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15)
-_UNSET = (1 << 64) - 1  # address, dimension, or stride; a box, a step, a rank: 0
-_NO_TYPE = 255
+_UNSET = (1 << 64) - 1  # address, dimension, or stride; a box, a step: 0
 _SWIZZLE_128, _STRIDE_MAX, _BOX_MAX, _STEP_MAX = 3, 1 << 40, 256, 8
 BYTE_STRIDES_SINCE = (8, 5)  # PTX; before, CUTLASS gives strides in units of 16 bytes
 
 
 ZEROS = bytes(MAP_BYTES)
-BLANK = _LAYOUT.pack(MARK, *(_UNSET,) * 10, *(0,) * 10, _NO_TYPE, 0, 0, 0, 0).ljust(
-    MAP_BYTES, b"\0"
-)
+BLANK = _LAYOUT.pack(MARK, *(_UNSET,) * 10, *(0,) * 11, 1, 0, 0, 0).ljust(MAP_BYTES, b"\0")
 
 
 class MapField(IntEnum):
@@ -112,8 +109,8 @@ def unpacked(data: bytes) -> EditedTensorMap | None:
     values = _LAYOUT.unpack_from(data)[1:]
     type_, rank, interleave, swizzle, fill = values[20:]
     wide = (values[0], *values[1 : 1 + rank], *values[6 : 5 + rank])
-    narrow = (rank, *values[10 : 10 + rank], *values[15 : 15 + rank])
-    if type_ == _NO_TYPE or _UNSET in wide or 0 in narrow:
+    narrow = (*values[10 : 10 + rank], *values[15 : 15 + rank])
+    if _UNSET in wide or 0 in narrow:
         return None
     return EditedTensorMap(
         type_, values[0], values[1 : 1 + rank], values[6 : 5 + rank], values[10 : 10 + rank],

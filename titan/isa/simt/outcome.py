@@ -44,7 +44,7 @@ class Policy(StrEnum):
     FUNCTION_OPAQUE = "opaque-function"  # a function without a body gives opaque results
     QUARTER_LANES = "quarter-lanes"  # lanes from 0 on mean those of the warp's own quarter
     PAIR_LANES = "pair-lanes"  # a lane from 128 on is a row of the pair, where it is of this CTA
-    ZEROED_MAP = "zeroed-map"  # in a tensor map of zeros what is not replaced is zero, or none
+    ZEROED_MAP = "zeroed-map"  # in a tensor map of zeros fields that are numbered have number 0
     NO_CANCEL = "no-cancel"  # clusterlaunchcontrol.try_cancel finds nothing to cancel
 
 

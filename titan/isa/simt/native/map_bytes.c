@@ -46,12 +46,11 @@ static int fields_of(const uint8_t *bytes, titan_map *map)
     map->fill = bytes[107];
     return 1;
 }
-enum { UNSET = -1, NO_TYPE = 255 }; /* of an address, a dimension or a stride; others: 0 */
+enum { UNSET = -1 }; /* of an address, a dimension or a stride; of a box or a step: 0 */
 /* The map that the bytes hold; 0: none, or a field of it was never set. */
 static int unpack_map(const uint8_t *bytes, titan_map *map)
 {
-    if (!fields_of(bytes, map) || map->data_type == NO_TYPE || !map->rank || map->base == UNSET)
-        return 0;
+    if (!fields_of(bytes, map) || map->base == UNSET) return 0;
     for (int d = 0; d < map->rank; d++)
         if (map->dimensions[d] == UNSET || !map->box[d] || !map->element_strides[d] ||
             (d && map->stride_bytes[d - 1] == UNSET))
@@ -63,7 +62,7 @@ static void blank_map(titan_map *map)
 {
     memset(map, 0, sizeof *map);
     map->base = UNSET;
-    map->data_type = NO_TYPE;
+    map->rank = 1;
     for (int d = 0; d < 5; d++) {
         map->dimensions[d] = UNSET;
         if (d < 4) map->stride_bytes[d] = UNSET;

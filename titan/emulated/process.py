@@ -47,20 +47,25 @@ class ProcessMemory:
     def of_launch(self, parameters: Iterable[bytes], bases: Iterable[int]) -> HostMemory:
         """The memory that the parameters and tensor maps of a launch lead to."""
         own = [Storage(start, len(block), True) for start, block in self.blocks.items()]
-        storages = _united([*own, *tensors()])
-        starts = [storage.start for storage in storages]
         found = HostMemory()
-        waiting = [*bases, *(word for data in parameters for word in _words(data))]
-        seen: set[Storage] = set()
-        while waiting:
-            storage = _holding(storages, starts, waiting.pop())
-            if storage is None or storage in seen:
-                continue
-            seen.add(storage)
-            found.add(storage.start, storage.size_bytes)
-            if storage.pointers:
-                waiting += _words(ctypes.string_at(storage.start, storage.size_bytes))
+        follow(found, [*bases, *(word for data in parameters for word in words_of(data))], own)
         return found
+
+
+def follow(found: HostMemory, addresses: list[int], own: Sequence[Storage] = ()) -> None:
+    """Let kernels touch the storages that the addresses point into, and so on."""
+    storages = _united([*own, *tensors()])
+    starts = [storage.start for storage in storages]
+    waiting = list(addresses)
+    seen: set[Storage] = set()
+    while waiting:
+        storage = _holding(storages, starts, waiting.pop())
+        if storage is None or storage in seen:
+            continue
+        seen.add(storage)
+        found.add(storage.start, storage.size_bytes)
+        if storage.pointers:
+            waiting += words_of(ctypes.string_at(storage.start, storage.size_bytes))
 
 
 def tensors() -> Iterator[Storage]:
@@ -97,7 +102,7 @@ def _holding(storages: Sequence[Storage], starts: Sequence[int], address: int) -
     return storages[place]
 
 
-def _words(data: bytes) -> Iterator[int]:
+def words_of(data: bytes) -> Iterator[int]:
     """The 8-byte numbers at places that are aligned to them."""
     for at in range(0, len(data) - POINTER_BYTES + 1, POINTER_BYTES):
         word = int.from_bytes(data[at : at + POINTER_BYTES], "little")
