@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +113,15 @@ assert c.tolist() == [[20.0] * 6] * 4
 """
 
 
+def alone(folder: Path, script: str, *arguments: str) -> tuple[int, str]:
+    """The exit code of `titan run` in a process of its own, and what it prints of launches."""
+    path = folder / "script.py"
+    path.write_text(script)
+    command = [sys.executable, "-m", "titan", "run", str(path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
 def test_a_graph_does_again_what_was_captured(tmp_path, capfd):
     path = tmp_path / "script.py"
     path.write_text(GRAPH)
@@ -119,12 +131,10 @@ def test_a_graph_does_again_what_was_captured(tmp_path, capfd):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-def test_launches_of_a_graph_are_run_at_each_replay(tmp_path, capfd):
-    path = tmp_path / "script.py"
-    path.write_text(LAUNCHES)
-    code, found = run(["run", str(path)]), capfd.readouterr()
-    assert code == 0, found.err
-    assert "3 launches computed: 3 verified" in found.err
+def test_launches_of_a_graph_are_run_at_each_replay(tmp_path):
+    code, text = alone(tmp_path, LAUNCHES)
+    assert code == 0, text
+    assert "3 launches computed: 3 verified" in text
 
 
 LISTS = """
@@ -151,16 +161,14 @@ if len(sys.argv) > 1:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-def test_pointers_in_a_tensor_lead_to_tensors(tmp_path, capfd):
+def test_pointers_in_a_tensor_lead_to_tensors(tmp_path):
     """As the lists of a grouped GEMM; what lies behind the storage of one is out of bounds."""
-    path = tmp_path / "script.py"
-    path.write_text(LISTS)
-    code, found = run(["run", str(path)]), capfd.readouterr()
-    assert code == 0, found.err
-    assert "1 launch computed: 1 verified" in found.err
-    code, found = run(["run", str(path), "beyond"]), capfd.readouterr()
+    code, text = alone(tmp_path, LISTS)
+    assert code == 0, text
+    assert "1 launch computed: 1 verified" in text
+    code, text = alone(tmp_path, LISTS, "beyond")
     assert code == 1
-    assert "TTN218" in found.err
+    assert "TTN218" in text
 
 
 SCALED = """
@@ -201,8 +209,6 @@ assert torch.equal(c, wide(values[x.long()], s, 16) @ wide(values[y.long()], t, 
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-def test_products_with_block_scales_are_those_of_cublas(tmp_path, capfd):
-    path = tmp_path / "script.py"
-    path.write_text(SCALED)
-    code, found = run(["run", str(path)]), capfd.readouterr()
-    assert code == 0, found.err
+def test_products_with_block_scales_are_those_of_cublas(tmp_path):
+    code, text = alone(tmp_path, SCALED)
+    assert code == 0, text
