@@ -59,6 +59,18 @@ TESTS = (
     ("b200", "10-block-scaled-matmul.py",
      "validate_block_scaled M=256 N=256 K=512 block_scale_type='nvfp4'"),
     ("h100", "11-programmatic-dependent-launch.py", "validate n_elements=4000"),
+    *(
+        (device, file, test)
+        for device in ("mi300x", "mi355x")
+        for file, test in (
+            ("01-vector-add.py", ""), ("02-fused-softmax.py", ""), ("04-low-memory-dropout.py", ""),
+            ("05-layer-norm.py", ""),
+            ("06-fused-attention.py",
+             f"test_op {HEADS} warp_specialize=False mode='bwd'".replace("256", "128")),
+            ("08-grouped-gemm.py", ""),
+            ("09-persistent-matmul.py", "validate M=256 N=256 K=64 dtype=torch.float16"),
+        )
+    ),
     ("h100", "gluon/01-intro.py", "test_memcpy XBLOCK=64 xnumel=500"),
     ("h100", "gluon/02-layouts.py",
      "test_memcpy_2d_inout xnumel=300 ynumel=40 transpose_in=True transpose_out=False"),

@@ -8,7 +8,7 @@ from titan.cli.exit_code import ExitCode
 
 # What `titan.emulated.settings` has, so that `--help` imports nothing.
 _CHECKS = ("all", "first", "off")
-_DEVICES = ("h100", "b200")
+_DEVICES = ("h100", "b200", "mi300x", "mi355x")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -20,7 +20,7 @@ _DEVICES = ("h100", "b200")
 )  # fmt: skip
 @click.option(
     "--device", type=click.Choice(_DEVICES), default="h100", show_default=True,
-    help="The device that the program sees.",
+    help="The device that the program sees; AMD's (mi300x, mi355x) run Triton's kernels.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True,

@@ -12,18 +12,38 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from titan.emulated.faults import LaunchFault, refused
-from titan.emulated.modules import LoadedModule
 from titan.emulated.settings import CheckMode, EmulationSettings
+from titan.emulated.source_lines import SourceLines
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
-from titan.frontends.verify_code import CodeOptions, verify_launch
+from titan.frontends.verify_code import CodeOptions
 from titan.isa.ptx.module import Function
-from titan.isa.simt.launch import Launch
+from titan.isa.simt.launch import Launch, ModuleMemory
+from titan.verify.model import Finding
 
 LaunchKey = tuple[object, ...]
+
+
+class LoadedCode(Protocol):
+    """A module of PTX or of AMD's assembly, as a checker takes it."""
+
+    @property
+    def digest(self) -> str:
+        """Names the text."""
+
+    @property
+    def lines(self) -> SourceLines:
+        """The sources that it was compiled from."""
+
+    def decided(self, function: Function, launch: Launch, options: CodeOptions) -> Finding:
+        """The verdict on a launch of one of its kernels."""
+
+    def variables(self, read: Callable[[int, int], bytes]) -> ModuleMemory | None:
+        """What a launch gets of the variables that a program has loaded."""
 
 
 @dataclass(slots=True)
@@ -45,7 +65,7 @@ class LaunchChecker:
         self.options = CodeOptions(policies=chosen(self.settings.policies))
 
     def check(
-        self, loaded: LoadedModule, function: Function, launch: Launch,
+        self, loaded: LoadedCode, function: Function, launch: Launch,
         contents: Callable[[], Launch],
     ) -> Verdict | None:  # fmt: skip
         """Decide a launch that is given without memory; `contents` gives it with.
@@ -68,12 +88,11 @@ class LaunchChecker:
         if key in self._verified:
             self.verdicts[Verdict.VERIFIED] += 1
             return Verdict.VERIFIED
-        code = loaded.kernel(function)
-        finding = verify_launch(code, launch, self.options, loaded.places)
+        finding = loaded.decided(function, launch, self.options)
         if finding.verdict is Verdict.VERIFIED:
             self._verified.add(key)
         else:
-            finding = verify_launch(code, contents(), self.options, loaded.places)
+            finding = loaded.decided(function, contents(), self.options)
         self.verdicts[finding.verdict] += 1
         shown = located(loaded, finding.diagnostics)
         if finding.verdict is Verdict.REFUTED:
@@ -108,6 +127,6 @@ class LaunchChecker:
         return ", ".join(found)
 
 
-def located(loaded: LoadedModule, findings: Sequence[Diagnostic]) -> list[Diagnostic]:
+def located(loaded: LoadedCode, findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Diagnostics on a module at the lines of its sources."""
     return [loaded.lines.at_source(item) for item in findings]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from titan.emulated.captures import CAPTURES
-from titan.emulated.checking import LaunchChecker, located
+from titan.emulated.checking import LaunchChecker, LoadedCode, located
 from titan.emulated.faults import LaunchFault, refused
 from titan.emulated.memory import GlobalMemory
 from titan.emulated.modules import LoadedModule, load
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_ENDED = {Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "cannot be computed",
+ENDED = {Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "cannot be computed",
           Ending.BUDGET: "does not end"}  # fmt: skip
 
 
@@ -63,7 +63,7 @@ class LaunchQueue:
         return made
 
     def submit(
-        self, loaded: LoadedModule, function: Function, shape: LaunchShape,
+        self, loaded: LoadedCode, function: Function, shape: LaunchShape,
         parameters: Sequence[bytes], maps: Mapping[bytes, LaunchTensorMap], memory: GlobalMemory,
         held: object = None,
     ) -> None:  # fmt: skip
@@ -75,9 +75,9 @@ class LaunchQueue:
         CAPTURES.do(launch)
 
     def run(
-        self, loaded: LoadedModule, function: Function, shape: LaunchShape,
+        self, loaded: LoadedCode, function: Function, shape: LaunchShape,
         parameters: Sequence[bytes], maps: Mapping[bytes, LaunchTensorMap], memory: GlobalMemory,
-    ) -> Computed:  # fmt: skip
+    ) -> Computed | None:  # fmt: skip
         """Check and compute one launch, and write what it leaves to memory; gives the first run.
 
         `parameters`: the bytes of each. Raises LaunchFault where the launch is wrong, LaunchError
@@ -87,7 +87,7 @@ class LaunchQueue:
         launch = Launch(
             function.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
             tuple(LaunchParameter(data) for data in parameters), maps, {}, allocations,
-            None if loaded.resident is None else loaded.resident.memory(memory.read),
+            loaded.variables(memory.read),
         )  # fmt: skip
 
         def contents() -> Launch:
@@ -97,9 +97,9 @@ class LaunchQueue:
         verdict = self.checker.check(loaded, function, launch, contents)
         whole = contents()
         try:
-            first, results = self._computed(loaded, whole, 0)
+            first, results = self.computed(loaded, whole, 0)
             for more in range(1, self.settings.schedules):
-                _, others = self._computed(loaded, whole, more)
+                _, others = self.computed(loaded, whole, more)
                 if others != results:
                     self.differing[function.name] = self.differing.get(function.name, 0) + 1
         except LaunchFault:
@@ -110,10 +110,12 @@ class LaunchQueue:
         self.launches += 1
         return first
 
-    def _computed(
-        self, loaded: LoadedModule, launch: Launch, number: int
-    ) -> tuple[Computed, dict[int, bytes]]:
+    def computed(
+        self, loaded: LoadedCode, launch: Launch, number: int
+    ) -> tuple[Computed | None, dict[int, bytes]]:
         """One run, and the bytes that it leaves in each allocation. Raises LaunchError."""
+        if not isinstance(loaded, LoadedModule):
+            raise LaunchError("the device runs PTX, and this is assembly")
         seed, asked = self.settings.computed_under(number)
         options = Options(seed=seed, steps_max=self.settings.steps_max)
         computed = _made(loaded, launch, options, asked)
@@ -127,7 +129,7 @@ class LaunchQueue:
             raise LaunchFault(f"{name} is wrong{under}", located(loaded, found))
         outcome = computed.run.outcome
         if outcome.ending is not Ending.FINISHED:
-            text = f"{name} {_ENDED[outcome.ending]}{under}: {outcome.reason}"
+            text = f"{name} {ENDED[outcome.ending]}{under}: {outcome.reason}"
             if outcome.site >= 0:
                 text += f" (line {loaded.places.span(outcome.site).start_line} of the PTX)"
             if outcome.ending is Ending.HUNG:
@@ -257,4 +259,6 @@ class Emulated:
         data = [
             bytes_of(argument, size, maps) for argument, size in zip(arguments, sizes, strict=True)
         ]
-        return self.queue.run(loaded, function, shape, data, maps, _Arrays(self.arrays))
+        found = self.queue.run(loaded, function, shape, data, maps, _Arrays(self.arrays))
+        assert found is not None
+        return found

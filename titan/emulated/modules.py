@@ -13,13 +13,15 @@ from titan.emulated.source_lines import SourceLines
 from titan.foundation.source.span import Source
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.verify_code import CodeOptions, verify_launch
 from titan.isa.numbers.device import LaunchShape
 from titan.isa.ptx.module import Function, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.launch import Dimensions, ModuleMemory
+from titan.isa.simt.launch import Dimensions, Launch, ModuleMemory
 from titan.isa.simt.layout import MODULE_BASE, variables_of
 from titan.isa.simt.run import find_entry
+from titan.verify.model import Finding
 
 KEPT = 64
 
@@ -78,6 +80,14 @@ class LoadedModule:
     def kernel(self, function: Function) -> CodeKernel:
         """An entry as the front ends take it."""
         return CodeKernel(self.module, self.source, function)
+
+    def decided(self, function: Function, launch: Launch, options: CodeOptions) -> Finding:
+        """The verdict on a launch of an entry."""
+        return verify_launch(self.kernel(function), launch, options, self.places)
+
+    def variables(self, read: Callable[[int, int], bytes]) -> ModuleMemory | None:
+        """What a launch gets of the variables that a program has loaded."""
+        return None if self.resident is None else self.resident.memory(read)
 
 
 def shape_of(

@@ -34,6 +34,8 @@ def run_program(program: str, arguments: Sequence[str], settings: EmulationSetti
         return _run_script(path, arguments, settings)
     if not os.access(path, os.X_OK):
         raise UserError(f"{program}: neither a Python script (.py) nor a program to execute")
+    if settings.model.assembly:
+        raise UserError(f"{program}: a CUDA program runs on h100 or b200, not on {settings.device}")
     code, server = run_executable(path, arguments, settings)
     for remark in dict.fromkeys(server.remarks):
         print(f"titan: {remark}", file=sys.stderr)

@@ -48,7 +48,9 @@ class ScriptDevice:
         changes: dict[str, Change] = {
             "torch": torch.change, "triton._C.libtriton": cublas.change,
         }  # fmt: skip
-        if install.is_there():
+        if settings.model.assembly:
+            changes["cutlass"] = partial(_refuse, "CuTe DSL runs on h100 or b200")
+        elif install.is_there():
             folder = self._stack.enter_context(scratch("titan-cute-"))
             self._calls = CuteCalls(queue)
             try:

@@ -38,6 +38,8 @@ class DeviceModel:
     shared_bytes_of_multiprocessor: int = 233_472
     registers: int = 65_536
     memory_bytes: int = 80 << 30
+    lanes: int = 32  # of a warp or a wave
+    assembly: str = ""  # the target of AMD's assembly, such as gfx942; else PTX is run
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -56,10 +58,21 @@ class DeviceModel:
         return known.get(number, 0)
 
 
-# CUDA C++ Programming Guide, "Compute Capabilities"; multiprocessors of the SXM boards
+def _instinct(name: str, target: str, units: int, lds_bytes: int, memory: int) -> DeviceModel:
+    """A device of AMD. PyTorch gives the numbers of its target as its capability."""
+    return DeviceModel(
+        f"TITAN emulated {name}", int(target[3:5]), units, lds_bytes, lds_bytes, lds_bytes,
+        registers=131_072, memory_bytes=memory << 30, lanes=64, assembly=target,
+    )  # fmt: skip
+
+
+# CUDA C++ Programming Guide, "Compute Capabilities"; multiprocessors of the SXM boards; AMD's data
+# sheets of the accelerators
 DEVICES = {
     "h100": DeviceModel("TITAN emulated H100", 90, 132),
     "b200": DeviceModel("TITAN emulated B200", 100, 148, memory_bytes=180 << 30),
+    "mi300x": _instinct("MI300X", "gfx942", 304, 65_536, 192),
+    "mi355x": _instinct("MI355X", "gfx950", 256, 163_840, 288),
 }
 CHECK, DEVICE, SEED, SCHEDULES = "TITAN_CHECK", "TITAN_DEVICE", "TITAN_SEED", "TITAN_SCHEDULES"
 POLICIES = "TITAN_POLICIES"

@@ -19,7 +19,8 @@ from titan.foundation.source.location import SourceLocation
 from titan.foundation.source.span import Source, Span
 from titan.frontends.ptx.places import CodePlaces
 
-_FILE = re.compile(r'(?m)^\s*\.file\s+\d+\s+"([^"\n]+)"')
+# A path, or a folder and a name.
+_FILE = re.compile(r'(?m)^\s*\.file\s+\d+\s+"([^"\n]+)"(?: "([^"\n]+)")?')
 _ASSEMBLY = re.compile(r"(?m)^\s*// (begin|end) inline asm")
 _LIBRARIES = ("site-packages", "dist-packages")
 SOURCE_BYTES_MAX = 4 << 20
@@ -27,9 +28,10 @@ SOURCE_BYTES_MAX = 4 << 20
 
 @dataclass(slots=True)
 class SourceLines:
-    """The source files of one PTX text; each is read once."""
+    """The source files of one text of PTX or assembly (`kind`); each is read once."""
 
     places: CodePlaces
+    kind: str = "PTX"
     files: dict[str, str] = field(default_factory=dict)
     read: dict[str, Source | None] = field(default_factory=dict)
     blocks: list[tuple[int, int]] = field(default_factory=list)  # of inline assembly, lines
@@ -42,7 +44,8 @@ class SourceLines:
                 begin = line
             else:
                 self.blocks.append((begin, line))
-        for path in _FILE.findall(self.places.source.text):
+        for first, second in _FILE.findall(self.places.source.text):
+            path = os.path.join(first, second) if second else first
             self.files.setdefault(path.rpartition("/")[2], path)
 
     def at_source(self, item: Diagnostic) -> Diagnostic:
@@ -62,7 +65,7 @@ class SourceLines:
         known = self.places.source_of(note.span)
         if known:
             label = label.replace(f"[{known}]", "").rstrip()
-        text = f"line {note.span.start_line} of the PTX: {self._word(note.span)}"
+        text = f"line {note.span.start_line} of the {self.kind}: {self._word(note.span)}"
         return Annotation(moved, f"{label} ({text})" if label else text, note.primary)
 
     def _step(self, step: TraceStep) -> TraceStep:

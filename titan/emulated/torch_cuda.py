@@ -115,8 +115,9 @@ def _described(
         shared_memory_per_block=model.shared_bytes,
         shared_memory_per_block_optin=model.shared_bytes_max,
         shared_memory_per_multiprocessor=model.shared_bytes_of_multiprocessor,
-        regs_per_multiprocessor=model.registers, warp_size=32, L2_cache_size=50 << 20,
+        regs_per_multiprocessor=model.registers, warp_size=model.lanes, L2_cache_size=50 << 20,
         max_threads_per_multi_processor=2048, is_integrated=False,
+        gcnArchName=model.assembly,
     )  # fmt: skip
 
     stream_kind = type("Stream", (OneStream,), {"device": torch.device("cpu")})
@@ -126,7 +127,8 @@ def _described(
     answers = {
         "is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
         "get_device_name": model.name, "get_device_capability": model.capability,
-        "get_device_properties": properties, "get_arch_list": [f"sm_{model.architecture}"],
+        "get_device_properties": properties,
+        "get_arch_list": [model.assembly or f"sm_{model.architecture}"],
         "current_stream": stream, "default_stream": stream, "is_bf16_supported": True,
         "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0,
         "mem_get_info": (model.memory_bytes, model.memory_bytes),

@@ -1,4 +1,4 @@
-"""cuBLAS, as Triton's own module gives it to programs that compare themselves with it.
+"""cuBLAS and hipBLAS, as Triton's own module gives them to programs that compare with them.
 
 There is no GPU for it, so PyTorch multiplies on the CPU: sums in float32, rounded once.
 """
@@ -15,7 +15,7 @@ ROWS = 128  # of a block of scales
 
 
 class CublasLt:
-    """In the place of `triton._C.libtriton.nvidia.cublas.CublasLt`."""
+    """In the place of `triton._C.libtriton.nvidia.cublas.CublasLt`, and of HipblasLt."""
 
     def __init__(self, workspace: Foreign) -> None:
         """The workspace is not needed."""
@@ -71,22 +71,26 @@ def _scaled(numbers: Foreign, tiles: Foreign, count: int) -> Foreign:
     return numbers * by_row.repeat_interleave(count, dim=1)[:, :columns]
 
 
+# Of Triton's library: the maker, its module, the class there.
+REPLACED = (("nvidia", "cublas", "CublasLt"), ("amd", "hipblas", "HipblasLt"))
+
+
 class CublasStandIn:
     """Puts it there while a script runs."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Foreign, Foreign]] = []
+        self._before: list[tuple[Foreign, str, Foreign]] = []
 
     def change(self, libtriton: ModuleType) -> None:
         """What is to happen when a program imports Triton's library."""
-        nvidia = getattr(libtriton, "nvidia", None)
-        module = getattr(nvidia, "cublas", None)
-        if module is not None:
-            self._before.append((module, module.CublasLt))
-            module.CublasLt = CublasLt
+        for maker, module, name in REPLACED:
+            there = getattr(getattr(libtriton, maker, None), module, None)
+            if there is not None:
+                self._before.append((there, name, getattr(there, name)))
+                setattr(there, name, CublasLt)
 
     def undo(self) -> None:
         """The library as it was."""
-        for module, before in self._before:
-            module.CublasLt = before
+        for module, name, before in self._before:
+            setattr(module, name, before)
         self._before.clear()

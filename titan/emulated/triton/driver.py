@@ -10,9 +10,10 @@ import triton.backends as discovered
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from titan.emulated.assembly import AssemblyQueue, LoadedAssembly, load_assembly
 from titan.emulated.foreign import Foreign
 from titan.emulated.machine import LaunchQueue
-from titan.emulated.modules import load
+from titan.emulated.modules import LoadedModule, load
 from titan.emulated.settings import EmulationSettings, from_environment
 from titan.emulated.triton.launcher import TitanLauncher
 
@@ -29,11 +30,15 @@ class TitanUtils:
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: int
     ) -> tuple[Foreign, Foreign, int, int, int]:
-        """The module of a PTX text and its function, registers and spills of a thread.
+        """The module of a text and its function, registers and spills of a thread.
 
         Registers are not known: as many as a thread of such a block can have.
         """
-        loaded = load(kernel.decode(), f"{name}.ptx")
+        loaded: LoadedModule | LoadedAssembly
+        if self.settings.model.assembly:
+            loaded = load_assembly(kernel.decode(), f"{name}.s")
+        else:
+            loaded = load(kernel.decode(), f"{name}.ptx")
         threads = prod(loaded.entry(name).performance.get("reqntid", (THREADS_MAX,)))
         registers = min(REGISTERS_MAX, self.settings.model.registers // threads // 8 * 8)
         return loaded, (loaded, name, self.queue), registers, 0, THREADS_MAX
@@ -48,7 +53,9 @@ class TitanUtils:
             "max_shared_mem": model.shared_bytes_max,
             "max_num_regs": model.registers,
             "multiprocessor_count": model.multiprocessors,
-            "warpSize": 32,
+            "warpSize": model.lanes,
+            "max_threads_per_sm": 2048,
+            "arch": model.assembly,
             "sm_clock_rate": 1_755_000,
             "mem_clock_rate": 2_619_000,
             "mem_bus_width": 5120,
@@ -61,10 +68,11 @@ class TitanDriver(DriverBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.settings = from_environment(os.environ)
-        self.queue = LaunchQueue.of(self.settings)
+        assembly = self.settings.model.assembly
+        self.queue = (AssemblyQueue if assembly else LaunchQueue).of(self.settings)
         self.utils = TitanUtils(self.settings, self.queue)
         self.launcher_cls = TitanLauncher
-        _take_over()
+        _take_over(bool(assembly))
 
     @staticmethod
     def is_active() -> bool:
@@ -77,8 +85,11 @@ class TitanDriver(DriverBase):  # type: ignore[misc]
         )
 
     def get_current_target(self) -> GPUTarget:
-        """A GPU of NVIDIA, so that libraries compile for one."""
-        return GPUTarget("cuda", self.settings.model.architecture, 32)
+        """A GPU of its maker, so that libraries compile for one."""
+        model = self.settings.model
+        if model.assembly:
+            return GPUTarget("hip", model.assembly, model.lanes)
+        return GPUTarget("cuda", model.architecture, model.lanes)
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
         """Major and minor number."""
@@ -96,8 +107,11 @@ class TitanDriver(DriverBase):  # type: ignore[misc]
         return 0
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """As for NVIDIA."""
-        from triton.backends.nvidia.driver import ty_to_cpp
+        """As for that maker."""
+        if self.settings.model.assembly:
+            from triton.backends.amd.driver import ty_to_cpp
+        else:
+            from triton.backends.nvidia.driver import ty_to_cpp
 
         return str(ty_to_cpp(ty))
 
@@ -142,21 +156,28 @@ class TitanDriver(DriverBase):  # type: ignore[misc]
         """There is none."""
 
 
-def _take_over() -> None:
-    """Replace NVIDIA's compiler by that of this back end, and let kernels take arrays.
+def _take_over(assembly: bool) -> None:
+    """Replace the compiler of a maker by that of this back end, and let kernels take arrays.
 
-    Triton has no other way to compile for a target of NVIDIA and not to end with ptxas.
+    Triton has no other way to compile for a target of NVIDIA and not to end with ptxas, or for one
+    of AMD and not to end with a linked object.
     """
     from triton.runtime import jit
 
     from titan.emulated.triton.arguments import specialised
-    from titan.emulated.triton.compiler import TitanCompiler
-
-    class PtxCompiler(TitanCompiler):
-        targets = ("cuda",)
 
     known = discovered.backends
-    known["nvidia"] = discovered.Backend(PtxCompiler, known["nvidia"].driver)
+    if assembly:
+        from titan.emulated.triton.assembly import AssemblyCompiler
+
+        known["amd"] = discovered.Backend(AssemblyCompiler, known["amd"].driver)
+    else:
+        from titan.emulated.triton.compiler import TitanCompiler
+
+        class PtxCompiler(TitanCompiler):
+            targets = ("cuda",)
+
+        known["nvidia"] = discovered.Backend(PtxCompiler, known["nvidia"].driver)
     if not hasattr(jit.native_specialize_impl, "__wrapped__"):
         wrapped = specialised(jit.native_specialize_impl)
         wrapped.__wrapped__ = jit.native_specialize_impl  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ import triton
 from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST, TMA_TF32
 from triton.runtime import _allocation
 
+from titan.emulated.assembly import LoadedAssembly
 from titan.emulated.foreign import Foreign
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.memory import HostMemory
@@ -34,6 +35,7 @@ class TitanLauncher:
     def __init__(self, src: Foreign, metadata: Foreign) -> None:
         self.signature = tuple(src.signature.values())
         self.metadata = metadata
+        self.lanes = int(getattr(metadata, "warp_size", 0) or metadata.target.warp_size)
         self.tensor_maps = getattr(metadata, "tensordesc_meta", None)
 
     def __call__(
@@ -53,8 +55,8 @@ class TitanLauncher:
             exit_hook(launch_metadata)
 
     def _run(
-        self, grid: Dimensions, stream: int, loaded: LoadedModule, name: str, queue: LaunchQueue,
-        args: tuple[Foreign, ...],
+        self, grid: Dimensions, stream: int, loaded: LoadedModule | LoadedAssembly, name: str,
+        queue: LaunchQueue, args: tuple[Foreign, ...],
     ) -> None:  # fmt: skip
         memory, maps = HostMemory(), Maps()
         metas = iter(self.tensor_maps or ())
@@ -75,9 +77,9 @@ class TitanLauncher:
         ]
         if lists:
             follow(memory, lists)
-        ctas, warps = self.metadata.num_ctas, self.metadata.num_warps
+        ctas, threads = self.metadata.num_ctas, self.lanes * self.metadata.num_warps
         shape = LaunchShape(
-            (grid[0] * ctas, grid[1], grid[2]), (32 * warps, 1, 1), (ctas, 1, 1),
+            (grid[0] * ctas, grid[1], grid[2]), (threads, 1, 1), (ctas, 1, 1),
             self.metadata.shared,
         )  # fmt: skip
         queue.submit(loaded, entry, shape, parameters, maps, memory, (args, kept))

@@ -125,17 +125,22 @@ class WaveRunner:
         return lds_depth(longer)
 
     @uncollected
-    def traced(self, launch: Launch, cta: int) -> Run:
-        """The run of a work-group with marks of what lanes store, where they equal others."""
+    def traced(self, launch: Launch, cta: int, unused: bool = False) -> Run:
+        """The run of a work-group with marks of what lanes store, where they equal others. With
+        `unused`, loads of which nothing is used read no memory."""
         from titan.isa.waves.lane_values import LaneValues
         from titan.isa.waves.machine import WaveMachine
+        from titan.isa.waves.used_loads import UsedLoads, without_unused
 
         assembly, kernel = self.code.assembly, self.code.kernel
         machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
         machine.group.stalls = self.stalls
         values = LaneValues(machine.group)
         machine.numbering = machine.group.values = values
-        return machine.run()
+        if not unused:
+            return machine.run()
+        loads = machine.follower = UsedLoads(machine.group)
+        return without_unused(machine.run(), loads)
 
     @uncollected
     def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:

@@ -29,9 +29,10 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.events import Event
-from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.stored import MADE
+from titan.isa.simt.written import WrittenMemories
 from titan.isa.waves.events import (
     APART,
     GFX1250_QUEUES,
@@ -41,6 +42,7 @@ from titan.isa.waves.events import (
     CounterWait,
     LanesAlike,
     LanesShown,
+    LoadUnused,
     OperationIssued,
     UnknownAddress,
     WaveBarrier,
@@ -58,6 +60,7 @@ BARRIER = "s_barrier"
 REMARKED = {
     UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes",
     LanesShown: "shown-lanes",
+    LoadUnused: "unused-reads",
 }  # fmt: skip
 INSTRUCTIONS_TRACED_MAX = 200_000
 
@@ -197,6 +200,26 @@ def worth_tracing(run: Run) -> bool:
             if plain and writers.setdefault(use.footprint, event.warp) != event.warp:
                 return True
     return False
+
+
+def may_be_unused(run: Run) -> bool:
+    """Whether a wave loads from global memory what another one stores."""
+    if run.instructions > INSTRUCTIONS_TRACED_MAX:
+        return False
+    uses = [
+        (event.warp, use)
+        for event in run.events
+        if isinstance(event, OperationIssued)
+        for use in event.uses
+        if use.footprint.space is MemorySpace.GLOBAL and not use.atomic
+    ]
+    written = WrittenMemories((use.footprint, warp) for warp, use in uses if use.write)
+    return any(
+        writer != warp
+        for warp, use in uses
+        if not use.write
+        for writer in written.meeting(use.footprint)
+    )
 
 
 def _is_shown(use: MemoryUse) -> bool:

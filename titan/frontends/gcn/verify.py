@@ -27,7 +27,7 @@ from titan.frontends.gcn.code import (
 from titan.frontends.gcn.faults import missing_argument
 from titan.frontends.gcn.grid import add_group, stores_meet
 from titan.frontends.gcn.launched import LaunchedWaves, judge_waves
-from titan.frontends.gcn.record import lanes_of_wave, worth_tracing
+from titan.frontends.gcn.record import lanes_of_wave, may_be_unused, worth_tracing
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.lift.any_number import AnyNumber, any_number
@@ -186,10 +186,7 @@ def _verify_kernel(
         found = any_number(lifted, ctas_of(launch, options), options.engines)
         trials += found.trials
         filled = [*filled, *found.notes]
-    lanes = lanes_of_wave(code.assembly.target)
-    waves = (launch.threads + lanes - 1) // lanes
-    name = short_name(code.kernel.name)
-    kernel = JudgedKernel(code.source.path, name, code.assembly.target, "wave", waves, lanes)
+    kernel = _judged_kernel(code, launch)
     finding = combined(kernel, launches, trials, options.policies, started)
     if found is not None and finding.verdict is Verdict.VERIFIED:
         finding = for_any(finding, found)
@@ -199,6 +196,26 @@ def _verify_kernel(
     ]
     early = _not_taken(runner, seen, places)
     return replace(finding, notes=(*notes, *filled, *finding.notes, *tokens, *early))
+
+
+def verify_waves(
+    code: AssemblyCode, launch: Launch, options: CodeOptions, places: CodePlaces
+) -> Finding:
+    """The verdict on one launch that is known as a whole, as by the program that makes it."""
+    started = time.process_time()
+    stalls = options.policies.counter_full == "stalls"
+    runner = WaveRunner(code, options.steps_max, close_pairs_of(code), stalls)
+    trials, notes = _trials(runner, launch, "", places, options, _Seen(), True)
+    kernel = _judged_kernel(code, launch)
+    finding = combined(kernel, [("", launch)], trials, options.policies, started)
+    return replace(finding, notes=(*notes, *finding.notes))
+
+
+def _judged_kernel(code: AssemblyCode, launch: Launch) -> JudgedKernel:
+    lanes = lanes_of_wave(code.assembly.target)
+    waves = (launch.threads + lanes - 1) // lanes
+    name = short_name(code.kernel.name)
+    return JudgedKernel(code.source.path, name, code.assembly.target, "wave", waves, lanes)
 
 
 def _trials(
@@ -295,7 +312,8 @@ def _trial(
             seen.close.add((event.first, event.instruction))
     ((_, trial),) = judge_waves([run], [where], code, places, options.policies)
     wrong = trial.verdict in (Verdict.REFUTED, Verdict.UNDECIDED)
-    if wrong and options.policies.equal_writes == "shown" and worth_tracing(run):
-        again = runner.traced(launch, cta)
+    unused = options.policies.unused_reads == "allow" and may_be_unused(run)
+    if wrong and (unused or (options.policies.equal_writes == "shown" and worth_tracing(run))):
+        again = runner.traced(launch, cta, unused)
         ((_, trial),) = judge_waves([again], [where], code, places, options.policies)
     return run, trial

@@ -107,6 +107,11 @@ class OperationIssued(Event):
     uses: tuple[WaveUse, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LoadUnused(Event):
+    """A load of which nothing is used (`used_loads.py`); it stands behind the run."""
+
+
 def lds_uses(events: Iterable[Event]) -> Iterator[tuple[OperationIssued, WaveUse]]:
     """What operations do in LDS, in the order of the events; what one of them reads comes first."""
     for event in events:

@@ -1,7 +1,8 @@
-"""Numbers of 16 bits, where one instruction makes both halves of a register of two others.
+"""Numbers of 16 bits: of both halves of a register, which one instruction makes of two others, and
+of the lower half, which is all that arithmetic in 16 bits surely writes.
 
-A store of one half depends on one of the two alone; compilers leave the other one to chance. The
-number of a half says which conversion made it of which number, wherever it stands.
+A store of one half depends on it alone; compilers leave the other one to chance. The number of a
+half says what made it of which number, wherever it stands.
 """
 
 from __future__ import annotations
@@ -10,11 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.waves.decode import DecodedInstruction
 from titan.isa.waves.lane_numbers import Numbers, mixed, of_text, place
+from titan.isa.waves.moved_lanes import places_matter
 
 PACKED = frozenset(("v_cvt_pk_bf16_f32", "v_cvt_pk_f16_f32", "v_cvt_pkrtz_f16_f32"))
 _HALF = of_text("half")
+
+
+def is_lower(code: DecodedInstruction) -> bool:
+    """Whether an instruction of the vector unit writes at least the lower half of its result."""
+    item = code.item
+    narrow = "16" in item.base and "hi" not in item.base and not places_matter(item)
+    return narrow and code.opcode.kind is OpcodeKind.VECTOR and not item.opcode.endswith("_dpp")
 
 
 @dataclass(slots=True)
@@ -28,6 +40,14 @@ class Halves:
     ) -> None:
         """A conversion in `form` has made `whole` of two numbers."""
         self._made[at] = whole, [mixed(_HALF, form, one) for one in sources[:2]]
+
+    def note_lower(
+        self, at: tuple[int, int], lanes: NDArray[np.bool_], made: Numbers, old: Numbers,
+        row: Numbers,
+    ) -> None:  # fmt: skip
+        """In `lanes` the lower half is of `made`; the register was `old` and is `row` now."""
+        lower = np.where(lanes[:, None], mixed(_HALF, made), self.of(at, old, False))
+        self._made[at] = row, [lower, mixed(row, place(1))]
 
     def of(self, at: tuple[int, int], row: Numbers, high: bool) -> Numbers:
         """One half of a register that has the numbers `row`."""

@@ -56,6 +56,20 @@ def in_order(one: Numbers, other: Numbers) -> list[Numbers]:
     return [np.where(swap[:, None], other, one), np.where(swap[:, None], one, other)]
 
 
+def folded(numbers: Numbers) -> Numbers:
+    """One number of those of all lanes."""
+    total: Numbers = np.add.reduce(mixed(numbers, LANES_MIXED), axis=0)
+    return total
+
+
+def reordered(sources: Sequence[Numbers], first: int, count: int) -> list[Numbers]:
+    """The sources, `count` of them from the first on in an order of their numbers."""
+    found = list(sources)
+    for left in (*range(first, first + count - 1), *range(first, first + count - 2)):
+        found[left : left + 2] = in_order(*found[left : left + 2])
+    return found
+
+
 def chosen(zero: Numbers, one: Numbers, bits: Numbers) -> Numbers:
     """The second where the bit is set, as far as that is known."""
     no, yes = (known_numbers(np.full(LANES, bit, np.int64)) for bit in (0, 1))

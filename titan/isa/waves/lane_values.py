@@ -32,7 +32,7 @@ from titan.isa.waves.decode import (
     written_in_order,
 )
 from titan.isa.waves.group import Addresses, WaveGroup
-from titan.isa.waves.lane_halves import PACKED, Halves
+from titan.isa.waves.lane_halves import PACKED, Halves, is_lower
 from titan.isa.waves.lane_numbers import (
     BIT,
     BYTE_OF,
@@ -41,12 +41,14 @@ from titan.isa.waves.lane_numbers import (
     PLACE,
     Numbers,
     chosen,
+    folded,
     in_order,
     joined,
     known_numbers,
     mixed,
     of_text,
     place,
+    reordered,
 )
 from titan.isa.waves.moved_lanes import (
     dpp_lanes,
@@ -64,6 +66,7 @@ from titan.isa.waves.state import LANES, OpaqueWord, Wave, lanes_of
 INSTRUCTIONS_MAX = 200_000
 _CHANGES_PLACES = re.compile(
     r"v_(pk_)?(add|mul|max|min|and|or|xor|xnor)_(?!lshl|or)|v_(pk_)?fma_|v_(pk_)?fmac_|v_mac_"
+    r"|v_(max3|min3|add3|or3)_"
 )
 _MASKS = re.compile(r"s_(and|or|xor|andn2|orn2|nand|nor|xnor|not|mov)_b64$")
 _PAIRS = frozenset(("v_pk_mul_f32", "v_pk_add_f32", "v_pk_fma_f32"))
@@ -217,21 +220,19 @@ class LaneValues:
             if code.item.base == "v_writelane_b32":
                 new, lanes = numbers, np.ones(LANES, np.bool_)
             rows[register] = np.where(lanes[:, None], new, old[at])
+            if not whole and is_lower(code):
+                key, row = (wave.number, register), rows[register]
+                self._halves.note_lower(key, lanes, numbers, old[at], row)
         if scalars and code.opcode.kind is OpcodeKind.VECTOR and "v_read" not in code.item.base:
             self._assign_mask(wave, [registers[at] for at in scalars], made[scalars[0]])
 
     def _assign_mask(self, wave: Wave, registers: Sequence[int], made: Numbers) -> None:
         """Of a mask: a bit of each lane, 0 where it is not active."""
         bits = np.where(wave.active[:, None], made, known_numbers(np.zeros(LANES, np.int64)))
-        folded = self._folded(bits)
+        whole = folded(bits)
         for at, register in enumerate(registers):
-            self._set_scalar(wave, register - SCALAR_BASE, mixed(folded, place(at)))
+            self._set_scalar(wave, register - SCALAR_BASE, mixed(whole, place(at)))
         self._masks[wave.number][registers[0] - SCALAR_BASE] = bits
-
-    def _folded(self, numbers: Numbers) -> Numbers:
-        """One number of those of all lanes."""
-        total: Numbers = np.add.reduce(mixed(numbers, LANES_MIXED), axis=0)
-        return total
 
     def control(self, wave: Wave, code: DecodedInstruction) -> None:
         """An instruction of control: modes change, and what it writes is of the moment."""
@@ -289,8 +290,7 @@ class LaneValues:
         if base in ("v_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"):
             return [sources[0]] if not item.opcode.endswith("_sdwa") else None
         if _CHANGES_PLACES.match(base) and not places_matter(item):
-            first = int(code.opcode.both)
-            sources[first : first + 2] = in_order(*sources[first : first + 2])
+            sources = reordered(sources, int(code.opcode.both), 3 if "3_" in base else 2)
         if base.startswith("v_div_fmas"):
             vcc = Registers("s", 106, 2)
             sources.append(self._mask(wave, vcc))
@@ -304,7 +304,7 @@ class LaneValues:
     ) -> list[Numbers]:
         """Of all lanes of the sources, and of the execution mask."""
         mask = np.array([wave.exec & 0xFFFF_FFFF, wave.exec >> 32], np.uint64)
-        whole = mixed(form, mask, *(self._folded(one) for one in sources))
+        whole = mixed(form, mask, *(folded(one) for one in sources))
         return [mixed(whole, LANES_MIXED, place(at)) for at in range(count)]
 
     def _moved(self, wave: Wave, item: AssemblyInstruction, source: Numbers) -> Numbers | None:
@@ -533,7 +533,7 @@ class LaneValues:
             form = self._form(wave, code)
             found = self._of_everything(wave, form, found, len(registers))
         elif size < 4:
-            found = [mixed(self._text(code), one) for one in found]
+            found = [mixed(of_text(code.item.base), one) for one in found]
         self._loaded = found
 
     def note_lds_store(

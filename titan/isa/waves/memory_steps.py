@@ -19,6 +19,7 @@ from titan.isa.gcn.operands import M0
 from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Policy
+from titan.isa.waves.atomic_steps import contents_atomic
 from titan.isa.waves.contents import Contents, register_rows, set_registers
 from titan.isa.waves.decode import (
     DecodedInstruction,
@@ -460,11 +461,12 @@ def _contents_access(
 ) -> None:
     """A load, store or copy to LDS by its bytes."""
     item, size = code.item, size_of(code.item)
-    if addresses is None or "_atomic_" in item.base:
-        if addresses is None:
-            raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
-        raise Refused(f"{item.opcode} is not computed")
+    if addresses is None:
+        raise Refused(f"the address of {item.opcode}", opaque_source(wave, code))
     places = np.where(wave.active, addresses, np.int64(-1))
+    if "_atomic_" in item.base:
+        contents_atomic(contents, wave, code, places, size)
+        return
     if "_store_" in item.base:
         rows = register_rows(wave, _stored(code), size, item)
         contents.write(places, rows)

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from titan.isa.gcn.module import GcnOperand, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.waves.arithmetic import BINARY, UNARY
 from titan.isa.waves.byte_steps import byte_step
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.division_steps import division_step, mended
 from titan.isa.waves.matrix_steps import product_step
+from titan.isa.waves.part_steps import moved_step, origin_of, part_step, swap_step
 from titan.isa.waves.sources import scalar_source, selected, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
 Reals = NDArray[np.float32]
-_KNOWN = OpaqueWord("nothing", -1)
 
 
 def _reals(a: Words) -> Reals:
@@ -95,6 +96,8 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
         return byte_step(code, processor)
     if name in PACKED:
         return _packed(code)
+    if name.endswith("_swap_b32") and name.startswith("v_permlane"):
+        return swap_step(code)
     if name.startswith("v_fma_mix"):
         return _mixed(code)
     if name.startswith("v_cmp_") and name.endswith("_f32"):
@@ -104,11 +107,21 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     if name.startswith("v_div_s") or name.startswith("v_div_fmas"):
         return division_step(code)
     function = FUNCTIONS.get(name)
-    if function is None or item.opcode.endswith(("_dpp", "_sdwa")) or _changed(code):
+    if function is None and item.opcode.endswith(("_dpp", "_sdwa")):
+        function = UNARY.get(name) or BINARY.get(name)
+    if function is None or _changed(code):
         return None
-    target = register_numbers(item.operands[0])[0]
     real = name.endswith("_f32")
+    signs = any(isinstance(one, Registers) and (one.negative or one.absolute)
+                for one in item.operands[1:])  # fmt: skip
+    if signs and (not real or item.opcode.endswith("_sdwa")):
+        return None
     sources = [vector_source(operand, code.number, real) for operand in item.operands[1:]]
+    if item.opcode.endswith("_dpp"):
+        return moved_step(code, function, sources)
+    if item.opcode.endswith("_sdwa"):
+        return part_step(code, function, sources)
+    target = register_numbers(item.operands[0])[0]
 
     def step(wave: Wave) -> None:
         made = [source(wave) for source in sources]
@@ -117,17 +130,13 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
             known &= mask
         with np.errstate(all="ignore"):
             values = function(*(words for words, _, _ in made))
-        wave.set_vector(target, values, known, _origin(made, wave))
+        wave.set_vector(target, values, known, origin_of(made, wave))
 
     return step
 
 
 def _changed(code: DecodedInstruction) -> bool:
     return any(word in code.item.options for word in ("clamp", "mul", "div", "op_sel"))
-
-
-def _origin(made: list[tuple[Words, int, OpaqueWord]], wave: Wave) -> OpaqueWord:
-    return next((why for _, mask, why in made if wave.exec & ~mask), _KNOWN)
 
 
 def _choices(code: DecodedInstruction, name: str, otherwise: str, count: int) -> list[bool]:
@@ -165,7 +174,7 @@ def _packed(code: DecodedInstruction) -> Step | None:
                 known &= mask
             with np.errstate(all="ignore"):
                 values = _words(function(*(_reals(words) for words, _, _ in made)))
-            results.append((values, known, _origin(made, wave)))
+            results.append((values, known, origin_of(made, wave)))
         for at, (values, known, why) in enumerate(results):
             wave.set_vector(target + at, values, known, why)
 
@@ -204,7 +213,7 @@ def _mixed(code: DecodedInstruction) -> Step | None:
                 shift, old = np.uint32(16 if upper else 0), wave.vectors[target]
                 kept = old & np.uint32(0xFFFF if upper else 0xFFFF0000)
                 values = kept | _halves(values) << shift
-        wave.set_vector(target, values, known, _origin(made, wave))
+        wave.set_vector(target, values, known, origin_of(made, wave))
 
     return step
 
@@ -229,7 +238,7 @@ def _compared(code: DecodedInstruction) -> Step | None:
     def step(wave: Wave) -> None:
         made = [left(wave), right(wave)]
         if wave.exec & ~(made[0][1] & made[1][1]):
-            wave.set_scalar(target.first, _origin(made, wave), 2)
+            wave.set_scalar(target.first, origin_of(made, wave), 2)
             return
         found = np.broadcast_to(test(_reals(made[0][0]), _reals(made[1][0])), (LANES,))
         result = ~found if word != positive else found
@@ -261,6 +270,6 @@ def _selected_condition(code: DecodedInstruction) -> Step | None:
         made = [zero(wave), one(wave)]
         known = (made[1][1] & mask | made[0][1] & ~mask) & wave.exec
         values = np.where(lanes_of(mask), made[1][0], made[0][0])
-        wave.set_vector(target, values, known, _origin(made, wave))
+        wave.set_vector(target, values, known, origin_of(made, wave))
 
     return step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -331,8 +332,11 @@ def _carry(code: DecodedInstruction) -> Step:
     return step
 
 
-def _set_wide(wave: Wave, target: int, values: Wide, known: int, origin: OpaqueWord) -> None:
-    wave.set_vector(target, (values & np.uint64(0xFFFFFFFF)).astype(np.uint32), known, origin)
+def _set_wide(
+    wave: Wave, target: int, values: Wide, known: int, origin: OpaqueWord, low: int | None = None
+) -> None:
+    lower = (values & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    wave.set_vector(target, lower, known if low is None else low, origin)
     wave.set_vector(target + 1, (values >> np.uint64(32)).astype(np.uint32), known, origin)
 
 
@@ -415,6 +419,7 @@ def _multiply_add(code: DecodedInstruction) -> Step:
     assert isinstance(carry, Registers)
     left, right = (vector_source(operand, code.number) for operand in item.operands[2:4])
     added = wide_source(item.operands[4], code.number)
+    lower = vector_source(_lower(item.operands[4]), code.number)
     signed = item.base == "v_mad_i64_i32"
     unknown = OpaqueWord("a carry that is not followed", code.number)
 
@@ -422,15 +427,22 @@ def _multiply_add(code: DecodedInstruction) -> Step:
         (a, a_known, a_why), (b, b_known, b_why) = left(wave), right(wave)
         c, c_known, c_why = added(wave)
         known = a_known & b_known & c_known & wave.exec
+        low_known = a_known & b_known & lower(wave)[1] & wave.exec
         why = a_why if wave.exec & ~a_known else b_why if wave.exec & ~b_known else c_why
         if signed:
             product = (a.view(np.int32).astype(np.int64) * b.view(np.int32)).view(np.uint64)
         else:
             product = a.astype(np.uint64) * b.astype(np.uint64)
-        _set_wide(wave, target, product + c, known, why)
+        _set_wide(wave, target, product + c, known, why, low_known)
         wave.set_scalar(carry.first, unknown, carry.count)
 
     return step
+
+
+def _lower(operand: GcnOperand) -> GcnOperand:
+    """The lower word of a pair, on which alone the lower word of a sum depends: compilers add pairs
+    of which nobody wrote the upper one."""
+    return replace(operand, count=1) if isinstance(operand, Registers) else operand
 
 
 def _packed_move(code: DecodedInstruction) -> Step:
