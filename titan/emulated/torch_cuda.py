@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from titan.emulated.foreign import Foreign
 
 
+ROCM = "6.4.0"  # the version of HIP that programs see
+
+
 class TorchStandIn:
     """Lets programs find a GPU; nothing is changed where PyTorch has one.
 
@@ -42,6 +45,9 @@ class TorchStandIn:
         for name, value in _described(torch, self._model, self._instructions).items():
             self._before.append((torch.cuda, name, getattr(torch.cuda, name, None)))
             setattr(torch.cuda, name, value)
+        if self._model.assembly:  # by which programs know AMD's PyTorch
+            self._before.append((torch.version, "hip", torch.version.hip))
+            torch.version.hip = ROCM
         self._mode = _redirecting(torch)
         self._mode.__enter__()
 
