@@ -22,7 +22,7 @@ from titan.frontends.ptx.policies import chosen
 
 PROGRAMS = 96
 SLOTS = 2
-UNWRITTEN_ALLOWED = chosen((("unwritten_reads", "allow"),))
+READINGS = chosen((("unwritten_reads", "allow"), ("unused_reads", "refuse")))
 LAUNCH = "{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
 PROLOGUE = """s_load_dwordx2 s[4:5], s[0:1], 0x0
 v_readfirstlane_b32 s6, v0
@@ -160,7 +160,7 @@ def _retired(steps, access):
 def test_the_verdict_is_that_of_the_rule(seed):
     steps = drawn(seed)
     expected = Verdict.REFUTED if races(steps) else Verdict.VERIFIED
-    finding = judged(text_of(steps), LAUNCH, policies=UNWRITTEN_ALLOWED)
+    finding = judged(text_of(steps), LAUNCH, policies=READINGS)
     assert finding.verdict is expected, (steps, finding.diagnostics)
 
 

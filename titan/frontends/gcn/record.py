@@ -41,6 +41,7 @@ from titan.isa.waves.events import (
     CounterFull,
     CounterWait,
     LanesAlike,
+    LanesByData,
     LanesShown,
     LoadUnused,
     OperationIssued,
@@ -61,6 +62,7 @@ REMARKED = {
     UnknownAddress: "unknown-load", CounterFull: "counter-full", LanesAlike: "equal-lanes",
     LanesShown: "shown-lanes",
     LoadUnused: "unused-reads",
+    LanesByData: "lanes-by-data",
 }  # fmt: skip
 INSTRUCTIONS_TRACED_MAX = 200_000
 

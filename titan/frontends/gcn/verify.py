@@ -41,7 +41,7 @@ from titan.isa.gcn.assembly import parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import WaitStatesMissing
 from titan.verify.model import Finding
 
@@ -253,6 +253,8 @@ def _with_values(runner: WaveRunner, accesses: GridAccesses, options: CodeOption
     numbered = _no_accesses(accesses.launch, options)
     for group in accesses.runs:
         run, stored = runner.numbered(accesses.launch, group)
+        if run.outcome.ending is not Ending.FINISHED:
+            return accesses  # numbers are not given to all of it
         add_group(numbered, run, group, stored)
     return numbered
 
@@ -315,5 +317,6 @@ def _trial(
     unused = options.policies.unused_reads == "allow" and may_be_unused(run)
     if wrong and (unused or (options.policies.equal_writes == "shown" and worth_tracing(run))):
         again = runner.traced(launch, cta, unused)
-        ((_, trial),) = judge_waves([again], [where], code, places, options.policies)
+        if again.outcome.ending is run.outcome.ending:  # else it shows less than the run has
+            ((_, trial),) = judge_waves([again], [where], code, places, options.policies)
     return run, trial

@@ -65,6 +65,7 @@ REMARKS = {
     "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
     "assertions": "data do not lead to a trap, as a failed assertion does",
     "data-loops": "a loop of which data decide the rounds comes to an end",
+    "lanes-by-data": "data choose the lanes of arms that touch registers alone",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",

@@ -108,6 +108,11 @@ class OperationIssued(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LanesByData(Event):
+    """Arms whose lanes data choose touch registers alone, and are skipped (`skipped_lanes.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadUnused(Event):
     """A load of which nothing is used (`used_loads.py`); it stands behind the run."""
 

@@ -30,6 +30,7 @@ from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
 from titan.isa.waves.events import (
     UNORDERED,
     CounterWait,
+    LanesByData,
     PendingRegister,
     WaitStatesMissing,
     WaveBarrier,
@@ -44,9 +45,10 @@ from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
+from titan.isa.waves.skipped_lanes import leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.start import constants_of, lds_bytes, waves_of
-from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
+from titan.isa.waves.state import LANES, UNKNOWN_MASK, OpaqueWord, Refused, Wave
 from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
 from titan.isa.waves.vector_steps import opaque_step, vector_step
 from titan.isa.waves.wait_states import ClosePair, states_of
@@ -179,13 +181,37 @@ class WaveMachine:
             if code.step is None:
                 code.step = self._step(code)
             if self.numbering is None:
-                code.step(wave)
+                try:
+                    code.step(wave)
+                except Refused as refusal:
+                    if not self._skipped(wave, code, refusal):
+                        raise
             else:
                 self.numbering.step(wave, code)
             if later is not None:
                 later.after(wave, code)
             if follower is not None:
                 follower.after(wave, code)
+        return True
+
+    def _skipped(self, wave: Wave, code: DecodedInstruction, refusal: Refused) -> bool:
+        """Whether the lanes that go on are not known, and the arms they are in are skipped."""
+        followed = self.follower is not None or self.group.contents is not None
+        if (
+            not str(refusal).startswith(UNKNOWN_MASK)
+            or followed
+            or self.later is not None
+            or wave.skips
+        ):
+            return False
+        pairs = [pair for pairs in self.watched.values() for pair in pairs]
+        arms = skipped_arms(wave, code.number, self._decoded, self.kernel.end, pairs)
+        if arms is None:
+            return False
+        self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
+        unknown = OpaqueWord("lanes that data choose", code.number)
+        leave(wave, arms, unknown if refusal.origin is None else refusal.origin)
+        self.steps += arms.count - 1
         return True
 
     def _decoded(self, number: int) -> DecodedInstruction:

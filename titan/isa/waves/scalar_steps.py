@@ -7,7 +7,7 @@ from titan.isa.gcn.operands import EXEC, TTMP
 from titan.isa.waves.decode import DecodedInstruction, Step
 from titan.isa.waves.scalar import BINARY, BITWISE, COMPARE, UNARY, signed
 from titan.isa.waves.sources import ScalarSource, scalar_source
-from titan.isa.waves.state import WORD, OpaqueWord, Refused, Scalar, Wave
+from titan.isa.waves.state import UNKNOWN_MASK, WORD, OpaqueWord, Refused, Scalar, Wave
 
 # Five bits from bit 25 on of ttmp8, which gfx90a to gfx950 do not have, and nothing reads there.
 _WAVE_FIELD = (Registers("s", TTMP + 8), Literal(0x50019))
@@ -67,7 +67,7 @@ def _execution_mask(code: DecodedInstruction) -> Step:
     def step(wave: Wave) -> None:
         value = source(wave)
         if isinstance(value, OpaqueWord):
-            raise Refused("the execution mask", value)
+            raise Refused(UNKNOWN_MASK, value)
         old, new = wave.exec, function(value, wave.exec)
         new &= wave.lanes_all
         wave.set_scalar(target.first, old if save else new, count)
@@ -207,7 +207,7 @@ def _unknown(code: DecodedInstruction) -> Step:
     target = _target(code)
     unknown = OpaqueWord(f"the result of {code.item.opcode}, which is not evaluated", code.number)
     if target.first in (EXEC, EXEC + 1):
-        raise Refused("the execution mask", unknown)
+        raise Refused(UNKNOWN_MASK, unknown)
 
     def step(wave: Wave) -> None:
         wave.set_scalar(target.first, unknown, target.count)

@@ -68,6 +68,9 @@ class PendingOperation:
     translation: int = -1
 
 
+UNKNOWN_MASK = "the execution mask"
+
+
 class Wave:
     """One wave. Registers are numbered: vector 0, accumulation 256, scalar 512 and upwards.
 
@@ -145,7 +148,7 @@ class Wave:
         """Write one register or several; the execution mask must be known. Raises Refused."""
         if number in (EXEC, EXEC + 1):
             if isinstance(value, OpaqueWord):
-                raise Refused("the execution mask", value)
+                raise Refused(UNKNOWN_MASK, value)
             if count == 2:
                 self.set_exec(value)
             elif number == EXEC:

@@ -29,6 +29,14 @@ _MEMORY = (OpcodeKind.GLOBAL, OpcodeKind.BUFFER)
 _VCC = range(SCALAR_BASE + VCC, SCALAR_BASE + VCC + 2)
 
 
+def _is_plain(code: DecodedInstruction) -> bool:
+    """Whether an instruction loads registers or stores them, and does nothing else."""
+    base = code.item.base
+    other = any(word in base for word in ("_atomic_", "lds", "_async_", "prefetch"))
+    loads_or_stores = ("_load_" in base and bool(code.writes)) or "_store_" in base
+    return loads_or_stores and not other and "lds" not in code.item.options
+
+
 class UsedLoads:
     """Looks on while a run is made. `loads` are the events of loads, `used` those that matter."""
 
@@ -56,7 +64,7 @@ class UsedLoads:
         if kind in _FLOWS and not base.startswith("v_cmpx"):
             reads = [*code.reads, *(_VCC if base.startswith("v_div_fmas") else ())]
             self._give(wave, code, self._taken(wave, reads))
-        elif kind in _MEMORY and "_atomic_" not in base and "lds" not in code.item.options:
+        elif kind in _MEMORY and _is_plain(code):
             self._memory(wave, code)
         else:
             self._use(wave, code.reads)

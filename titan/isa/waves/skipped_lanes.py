@@ -1,0 +1,180 @@
+"""Arms whose lanes data choose: code that touches registers alone, up to where all lanes go on.
+
+The execution mask is followed through the text as a function of what is not known: each unknown
+mask is a symbol, a mask one value for each choice of the symbols, lane by lane. Where all values
+are those from before the arms, every lane goes on. What the arms write is unknown then, whichever
+lanes were in them. Nothing is skipped that touches memory, other lanes, or barriers, that waits,
+that reads what is still being loaded, or that may come too soon behind another instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from titan.isa.gcn.module import GcnOperand, Literal, Registers
+from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.gcn.operands import EXEC
+from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
+from titan.isa.waves.scalar import BITWISE
+from titan.isa.waves.state import OpaqueWord, Wave
+from titan.isa.waves.wait_states import ClosePair
+
+INSTRUCTIONS_MAX, SYMBOLS_MAX = 2000, 8
+_OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
+_PAUSES = ("s_nop", "s_setprio")
+Mask = tuple[int, ...]  # for each choice of the symbols: bit k of the index is that of symbol k
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A branch over code that no lane is in: where it leads, and what holds there, too."""
+
+    target: int
+    execution: Mask
+    written: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class SkippedArms:
+    """`place`: where all lanes go on. `vectors`, `scalars`: registers that are unknown there."""
+
+    place: int
+    count: int
+    vectors: set[int]
+    scalars: set[int]
+
+
+class _Followed:
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.execution: Mask = (wave.exec,)
+        self.masks: dict[int, Mask] = {}  # by the first register of a pair
+        self.symbols = 0
+        self.written: set[int] = set()
+
+    def value(self, operand: GcnOperand) -> Mask | None:
+        """The values of a source of 64 bits."""
+        if isinstance(operand, Literal):
+            return None if operand.real else (operand.value & (1 << 64) - 1,)
+        if not isinstance(operand, Registers) or operand.bank != "s" or operand.count != 2:
+            return None
+        if operand.first == EXEC:
+            return self.execution
+        if operand.first not in self.masks:
+            known = self.wave.scalar(operand.first, 2)
+            if isinstance(known, OpaqueWord) or operand.first in self.written:
+                if self.symbols == SYMBOLS_MAX:
+                    return None
+                every = (1 << 64) - 1
+                self.masks[operand.first] = (0,) * (1 << self.symbols) + (every,) * (
+                    1 << self.symbols
+                )
+                self.symbols += 1
+            else:
+                self.masks[operand.first] = (known,)
+        return self.masks[operand.first]
+
+    def forget(self, registers: Iterable[int]) -> None:
+        for register in registers:
+            self.written.add(register)
+            for first in (register, register - 1):
+                self.masks.pop(first, None)
+
+    def put(self, target: GcnOperand, value: Mask) -> bool:
+        if not isinstance(target, Registers) or target.bank != "s" or target.count != 2:
+            return False
+        if target.first == EXEC:
+            self.execution = tuple(one & self.wave.lanes_all for one in value)
+        else:
+            self.forget((target.first, target.first + 1))
+            self.masks[target.first] = value
+        return True
+
+    def step(self, code: DecodedInstruction) -> bool:
+        """An instruction on masks of 64 bits; whether it is followed."""
+        word, _, rest = code.item.base.removeprefix("s_").partition("_")
+        operands = code.item.operands
+        if code.item.base == "s_mov_b64":
+            value = self.value(operands[1])
+            return value is not None and self.put(operands[0], value)
+        function = BITWISE.get(word)
+        if function is None or rest not in ("b64", "saveexec_b64"):
+            return False
+        sources = [self.value(one) for one in operands[1:]]
+        if rest == "saveexec_b64":
+            sources.append(self.execution)
+        if len(sources) != 2 or sources[0] is None or sources[1] is None:
+            return False
+        before = self.execution
+        made = _combined(function, sources[0], sources[1])
+        if rest == "b64":
+            return self.put(operands[0], made)
+        self.execution = tuple(one & self.wave.lanes_all for one in made)
+        return self.put(operands[0], before)
+
+
+def _combined(function: Callable[[int, int], int], left: Mask, right: Mask) -> Mask:
+    count, every = max(len(left), len(right)), (1 << 64) - 1
+    return tuple(
+        function(left[at % len(left)], right[at % len(right)]) & every for at in range(count)
+    )
+
+
+def skipped_arms(
+    wave: Wave, number: int, decoded: Callable[[int], DecodedInstruction], end: int,
+    close: Iterable[ClosePair],
+) -> SkippedArms | None:  # fmt: skip
+    """The arms that begin with an instruction; None where they are not skipped."""
+    near = {place for pair in close for place in (pair.first, pair.second)}
+    followed, branches = _Followed(wave), list[_Branch]()
+    vectors: set[int] = set()
+    for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
+        code = decoded(place)
+        for branch in [one for one in branches if one.target == place]:
+            branches.remove(branch)
+            if any(_combined(int.__xor__, branch.execution, followed.execution)):
+                return None
+            followed.forget(branch.written)
+        if place in near or not wave.pending.keys().isdisjoint(code.touches):
+            return None
+        writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
+        if not _is_followed(followed, code, branches, writes):
+            return None
+        vectors |= {register for register in code.writes if register < SCALAR_BASE}
+        for branch in branches:
+            branch.written |= writes - {EXEC, EXEC + 1}
+        if not branches and set(followed.execution) == {wave.exec}:
+            scalars = followed.written - {EXEC, EXEC + 1}
+            return SkippedArms(place + 1, place + 1 - number, vectors, scalars)
+    return None
+
+
+def _is_followed(
+    followed: _Followed, code: DecodedInstruction, branches: list[_Branch], writes: set[int]
+) -> bool:
+    kind, base = code.opcode.kind, code.item.base
+    if kind is OpcodeKind.CONTROL:
+        ahead = base == "s_cbranch_execz" and code.item.target > code.number
+        if ahead:
+            branches.append(_Branch(code.item.target, followed.execution))
+        return ahead or base in _PAUSES
+    if kind is OpcodeKind.SCALAR:
+        if followed.step(code):
+            return True
+        followed.forget(writes)
+        return not writes & {EXEC, EXEC + 1}
+    if kind is not OpcodeKind.VECTOR or code.item.opcode.endswith("_dpp"):
+        return False
+    followed.forget(writes)
+    return not base.startswith(_OTHER_LANES) and not writes & {EXEC, EXEC + 1}
+
+
+def leave(wave: Wave, arms: SkippedArms, origin: OpaqueWord) -> None:
+    """All lanes go on behind the arms."""
+    for register in sorted(arms.vectors):
+        wave.forget(register, 1, origin)
+    for register in sorted(arms.scalars):
+        wave.set_scalar(register, origin)
+    wave.condition = origin
+    wave.place = arms.place
