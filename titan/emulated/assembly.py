@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titan.emulated.checking import LoadedCode
 from titan.emulated.faults import LaunchFault, refused
@@ -17,6 +17,7 @@ from titan.emulated.machine import ENDED, LaunchQueue
 from titan.emulated.modules import KEPT
 from titan.emulated.source_lines import SourceLines
 from titan.foundation.source.span import Source
+from titan.foundation.verdict import Verdict
 from titan.frontends.gcn.code import AssemblyCode
 from titan.frontends.gcn.verify import verify_waves
 from titan.frontends.ptx.places import CodePlaces
@@ -53,8 +54,17 @@ class LoadedAssembly:
         return self.code(name).function
 
     def decided(self, function: Function, launch: Launch, options: CodeOptions) -> Finding:
-        """The verdict on a launch of a kernel."""
-        return verify_waves(self.code(function.name), launch, options, self.places)
+        """The verdict on a launch of a kernel.
+
+        With memory the run follows what is there; where that leads nowhere, as in place, what is
+        found without it counts.
+        """
+        code = self.code(function.name)
+        found = verify_waves(code, launch, options, self.places)
+        if launch.memory and found.verdict is Verdict.UNDECIDED:
+            other = verify_waves(code, replace(launch, memory={}), options, self.places)
+            return other if other.verdict is Verdict.REFUTED else found
+        return found
 
     def variables(self, read: Callable[[int, int], bytes]) -> ModuleMemory | None:
         """Assembly has none that a launch is given."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
@@ -18,7 +19,10 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 
 if TYPE_CHECKING:
+    from titan.isa.waves.machine import WaveMachine
     from titan.isa.waves.wait_states import ClosePair
+
+Prepared = TypeVar("Prepared")
 
 LDS_BYTES = {
     "gfx950": 163_840,
@@ -112,13 +116,10 @@ class WaveRunner:
     def run(self, launch: Launch, cta: int, seed: int = 0) -> tuple[Run | None, list[Diagnostic]]:
         """The run of a work-group. Raises UserError where NumPy is missing."""
         try:
-            from titan.isa.waves.machine import WaveMachine
+            run, _ = self._made(launch, cta, lambda _: None)
         except ImportError:
             raise UserError("AMD assembly is run with NumPy: pip install titan[run]") from None
-        assembly, kernel = self.code.assembly, self.code.kernel
-        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
-        machine.group.stalls = self.stalls
-        return machine.run(), []
+        return run, []
 
     def depth(self, base: Run, longer: Run) -> int:
         """Stages of the deepest ring in LDS that the longer run shows."""
@@ -129,26 +130,46 @@ class WaveRunner:
         """The run of a work-group with marks of what lanes store, where they equal others. With
         `unused`, loads of which nothing is used read no memory."""
         from titan.isa.waves.lane_values import LaneValues
-        from titan.isa.waves.machine import WaveMachine
         from titan.isa.waves.used_loads import UsedLoads, without_unused
 
-        assembly, kernel = self.code.assembly, self.code.kernel
-        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
-        machine.group.stalls = self.stalls
-        values = LaneValues(machine.group)
-        machine.numbering = machine.group.values = values
-        if not unused:
-            return machine.run()
-        loads = machine.follower = UsedLoads(machine.group)
-        return without_unused(machine.run(), loads)
+        def follow(machine: WaveMachine) -> UsedLoads | None:
+            values = LaneValues(machine.group)
+            machine.numbering = machine.group.values = values
+            loads = UsedLoads(machine.group) if unused else None
+            machine.follower = loads
+            return loads
+
+        run, loads = self._made(launch, cta, follow)
+        return run if loads is None else without_unused(run, loads)
 
     @uncollected
     def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:
         """The run of a work-group, and by event a number for what each global store writes."""
-        from titan.isa.waves.machine import WaveMachine
         from titan.isa.waves.numbering import Numbering
 
-        assembly, kernel = self.code.assembly, self.code.kernel
-        machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max)
-        machine.numbering = Numbering(machine.group)
-        return machine.run(), machine.numbering.stored
+        def number(machine: WaveMachine) -> Numbering:
+            machine.numbering = numbering = Numbering(machine.group)
+            return numbering
+
+        run, numbering = self._made(launch, cta, number)
+        return run, numbering.stored
+
+    def _made(
+        self, launch: Launch, cta: int, prepare: Callable[[WaveMachine], Prepared]
+    ) -> tuple[Run, Prepared]:
+        """A run, and what was prepared for it. What the launch has in memory is followed but for
+        what the work-group itself writes."""
+        from titan.isa.waves.machine import WaveMachine
+
+        left = None
+        while True:
+            assembly, kernel = self.code.assembly, self.code.kernel
+            machine = WaveMachine(assembly, kernel, launch, cta, self.steps_max, self.close)
+            machine.group.stalls = self.stalls
+            if left is not None:
+                machine.group.initial = left
+            prepared = prepare(machine)
+            run = machine.run()
+            before, left = left, machine.group.unwritten()
+            if left is None or before is not None:
+                return run, prepared

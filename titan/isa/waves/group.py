@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from titan.isa.gcn.module import AssemblyInstruction
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
-from titan.isa.waves.contents import Contents
+from titan.isa.simt.written import WrittenMemories
+from titan.isa.waves.contents import Bytes, Contents
 from titan.isa.waves.decode import DecodedInstruction
 from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue, WaveUse
-from titan.isa.waves.state import OpaqueWord, PendingOperation, Wave
+from titan.isa.waves.state import OpaqueWord, PendingOperation, Refused, Wave
 
 Addresses = NDArray[np.int64]
 
@@ -103,7 +104,8 @@ OF_GFX1250 = TargetQueues(
 class WaveGroup:
     """One work-group of a run: its memory, and the events of its waves in their order.
 
-    `contents`: the run computes, in this memory.
+    `contents`: the run computes, in this memory. `initial`: what is loaded is known, while nothing
+    in the work-group writes it; what others write would race.
     """
 
     def __init__(
@@ -127,9 +129,65 @@ class WaveGroup:
         self.any_known = False
         self.stalls = True  # an operation is issued only when its counter has room
         self.contents = contents
+        self.initial: Contents | None = None  # global memory as it was before the launch
+        self.initially_read: list[tuple[Footprint, int]] = []  # of it, and by which instruction
         self.values: StoreValues | None = None  # numbers of what lanes compute
         if contents is not None:
             contents.begin_group(lds_bytes)
+
+    def read_initial(self, places: Addresses, size: int, instruction: int) -> Bytes | None:
+        """The bytes at each place before the launch, as rows; None where they are not given."""
+        if self.initial is None:
+            return None
+        try:
+            rows = self.initial.read(places, size)
+        except Refused:
+            return None
+        inside = places[places >= 0]
+        if len(inside):
+            footprint = self.footprint(inside, size, MemorySpace.GLOBAL)
+            self.initially_read.append((footprint, instruction))
+        return rows
+
+    def overwritten(self) -> int | None:
+        """An instruction that has read what the work-group writes as it was before the launch."""
+        if not self.initially_read:
+            return None
+        written = self._written()
+        for footprint, instruction in self.initially_read:
+            if next(written.meeting(footprint), None) is not None:
+                return instruction
+        return None
+
+    def unwritten(self) -> Contents | None:
+        """The parts of memory that the work-group does not write; None where none of what it has
+        read as it was before the launch is written."""
+        if self.initial is None or self.overwritten() is None:
+            return None
+        written = self._written()
+        return Contents(
+            [
+                (start, data)
+                for start, data in self.initial.parts
+                if len(data)
+                and next(
+                    written.meeting(
+                        of_ranges(MemorySpace.GLOBAL, NO_CTA, [(start, start + len(data))])
+                    ),
+                    None,
+                )
+                is None
+            ]
+        )
+
+    def _written(self) -> WrittenMemories[int]:
+        return WrittenMemories(
+            (use.footprint, event.instruction)
+            for event in self.events
+            if isinstance(event, OperationIssued)
+            for use in event.uses
+            if use.write and use.footprint.space is MemorySpace.GLOBAL
+        )
 
     # ------------------------------------------------------------------------- recording
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+
 from titan.isa.gcn.module import (
     AssemblyFile,
     AssemblyKernel,
@@ -103,6 +105,10 @@ class WaveMachine:
         later = code.target == GFX1250
         queues = OF_GFX1250 if later else OLDER
         self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants, contents, queues)
+        if contents is None and launch.memory:
+            self.group.initial = Contents(
+                [(start, np.frombuffer(data, np.uint8)) for start, data in launch.memory.items()]
+            )
         self.waves = waves_of(kernel, launch, cta, LANES_GFX1250 if later else LANES)
         self.later = LaterTarget(self.group, self.waves) if later else None
         for wave in self.waves:
@@ -123,6 +129,12 @@ class WaveMachine:
             if self.kernel.settings.get("tg_split"):
                 raise Refused("the order of global memory between waves that share no cache")
             outcome = self._go()
+            overwritten = self.group.overwritten()
+            if overwritten is not None:
+                outcome = Outcome(
+                    Ending.REFUSED, "memory that the work-group writes is read before", overwritten,
+                    self.cta,
+                )  # fmt: skip
         except Refused as refusal:
             origin = refusal.origin
             outcome = Outcome(

@@ -417,6 +417,7 @@ def _vector_access(
 
     def step(wave: Wave) -> None:
         uses: list[WaveUse] = []
+        rows = None
         if wave.exec and group.contents is not None:
             _contents_access(group.contents, wave, code, address_of(wave))
             group.issue(wave, number, queue, registers, ())
@@ -432,6 +433,9 @@ def _vector_access(
             else:
                 active = addresses[wave.active]
                 active = active[active >= 0]
+                if registers and not write and not to_lds:
+                    places = np.where(wave.active, addresses, np.int64(-1))
+                    rows = group.read_initial(places, size, number)
                 if len(active):
                     footprint = group.footprint(active, size, GLOBAL)
                     stored = [(addresses, data)]
@@ -445,7 +449,10 @@ def _vector_access(
                         group.values.note_global_store(active, size)
             if to_lds:
                 uses.append(WaveUse(_copied_to(group, wave, code, size), True))
-        forget_all(wave, registers, origin)
+        if rows is None:
+            forget_all(wave, registers, origin)
+        else:
+            set_registers(wave, registers, rows, item)
         group.issue(wave, number, queue, registers, tuple(uses))
 
     return step

@@ -83,9 +83,11 @@ def _word(group: WaveGroup, address: int, number: int, unknown: OpaqueWord) -> S
         value = memory.word(address, number)
         if value is not None:
             return value
+    place = np.array([address], np.int64)
     if group.contents is None:
-        return unknown
-    found = group.contents.read(np.array([address], np.int64), 4)
+        initially = group.read_initial(place, 4, number)
+        return unknown if initially is None else int(initially.view(np.uint32)[0, 0])
+    found = group.contents.read(place, 4)
     return int(found.view(np.uint32)[0, 0])
 
 
