@@ -10,13 +10,11 @@ benchmarks/results. Without a GPU, and without changes to the examples.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from benchmarks.emulated_scripts import outcome
-from benchmarks.real_code import RESULTS, Row, store, table_text, write
+from benchmarks.emulated_scripts import options_of_table, outcome, show_table
+from benchmarks.real_code import Row
 
-PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
 ONCE = "--warmup_iterations 0 --iterations 1"
 DENSE = f"--mnkl 256,256,128,1 {ONCE}"
 BLACKWELL = f"{DENSE} --mma_tiler_mn 128,128 --cluster_shape_mn 1,1"
@@ -70,22 +68,16 @@ def row(folder: Path, device: str, example: str, arguments: str) -> Row:
 
 def main() -> None:
     """Print or write the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = options_of_table()
     head: Row = (
         "example", "device", "arguments", "launches", "result as PyTorch's", "remark", "seconds",
     )  # fmt: skip
-    rows: list[Row] = []
-    for device, example, arguments in EXAMPLES:
-        if options.only in example:
-            rows.append(row(options.folder, device, example, arguments))
-            print(" | ".join(rows[-1]), flush=True)
-    if options.write:
-        store("cute_examples", head, rows)
-        write("cute", table_text(head, rows), PAGE)
+    rows = (
+        row(options.folder, device, example, arguments)
+        for device, example, arguments in EXAMPLES
+        if options.only in example
+    )
+    show_table(rows, head, "cute_examples", "cute", options.write)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.real_code import RESULTS, Row, store, table_text, write
+
 SECONDS_MAX = 900
+PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
 _SUMMARY = re.compile(r"^titan: \d+ launche?s? computed(?:: (.*))?$", re.MULTILINE)
 _CODES = re.compile(r"^error\[(TTN\d+)\]", re.MULTILINE)
 _REASON = re.compile(r"is undecided with CTA \([^)]*\): ([^;\n]*)")
@@ -31,3 +36,23 @@ def outcome(
     passed = done.returncode in (0, 3) and not codes
     remark = codes or reasons or ("" if passed else f"exit code {done.returncode}")
     return launches, "yes" if passed else "-", remark, f"{seconds:.0f}"
+
+
+def options_of_table() -> argparse.Namespace:
+    """The folder of the scripts, the text of those that are asked for, whether to write."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    return parser.parse_args()
+
+
+def show_table(rows: Iterable[Row], head: Row, stored: str, part: str, written: bool) -> None:
+    """Print each row when it is there; if `written`, keep all as `stored` and in the page."""
+    found: list[Row] = []
+    for row in rows:
+        found.append(row)
+        print(" | ".join(row), flush=True)
+    if written:
+        store(stored, head, found)
+        write(part, table_text(head, found), PAGE)

@@ -11,14 +11,12 @@ docs/how-to/run_without_a_gpu.md and benchmarks/results.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 
-from benchmarks.emulated_scripts import outcome
-from benchmarks.real_code import RESULTS, Row, store, table_text, write
+from benchmarks.emulated_scripts import options_of_table, outcome, show_table
+from benchmarks.real_code import Row
 
-PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
 CALL = Path(__file__).with_name("call_tutorial.py")
 RENAMED = (
     ("async_copy_shared_to_global", "async_store"),
@@ -162,23 +160,21 @@ def prepared(folder: Path, copy: Path) -> None:
 
 def main() -> None:
     """Print or write the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = options_of_table()
     head: Row = ("tutorial", "device", "test", "launches", "passed", "remark", "seconds")
-    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as copy:
         prepared(options.folder, Path(copy))
-        for device, file, test in TESTS:
-            if options.only in f"{file} {test}":
-                found = outcome(device, CALL, [f"{copy}/{file}", *test.split()], Path(copy))
-                rows.append((file, device, test, *found))
-                print(" | ".join(rows[-1]), flush=True)
-    if options.write:
-        store("triton_tutorials", head, rows)
-        write("tutorials", table_text(head, rows), PAGE)
+        rows = (
+            (
+                file,
+                device,
+                test,
+                *outcome(device, CALL, [f"{copy}/{file}", *test.split()], Path(copy)),
+            )
+            for device, file, test in TESTS
+            if options.only in f"{file} {test}"
+        )
+        show_table(rows, head, "triton_tutorials", "tutorials", options.write)
 
 
 if __name__ == "__main__":

@@ -23,28 +23,17 @@ SLOW = ("attention_backward_32",)  # its values are traced
 triton = pytest.importorskip("triton", reason="Triton is not installed (extra `dev`)")
 
 from tests.emulated import triton_examples as examples  # noqa: E402
+from tests.emulated.triton_driver import checking_driver  # noqa: E402
 from tests.frontends import triton_kernels  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def device(tmp_path_factory, monkeypatch):
     """The driver of the back end, checking every launch; what it replaced comes back after."""
-    from triton.runtime.driver import driver
-
     from titan.emulated.machine import LaunchQueue
-    from titan.emulated.triton.driver import TitanDriver
 
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton"))
-    monkeypatch.setenv("TITAN_CHECK", "1")
-    monkeypatch.setitem(triton.backends.backends, "nvidia", triton.backends.backends["nvidia"])
-    monkeypatch.setattr(driver, "_active", None)
-    made = TitanDriver()
-    driver.set_active(made)
+    made = checking_driver(tmp_path_factory, monkeypatch, "nvidia")
     assert isinstance(made.queue, LaunchQueue)
-    for function in (*vars(examples).values(), *vars(triton_kernels).values()):
-        caches = getattr(function, "device_caches", None)
-        if caches is not None:
-            caches.clear()
     return made
 
 

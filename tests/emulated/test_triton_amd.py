@@ -11,6 +11,7 @@ import pytest
 triton = pytest.importorskip("triton")
 
 from tests.emulated import triton_examples as examples  # noqa: E402
+from tests.emulated.triton_driver import checking_driver  # noqa: E402
 from tests.frontends import triton_kernels  # noqa: E402
 from titan.cli.main import run  # noqa: E402
 from titan.emulated.faults import LaunchFault  # noqa: E402
@@ -20,22 +21,8 @@ from titan.foundation.verdict import Verdict  # noqa: E402
 @pytest.fixture(params=["mi300x", "mi355x"])
 def device(request, tmp_path_factory, monkeypatch):
     """The driver of the back end for a device of AMD, checking every launch."""
-    from triton.runtime.driver import driver
-
-    from titan.emulated.triton.driver import TitanDriver
-
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton"))
-    monkeypatch.setenv("TITAN_CHECK", "1")
     monkeypatch.setenv("TITAN_DEVICE", request.param)
-    monkeypatch.setitem(triton.backends.backends, "amd", triton.backends.backends["amd"])
-    monkeypatch.setattr(driver, "_active", None)
-    made = TitanDriver()
-    driver.set_active(made)
-    for function in (*vars(examples).values(), *vars(triton_kernels).values()):
-        caches = getattr(function, "device_caches", None)
-        if caches is not None:
-            caches.clear()
-    return made
+    return checking_driver(tmp_path_factory, monkeypatch, "amd")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -6,15 +6,13 @@ without races computes what it does in any other. Each launch is decided as `tit
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from titan.emulated.checking import LoadedCode
-from titan.emulated.faults import LaunchFault, refused
-from titan.emulated.machine import ENDED, LaunchQueue
-from titan.emulated.modules import KEPT
+from titan.emulated.faults import refused
+from titan.emulated.machine import LaunchQueue, require_finished
+from titan.emulated.modules import KeptTexts
 from titan.emulated.source_lines import SourceLines
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
@@ -28,7 +26,6 @@ from titan.isa.numbers.device import LaunchError
 from titan.isa.numbers.run import Computed
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch, ModuleMemory
-from titan.isa.simt.outcome import Ending
 from titan.verify.model import Finding
 
 
@@ -70,26 +67,20 @@ class LoadedAssembly:
         """Assembly has none that a launch is given."""
 
 
-_LOADED: OrderedDict[tuple[str, str], LoadedAssembly] = OrderedDict()
-
-
-def load_assembly(text: str, name: str = "kernel.s") -> LoadedAssembly:
-    """The assembly of a text, parsed once. Raises LaunchError where it cannot be read."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    known = _LOADED.get((digest, name))
-    if known is not None:
-        _LOADED.move_to_end((digest, name))
-        return known
-    source = Source(name, text)
+def _read(source: Source, digest: str) -> LoadedAssembly:
     assembly, findings = parse_assembly(source)
     if assembly is None:
         raise refused("the assembly cannot be read", findings)
     places = CodePlaces(assembly, source)
-    made = LoadedAssembly(assembly, source, places, SourceLines(places, "assembly"), digest)
-    _LOADED[digest, name] = made
-    while len(_LOADED) > KEPT:
-        _LOADED.popitem(last=False)
-    return made
+    return LoadedAssembly(assembly, source, places, SourceLines(places, "assembly"), digest)
+
+
+_ASSEMBLIES = KeptTexts(_read)
+
+
+def load_assembly(text: str, name: str = "kernel.s") -> LoadedAssembly:
+    """The assembly of a text, parsed once. Raises LaunchError where it cannot be read."""
+    return _ASSEMBLIES.load(text, name)
 
 
 class AssemblyQueue(LaunchQueue):
@@ -117,12 +108,5 @@ class AssemblyQueue(LaunchQueue):
             )
             outcome = machine.run().outcome
             self.instructions += machine.steps
-            if outcome.ending is Ending.FINISHED:
-                continue
-            text = f"the launch of {launch.entry} {ENDED[outcome.ending]}: {outcome.reason}"
-            if outcome.site >= 0:
-                text += f" (line {loaded.places.span(outcome.site).start_line} of the assembly)"
-            if outcome.ending is Ending.HUNG:
-                raise LaunchFault(text, ())
-            raise LaunchError(text)
+            require_finished(outcome, f"the launch of {launch.entry}", loaded.lines)
         return None, {start: part.tobytes() for start, part in parts.items()}

@@ -18,6 +18,7 @@ from titan.emulated.memory import GlobalMemory
 from titan.emulated.modules import LoadedModule, load
 from titan.emulated.parameters import Argument, bytes_of
 from titan.emulated.settings import CHECK, EmulationSettings, from_environment
+from titan.emulated.source_lines import SourceLines
 from titan.emulated.unwritten import unwritten_reads
 from titan.frontends.ptx.breaches import breaches
 from titan.isa.numbers.device import DeviceArray, EmulatedDevice, LaunchError, LaunchShape
@@ -31,14 +32,28 @@ from titan.isa.simt.launch import (
     LaunchTensorMap,
     Options,
 )
-from titan.isa.simt.outcome import Ending
+from titan.isa.simt.outcome import Ending, Outcome
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ENDED = {Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "cannot be computed",
-          Ending.BUDGET: "does not end"}  # fmt: skip
+_ENDED = {Ending.HUNG: "hangs", Ending.FAULT: "faults", Ending.REFUSED: "cannot be computed",
+           Ending.BUDGET: "does not end"}  # fmt: skip
+
+
+def require_finished(outcome: Outcome, name: str, lines: SourceLines, under: str = "") -> None:
+    """Nothing for a launch (`name`) that ended well, `under` some seed; one that hangs raises
+    LaunchFault, any other LaunchError.
+    """
+    if outcome.ending is Ending.FINISHED:
+        return
+    text = f"{name} {_ENDED[outcome.ending]}{under}: {outcome.reason}"
+    if outcome.site >= 0:
+        text += f" (line {lines.places.span(outcome.site).start_line} of the {lines.kind})"
+    if outcome.ending is Ending.HUNG:
+        raise LaunchFault(text, ())
+    raise LaunchError(text)
 
 
 @dataclass(slots=True)
@@ -127,14 +142,7 @@ class LaunchQueue:
         found = breaches(computed.run, loaded.places, self.checker.options.policies)
         if found:
             raise LaunchFault(f"{name} is wrong{under}", located(loaded, found))
-        outcome = computed.run.outcome
-        if outcome.ending is not Ending.FINISHED:
-            text = f"{name} {ENDED[outcome.ending]}{under}: {outcome.reason}"
-            if outcome.site >= 0:
-                text += f" (line {loaded.places.span(outcome.site).start_line} of the PTX)"
-            if outcome.ending is Ending.HUNG:
-                raise LaunchFault(text, ())
-            raise LaunchError(text)
+        require_finished(computed.run.outcome, name, loaded.lines, under)
         return computed, _left(loaded, computed, launch)
 
 

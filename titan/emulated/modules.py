@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from titan.emulated.faults import refused
 from titan.emulated.memory import OwnMemory
@@ -24,6 +25,7 @@ from titan.isa.simt.run import find_entry
 from titan.verify.model import Finding
 
 KEPT = 64
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +132,37 @@ def made_resident(loaded: LoadedModule, memory: OwnMemory) -> LoadedModule:
     return replace(loaded, resident=ResidentVariables(blocks[0], blocks[1], named))
 
 
-_LOADED: OrderedDict[tuple[str, str], LoadedModule] = OrderedDict()
+@dataclass(slots=True)
+class KeptTexts(Generic[Loaded]):
+    """What `read` makes of a text and its digest: made once, while it is among the last `KEPT`."""
+
+    read: Callable[[Source, str], Loaded]
+    known: OrderedDict[tuple[str, str], Loaded] = field(default_factory=OrderedDict)
+
+    def load(self, text: str, name: str) -> Loaded:
+        """What is known of a text under a name; raises as `read` does, and keeps nothing then."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        known = self.known.get((digest, name))
+        if known is not None:
+            self.known.move_to_end((digest, name))
+            return known
+        made = self.known[digest, name] = self.read(Source(name, text), digest)
+        while len(self.known) > KEPT:
+            self.known.popitem(last=False)
+        return made
 
 
-def load(text: str, name: str = "kernel.ptx") -> LoadedModule:
-    """The module of a text. Raises LaunchError where it cannot be read."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    known = _LOADED.get((digest, name))
-    if known is not None:
-        _LOADED.move_to_end((digest, name))
-        return known
-    source = Source(name, text)
+def _read(source: Source, digest: str) -> LoadedModule:
     module, findings = parse_source(source)
     if module is None:
         raise refused("the PTX cannot be read", findings)
     places = CodePlaces(module, source)
-    made = LoadedModule(module, source, places, SourceLines(places), digest)
-    _LOADED[digest, name] = made
-    while len(_LOADED) > KEPT:
-        _LOADED.popitem(last=False)
-    return made
+    return LoadedModule(module, source, places, SourceLines(places), digest)
+
+
+_MODULES = KeptTexts(_read)
+
+
+def load(text: str, name: str = "kernel.ptx") -> LoadedModule:
+    """The module of a text, parsed once. Raises LaunchError where it cannot be read."""
+    return _MODULES.load(text, name)

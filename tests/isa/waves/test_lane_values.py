@@ -251,20 +251,26 @@ def test_moved_lanes_by_hand():
     assert swizzle_lanes(_item(offset='swizzle(BITMASK_PERM,"00p11")')) is None
 
 
-@pytest.mark.parametrize("name", ["v_max3_f32", "v_min3_f32", "v_max3_i32", "v_add3_u32"])
-def test_the_order_of_three_does_not_matter(name):
-    """As in a maximum over lanes: each has its own number and those of others at other places."""
-    orders = ("v4, v5, v6", "v4, v6, v5", "v5, v4, v6", "v5, v6, v4", "v6, v4, v5", "v6, v5, v4")
-    lines = "".join(f"{name} v{20 + at}, {order}\n" for at, order in enumerate(orders))
+def _numbered(lines):
+    """The numbers after some instructions, and the first wave."""
     text = kernel(f"{HEAD}{lines}s_endpgm", "gfx950", threads=128)
     code, errors = parse_assembly(Source("k.s", text))
     assert not errors, errors
     machine = _machine(code)
     values = machine.numbering = machine.group.values = LaneValues(machine.group)
     assert machine.run().outcome.ending is Ending.FINISHED
-    first, *others = (values.row(machine.waves[0], 20 + at) for at in range(len(orders)))
+    return values, machine.waves[0]
+
+
+@pytest.mark.parametrize("name", ["v_max3_f32", "v_min3_f32", "v_max3_i32", "v_add3_u32"])
+def test_the_order_of_three_does_not_matter(name):
+    """As in a maximum over lanes: each has its own number and those of others at other places."""
+    orders = ("v4, v5, v6", "v4, v6, v5", "v5, v4, v6", "v5, v6, v4", "v6, v4, v5", "v6, v5, v4")
+    lines = "".join(f"{name} v{20 + at}, {order}\n" for at, order in enumerate(orders))
+    values, wave = _numbered(lines)
+    first, *others = (values.row(wave, 20 + at) for at in range(len(orders)))
     assert all((first == other).all() for other in others)
-    assert not (first == values.row(machine.waves[0], 4)).all()
+    assert not (first == values.row(wave, 4)).all()
 
 
 def test_the_lower_half_of_a_conversion_does_not_depend_on_what_was_there():
@@ -275,12 +281,7 @@ def test_the_lower_half_of_a_conversion_does_not_depend_on_what_was_there():
         lines += f"ds_write_{word} v2, v{register} offset:{256 * at}\n"
     lines += "s_waitcnt lgkmcnt(0)\n"
     lines += "".join(f"ds_read_u16 v{22 + at}, v2 offset:{256 * at}\n" for at in range(4))
-    text = kernel(f"{HEAD}{lines}s_endpgm", "gfx950", threads=128)
-    code, errors = parse_assembly(Source("k.s", text))
-    assert not errors, errors
-    machine = _machine(code)
-    values = machine.numbering = machine.group.values = LaneValues(machine.group)
-    assert machine.run().outcome.ending is Ending.FINISHED
-    rows = [values.row(machine.waves[0], register) for register in range(22, 26)]
+    values, wave = _numbered(lines)
+    rows = [values.row(wave, register) for register in range(22, 26)]
     assert (rows[0] == rows[1]).all()
     assert not (rows[2] == rows[3]).all()

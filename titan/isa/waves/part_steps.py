@@ -40,10 +40,7 @@ def part_step(
     target = register_numbers(code.item.operands[0])[0]
 
     def step(wave: Wave) -> None:
-        made = [part(wave) for part in parts]
-        known = wave.exec
-        for _, mask, _ in made:
-            known &= mask
+        made, known = known_sources(parts, wave)
         with np.errstate(all="ignore"):
             values = function(*(words for words, _, _ in made))
         values = values << np.uint32(shift) & inside
@@ -129,6 +126,16 @@ def _place(selection: str) -> tuple[int, int] | None:
     if bits is None or not index.isdigit() or bits * (int(index) + 1) > 32:
         return None
     return bits * int(index), bits
+
+
+def known_sources(
+    sources: list[VectorSource], wave: Wave
+) -> tuple[list[tuple[Words, int, OpaqueWord]], int]:
+    """What each source gives, and the active lanes in which all of them are known."""
+    made, known = [source(wave) for source in sources], wave.exec
+    for _, mask, _ in made:
+        known &= mask
+    return made, known
 
 
 def origin_of(made: list[tuple[Words, int, OpaqueWord]], wave: Wave) -> OpaqueWord:

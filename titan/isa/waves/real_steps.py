@@ -19,7 +19,7 @@ from titan.isa.waves.byte_steps import byte_step
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.division_steps import division_step, mended
 from titan.isa.waves.matrix_steps import product_step
-from titan.isa.waves.part_steps import moved_step, origin_of, part_step, swap_step
+from titan.isa.waves.part_steps import known_sources, moved_step, origin_of, part_step, swap_step
 from titan.isa.waves.sources import scalar_source, selected, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
@@ -124,10 +124,7 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     target = register_numbers(item.operands[0])[0]
 
     def step(wave: Wave) -> None:
-        made = [source(wave) for source in sources]
-        known = wave.exec
-        for _, mask, _ in made:
-            known &= mask
+        made, known = known_sources(sources, wave)
         with np.errstate(all="ignore"):
             values = function(*(words for words, _, _ in made))
         wave.set_vector(target, values, known, origin_of(made, wave))
@@ -168,10 +165,7 @@ def _packed(code: DecodedInstruction) -> Step | None:
     def step(wave: Wave) -> None:
         results = []
         for sources in halves:
-            made = [source(wave) for source in sources]
-            known = wave.exec
-            for _, mask, _ in made:
-                known &= mask
+            made, known = known_sources(sources, wave)
             with np.errstate(all="ignore"):
                 values = _words(function(*(_reals(words) for words, _, _ in made)))
             results.append((values, known, origin_of(made, wave)))
