@@ -134,6 +134,17 @@ class Launch:
         """The tensor maps of the launch, without their names."""
         return tuple(self.tensor_maps.values())
 
+    def boxes_fit(self) -> bool:
+        """Whether no box is larger than its tensor, so that none is clipped on two sides at once.
+
+        Then what is left of a clipped box says where the box lies.
+        """
+        return all(
+            not map_.pixels
+            and all(box <= size for box, size in zip(map_.box, map_.dimensions, strict=True))
+            for map_ in self.maps()
+        )
+
     def coordinates(self, cta: int) -> Dimensions:
         """%ctaid of a linear index."""
         x, y, _ = self.grid

@@ -10,7 +10,8 @@ it is taken to be the same lane's that stays in each (`same_lane`).
 
 Beside its number, a value knows the execution of an instruction that it comes from. What decides
 control, an address or an asynchronous operation, or is stored, is *used*, and so is all that it was
-made from. A load that is not used may read anything.
+made from. A load that is not used may read anything. So it is with loads that give a number, where
+a launch says what memory holds (`known_sources.py`).
 
 Nothing is shown (values get new numbers, loads count as used) of: atomics, accesses that are not
 weak, carries between instructions, asynchronous operations but wgmma and bulk stores, memory of one
@@ -25,19 +26,25 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from titan.isa.ptx.module import Address, Instruction, Negated, Operand, Pair, PtxRegister, Vector
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, parts_of, row_keys
 from titan.isa.simt.tracing.fragments import warp_product
+from titan.isa.simt.tracing.instruction_forms import instruction_form
+from titan.isa.simt.tracing.known_sources import KnownSources
 from titan.isa.simt.tracing.pure_regions import PureRegions
-from titan.isa.simt.tracing.traced_memory import Traced, TracedBytes, TracedSparse, ValueNumbers
+from titan.isa.simt.tracing.traced_memory import (
+    Traced,
+    TracedBytes,
+    TracedSparse,
+    ValueNumbers,
+    nodes_of,
+)
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
 
 INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
@@ -110,6 +117,7 @@ class _Executed:
     before: list[Value]
     certain: bool
     inputs: list[Value]
+    known: bool = False  # whether a load that gave a number is behind its results
     content: dict[int, int] = field(default_factory=dict)  # numbers of operands; see below
 
 
@@ -121,7 +129,9 @@ class TracingExecution(SimtExecution):
         self.numbers = ValueNumbers()
         self.current: _Executed | None = None
         super().__init__(made.code, made.layout, made.launch, made.options)
-        self.forms = [self.numbers.of(("form", _form(item))) for item in made.instructions]
+        self.forms = [
+            self.numbers.of(("form", instruction_form(item))) for item in made.instructions
+        ]
         self.carries = frozenset(
             number
             for number, item in enumerate(made.instructions)
@@ -151,6 +161,7 @@ class TracingExecution(SimtExecution):
         self._made_of: dict[int, set[int]] = {}
         self._used: set[int] = set()
         self._reads: dict[int, list[int]] = {}
+        self._known = KnownSources(self._joined)
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
         """As any cluster, with traced shared memory."""
@@ -180,6 +191,8 @@ class TracingExecution(SimtExecution):
         )
         if step.op in _BRANCHES and _doubtful(now):
             now.inputs = [warp.registers[register] for register in self.computing.inputs(pc)]
+        if step.guard >= 0 and not now.inputs:
+            self._note_guard(now, any_lane=bool(holds or maybe))
         if holds or maybe:
             self._note_operands(now, guard)
         outer, self.current, self.numbers.node = self.current, now, now.node
@@ -191,22 +204,38 @@ class TracingExecution(SimtExecution):
             self.current = outer
             self.numbers.node = outer.node if outer is not None else 0
 
+    def _note_guard(self, now: _Executed, *, any_lane: bool) -> None:
+        """Which lanes take part is a use; which registers keep their value is part of it."""
+        known = self._known.of(now.warp, (now.step.guard,))
+        if now.step.op not in PURE:
+            self._used |= known
+        elif not any_lane:
+            for source in known:
+                for register in now.step.out:
+                    self._known.add(now.warp, register, source)
+
     def _note_operands(self, now: _Executed, guard: Value) -> None:
         sources = nodes_of([*now.operands, guard])
+        known = self._known.of(now.warp, (*now.step.args, now.step.guard))
         if now.step.op is Op.WGMMA or not now.certain:
             sources |= nodes_of(now.before)
+            known |= self._known.of(now.warp, now.step.out)
         if now.inputs:
-            self._made_of[now.node] = nodes_of(now.inputs)
+            known |= self._known.of(now.warp, self.computing.inputs(now.pc))
+            now.known = bool(known)
+            self._made_of[now.node] = nodes_of(now.inputs) | known
             return
         if now.step.op in _BRANCHES and _doubtful(now):
-            self._used |= nodes_of(now.warp.registers)
+            self._used |= nodes_of(now.warp.registers) | self._known.of_all(now.warp)
+        now.known = bool(known) and now.step.op not in _LOADS  # of these the address is used
+        sources |= known
         if now.step.op in _FLOW and now.pc not in self.carries:
             if sources:
                 self._made_of[now.node] = sources
         else:
             self._used |= sources
         if now.step.op in _LOADS:
-            self._used |= nodes_of(now.operands)
+            self._used |= nodes_of(now.operands) | known
 
     def _note_accesses(self, now: _Executed, events: list[ev.Event]) -> None:
         elsewhere = now.step.op is Op.STORE_MATRIX and now.step.flags[0] != MemorySpace.SHARED
@@ -237,7 +266,7 @@ class TracingExecution(SimtExecution):
                 self.written[event.sequence] = self.content(event.footprint)
             else:
                 self._reads.setdefault(now.node, []).append(event.sequence)
-                if self.maybe or self._gave_known(now, event.lanes):
+                if self.maybe:
                     self._used.add(now.node)
 
     def _note_bulk_store(self, event: ev.AsynchronousEvent) -> None:
@@ -248,21 +277,13 @@ class TracingExecution(SimtExecution):
         spaces = source.footprint.space, target.footprint.space
         if source.mode is not ev.Mode.READ or spaces != (MemorySpace.SHARED, MemorySpace.GLOBAL):
             return
-        if event.clipped and not _boxes_fit(self.launch):
+        if event.clipped and not self.launch.boxes_fit():
             return
         ranges = source.footprint.ranges()
         first = ranges[0][0]
         layout = first % SWIZZLE_BYTES, tuple((low - first, high - first) for low, high in ranges)
         key = "copied", event.tensor_map, layout, self.content(source.footprint)
         self.written[event.sequence] = self.numbers.of(key)
-
-    @staticmethod
-    def _gave_known(now: _Executed, lanes: int) -> bool:
-        """Whether a load gave a number, whose use is not followed."""
-        values = [now.warp.registers[register] for register in now.step.out if register >= 0]
-        return any(
-            isinstance(lane(value, index), int) for value in values for index in lanes_of(lanes)
-        )
 
     def _store_rows(self, now: _Executed, mask: int) -> Alike:
         """stmatrix: four lanes hold a row of b16; other rows are made of the sources of all lanes.
@@ -315,7 +336,27 @@ class TracingExecution(SimtExecution):
         """Write a register; what is opaque gets its number."""
         if register >= 0 and mask:
             value = self._numbered(register, value, mask)
+            self._note_known(warp, register, value, mask)
         super().write(warp, register, value, mask, marks)
+
+    def _note_known(self, warp: Warp, register: int, value: Value, mask: int) -> None:
+        now = self.current
+        if now is None:
+            return
+        behind = now.known or (
+            now.step.op in _LOADS
+            and now.step.flags[0] != MemorySpace.PARAMETER
+            and any(isinstance(lane(value, index), int) for index in lanes_of(mask))
+        )
+        source = now.node if behind else None
+        whole = warp is now.warp and register in now.step.out and not warp.live & ~mask
+        (self._known.replace if whole else self._known.add)(warp, register, source)
+
+    def _joined(self, one: int, other: int) -> int:
+        """An execution that stands for two."""
+        self._nodes += 1
+        self._made_of[self._nodes] = {one, other}
+        return self._nodes
 
     def _numbered(self, register: int, value: Value, mask: int) -> Value:
         now = self.current
@@ -529,17 +570,6 @@ class TracingExecution(SimtExecution):
         return used
 
 
-def nodes_of(values: Iterable[Value]) -> set[int]:
-    """The executions that values come from."""
-    found: set[int] = set()
-    for value in values:
-        if isinstance(value, Traced):
-            found.add(value.node)
-        elif isinstance(value, list):
-            found.update(item.node for item in value if isinstance(item, Traced))
-    return found
-
-
 def _doubtful(now: _Executed) -> bool:
     return not now.certain or _opaque(now.operands)
 
@@ -564,36 +594,3 @@ def _moves(now: _Executed, index: int) -> bool:
     if op is Op.SELP:
         return isinstance(lane(now.operands[2], index), int)
     return op in (Op.MOV, Op.SHUFFLE)
-
-
-def _form(instruction: Instruction) -> object:
-    """What an instruction computes of its registers, wherever it stands."""
-    return instruction.name, tuple(_shape(operand) for operand in instruction.operands)
-
-
-def _shape(operand: Operand) -> object:
-    """An operand with all registers alike; of an address nothing, since what is there is keyed."""
-    match operand:
-        case PtxRegister():
-            return "register"
-        case Address():
-            return "address"
-        case Vector(items=items):
-            return tuple(_shape(item) for item in items)
-        case Pair(first=first, second=second):
-            return "pair", _shape(first), _shape(second)
-        case Negated(operand=inner):
-            return "not", _shape(inner)
-    return operand
-
-
-def _boxes_fit(launch: Launch) -> bool:
-    """Whether no box is larger than its tensor, so that none is clipped on two sides at once.
-
-    Then what is left of a clipped box says where the box lies.
-    """
-    return all(
-        not map_.pixels
-        and all(box <= size for box, size in zip(map_.box, map_.dimensions, strict=True))
-        for map_ in launch.maps()
-    )

@@ -8,12 +8,12 @@ different marks say nothing. Bytes that nobody has written belong to a value of 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
 from titan.isa.simt.memory import BARRIER, KNOWN, OPAQUE, PAGE, PAGE_BITS, Bytes, Sparse
-from titan.isa.simt.values import Opaque, Scalar, opaque_at
+from titan.isa.simt.values import Opaque, Scalar, Value, opaque_at
 
 PLACE_BITS = 5  # of a byte in its value
 WIDEST = 1 << PLACE_BITS
@@ -29,6 +29,17 @@ class Traced(Opaque):
 
     number: int
     node: int
+
+
+def nodes_of(values: Iterable[Value]) -> set[int]:
+    """The executions that values come from."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, Traced):
+            found.add(value.node)
+        elif isinstance(value, list):
+            found.update(item.node for item in value if isinstance(item, Traced))
+    return found
 
 
 class ValueNumbers:
