@@ -160,10 +160,15 @@ OTHERS = "mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
         (FENCE + "setp.gt.s32 %p1, %r0, 0; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1;" + PRODUCT,
          Verdict.VERIFIED),
         ("setp.gt.s32 %p1, %r0, 0; mov.f32 %f1, 0f00000000;" + PRODUCT, Verdict.REFUTED),
-        # On one way of two: of those that the launch does not take nothing is known.
+        # On one way of two: the one that the launch takes counts.
         ("setp.ge.u32 %p1, %r0, 0;\n@%p1 bra L;\n" + FENCE + "L:\n" + PRODUCT, Verdict.REFUTED),
         (FENCE + PRODUCT + DONE + "setp.ge.u32 %p1, %r0, 0;\n@%p1 bra L;\nadd.f32 %f1, %f1, %f1;\n"
-         "L:\n" + PRODUCT, Verdict.UNDECIDED),
+         "L:\n" + PRODUCT, Verdict.VERIFIED),
+        (FENCE + PRODUCT + DONE + "setp.lt.u32 %p1, %r0, 0;\n@%p1 bra L;\nadd.f32 %f1, %f1, %f1;\n"
+         "L:\n" + PRODUCT, Verdict.REFUTED),
+        # A way that data choose.
+        (FENCE + PRODUCT + DONE + "ld.shared.u32 %r5, [s];\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;\n"
+         "add.f32 %f1, %f1, %f1;\nL:\n" + PRODUCT, Verdict.UNDECIDED),
     ],
 )  # fmt: skip
 def test_a_kernel(body, verdict):
@@ -171,5 +176,6 @@ def test_a_kernel(body, verdict):
     assert finding.verdict is verdict, (codes(finding), finding.notes)
     if verdict is Verdict.REFUTED:
         assert codes(finding) == ["TTN217"]
-    if verdict is Verdict.UNDECIDED:
-        assert "no wgmma.fence has ordered" in " ".join(finding.notes)
+    if verdict is Verdict.UNDECIDED or "bra" in body:
+        found = [note for note in finding.notes if "no wgmma.fence has ordered" in note]
+        assert bool(found) == (verdict is not Verdict.REFUTED)

@@ -6,7 +6,8 @@ one kind at one instruction are reported once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
@@ -14,6 +15,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.remarks import CLOSE_LANES, EQUAL_LANES, NOT_SHOWN
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
+from titan.isa.simt.fences_on_way import unfenced_on_way
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import LIMIT
 from titan.isa.simt.outcome import Run
@@ -85,8 +87,30 @@ def open_lanes(
         yield text, remarks[EQUAL_LANES][1]
 
 
-def unfenced_products(run: Run, *, certain: bool) -> list[int]:
-    """The products of a run that touch registers without a wgmma.fence, on every way or on some."""
+def with_fences_followed(run: Run) -> Run:
+    """The run, with what lacks a fence on its way, where something does on some way."""
+    return replace(run, unfenced=unfenced_on_way(run)) if _unfenced(run, certain=False) else run
+
+
+def unfenced_products(run: Run, *, certain: bool) -> Sequence[int]:
+    """The products of a run that touch registers without a wgmma.fence, on every way or on some.
+
+    Where the way of the run was followed, on it, whatever unknown data leave out or if they do.
+    """
+    always = _unfenced(run, certain=True)
+    if run.unfenced is None:
+        return always if certain else _unfenced(run, certain=False)
+    return always or run.unfenced.certain if certain else run.unfenced.possible
+
+
+def unfenced_elsewhere(run: Run) -> Sequence[int]:
+    """Products of a run that lack a fence on ways that it did not take."""
+    if run.unfenced is None:
+        return ()
+    return [at for at in _unfenced(run, certain=False) if at not in run.unfenced.possible]
+
+
+def _unfenced(run: Run, *, certain: bool) -> list[int]:
     code = run.prepared.code if run.prepared is not None else None
     listed = [item.instruction for item in code.unfenced if item.certain is certain] if code else []
     if not listed:

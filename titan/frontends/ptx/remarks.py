@@ -5,6 +5,9 @@ A name is what the machine or the recording has assumed or shown (`Policy`, `Run
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.isa.simt.outcome import Policy
 
 POLICY_OF = {  # what the machine assumed, the option that forbids it, and in words
@@ -64,6 +67,8 @@ REMARKS = {
     "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
     "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
     "assertions": "data do not lead to a trap, as a failed assertion does",
+    "unfenced-elsewhere": "a way on which wgmma touches registers that no wgmma.fence has ordered "
+    "is not taken",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "lanes-by-data": "data choose the lanes of arms that touch registers alone",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
@@ -89,3 +94,18 @@ LOAD_HELP = (
     "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
     "loaded register as the wait"
 )
+
+
+def listed(
+    assumptions: Mapping[str, tuple[int, int]], places: CodePlaces
+) -> tuple[tuple[str, int, str], ...]:
+    """What a verdict assumes, by name with times used and first instruction: text, times, place."""
+    found = []
+    texts: dict[str, str] = {policy.value: text for policy, (_, text) in POLICY_OF.items()}
+    texts |= {policy.value: text for policy, text in ASSUMED.items()} | REMARKS
+    for name, (times, instruction) in assumptions.items():
+        item = places.module.instructions[instruction]
+        source = location_text(item.location)
+        place = f"line {item.line}" + (f", {source}" if source else "")
+        found.append((texts.get(name, name), times, place))
+    return tuple(found)

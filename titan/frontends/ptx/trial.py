@@ -19,7 +19,14 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.addressed_ctas import wrong_ctas
 from titan.frontends.ptx.barrier_lanes import unordered_lanes
 from titan.frontends.ptx.barrier_reads import barriers_read
-from titan.frontends.ptx.breaches import UNFENCED, breaches, open_lanes, unfenced_products
+from titan.frontends.ptx.breaches import (
+    UNFENCED,
+    breaches,
+    open_lanes,
+    unfenced_elsewhere,
+    unfenced_products,
+    with_fences_followed,
+)
 from titan.frontends.ptx.equal_writes import worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
@@ -36,24 +43,23 @@ from titan.frontends.ptx.order_of_run import (
     with_counted_arrivals,
 )
 from titan.frontends.ptx.peeks import left_waits
-from titan.frontends.ptx.places import CodePlaces, location_text
+from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.reductions import meeting_reductions, with_one_operation
 from titan.frontends.ptx.register_operands import order_with_operands
 from titan.frontends.ptx.remarks import (
-    ASSUMED,
     DECIDES_MORE,
     EARLY_READ,
     EARLY_WRITE,
     EQUAL_LANES,
     LOAD_HELP,
     POLICY_OF,
-    REMARKS,
     STALE_STAGE,
     UNSETTLED,
     UNWRITTEN,
+    listed,
 )
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
@@ -237,6 +243,8 @@ def _judged_traced(
     """The same of runs as they are."""
     if policies.unwritten_reads == "refuse":
         runs = [replace(run, unwritten=used_unwritten(run)) for run in runs]
+    if policies.register_ready == "refuse":
+        runs = [with_fences_followed(run) for run in runs]
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
     unordered = any(item.code in UNORDERED for _, trial in judged for item in trial.diagnostics)
     compares = policies.equal_writes == "shown"
@@ -401,7 +409,7 @@ def judge_recording(
         operations,
         tuple(judged.diagnostics),
         judged.reasons[0] if judged.reasons else "",
-        _listed(judged, places),
+        listed(judged.assumptions, places),
         order,
         judged.interleaving if verdict is Verdict.REFUTED else None,
         in_tensor_memory=judged.in_tensor_memory,
@@ -553,6 +561,9 @@ def _conditions(
     early = judged.early.reads
     if early and policies.grid_wait == "reads":
         judged.assumptions["early-reads"] = (len(early), early[0])
+    unfenced = unfenced_elsewhere(run)
+    if unfenced:
+        judged.assumptions["unfenced-elsewhere"] = (len(unfenced), unfenced[0])
     asserted = assertions(run)
     if asserted:
         judged.assumptions["assertions"] = (len(asserted), asserted[0])
@@ -579,15 +590,3 @@ def _is_answered(run: Run, access: ev.Event) -> bool:
     if run.launch.answers is None or not isinstance(access, ev.AccessEvent):
         return False
     return access.footprint.bounds[0] in run.launch.tickets
-
-
-def _listed(judged: _Judged, places: CodePlaces) -> tuple[tuple[str, int, str], ...]:
-    listed = []
-    texts: dict[str, str] = {policy.value: text for policy, (_, text) in POLICY_OF.items()}
-    texts |= {policy.value: text for policy, text in ASSUMED.items()} | REMARKS
-    for name, (times, instruction) in judged.assumptions.items():
-        item = places.module.instructions[instruction]
-        source = location_text(item.location)
-        place = f"line {item.line}" + (f", {source}" if source else "")
-        listed.append((texts.get(name, name), times, place))
-    return tuple(listed)

@@ -162,13 +162,23 @@ class TracedAccesses:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfencedOnWay:
+    """The products that lack a wgmma.fence on the way of a run, by instruction: whatever unknown
+    data leave out (`certain`), and if they leave out something or nothing (`possible`)."""
+
+    certain: tuple[int, ...]
+    possible: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run of a launch. `instructions` counts warp instructions.
 
     `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
     events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
-    instructions that read what nothing has written, where that is used, if asked.
+    instructions that read what nothing has written, where that is used, if asked. `unfenced`: what
+    lacks a fence on its way, if asked.
     """
 
     launch: Launch
@@ -181,6 +191,7 @@ class Run:
     order: tuple[Event, ...] = field(default=(), compare=False, repr=False)
     same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     unwritten: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
 
     def unknown_addresses(self) -> set[int]:
         """The instructions whose accesses have a footprint that only bounds what they touch."""

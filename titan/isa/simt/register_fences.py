@@ -4,7 +4,7 @@ PTX, wgmma.fence: one is needed before the first wgmma.mma_async, and "between a
 a thread in the warp and any wgmma.mma_async instruction that accesses the same registers", as
 accumulators or as the matrix A; not between products that add to the same accumulators. Decided on
 the flow graph, for every way through it (`certain`: on each of them a fence is missing) and without
-regard to which ways can be gone.
+regard to which ways can be gone; on the way of a run by `fences_on_way.py`.
 
 A move is no access but another name of its value: compilers move constants and loop-carried sums
 behind a fence of the source, and the assembler puts them where they came from. What a product has
@@ -20,16 +20,16 @@ from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.operations import DecodedStep, Op, UnfencedProduct
 
 A_REGISTERS = 4  # of 32 bits, of every type of elements
-_State = tuple[int, int]  # sets of registers as bits: touched, computed by a product
+State = tuple[int, int]  # sets of registers as bits: touched, computed by a product
 
 
 def unfenced_products(graph: FlowGraph, constants: Collection[int] = ()) -> list[UnfencedProduct]:
     """The products of a function, by instruction. `constants`: registers that hold numbers of
     the text: nothing accesses them, though others name the same number."""
-    steps = graph.steps
-    if not any(steps[index].op is Op.WGMMA for index in range(graph.start, graph.end)):
+    steps = graph.steps[graph.start : graph.end]
+    if not any(step.op is Op.WGMMA for step in steps):
         return []
-    analysis = _Analysis(graph, constants)
+    analysis = _Analysis(graph, ProductRegisters(steps, constants))
     possible, certain = analysis.unfenced(certain=False), analysis.unfenced(certain=True)
     return [UnfencedProduct(index, index in certain) for index in sorted(possible | certain)]
 
@@ -39,22 +39,18 @@ def matrix_registers(step: DecodedStep) -> tuple[int, ...]:
     return step.args[2 : 2 + A_REGISTERS] if step.flags[4] else ()
 
 
-class _Analysis:
-    """`bit`: of each register of products, and of those that are moved to them. `accessible`: those
-    that are no constants, of which it matters alone whether a fence has been before the move."""
+class ProductRegisters:
+    """The registers of the products of some steps, and of what is moved to them, as bits: what a
+    step does to the state of them. `accessible`: those that are no constants, of which it matters
+    alone whether a fence has been before the move."""
 
-    def __init__(self, graph: FlowGraph, constants: Collection[int]) -> None:
-        self.graph = graph
-        steps = graph.steps[graph.start : graph.end]
-        of_products = {
-            register
-            for step in steps
-            if step.op is Op.WGMMA
-            for register in (*step.out, *matrix_registers(step))
-        }
+    def __init__(self, steps: Iterable[DecodedStep], constants: Collection[int] = ()) -> None:
+        of_products: set[int] = set()
         moved: dict[int, list[int]] = {}
         for step in steps:
-            if _moves(step):
+            if step.op is Op.WGMMA:
+                of_products.update((*step.out, *matrix_registers(step)))
+            elif _moves(step):
                 moved.setdefault(step.out[0], []).append(step.args[0])
         waiting = list(of_products)
         while waiting:
@@ -62,20 +58,67 @@ class _Analysis:
             of_products |= sources
             waiting += sources
         self.bit = {register: 1 << at for at, register in enumerate(sorted(of_products))}
-        self.accessible = (1 << len(self.bit)) - 1 & ~self._bits(constants)
+        self.accessible = (1 << len(self.bit)) - 1 & ~self.bits(constants)
+
+    def first(self) -> State:
+        """The state before anything: no fence has been."""
+        return (1 << len(self.bit)) - 1, 0
+
+    def lacks_fence(self, step: DecodedStep, state: State) -> bool:
+        """Whether a step is a product that touches registers which no fence has ordered."""
+        if step.op is not Op.WGMMA:
+            return False
+        touched, computed = state
+        matrix = self.bits(matrix_registers(step))
+        return bool(touched & (self.bits(step.out) | matrix) or computed & matrix)
+
+    def behind(self, step: DecodedStep, state: State, certain: bool, guarded: bool) -> State:
+        """The state behind a step. `guarded`: it may also not be executed."""
+        touched, computed = state
+        if step.op is Op.WGMMA_FENCE:
+            return (0, 0) if certain or not guarded else state
+        if step.op is Op.WGMMA:
+            sums = self.bits(step.out)
+            return touched & ~sums, computed | sums
+        if _moves(step):
+            return self._moved(step, state, certain, guarded)
+        if step.op is Op.CALL:
+            return touched | (0 if certain else self.accessible), computed
+        if certain and guarded:
+            return state
+        return touched | (self.bits(step.out) | self.bits(step.args)) & self.accessible, computed
+
+    def _moved(self, step: DecodedStep, state: State, certain: bool, guarded: bool) -> State:
+        to, source = self.bits(step.out), self.bits(step.args)
+        touched, computed = (each | to if each & source else each & ~to for each in state)
+        return joined(state, (touched, computed), certain) if guarded else (touched, computed)
+
+    def bits(self, registers: Iterable[int]) -> int:
+        """Some registers as bits."""
+        bits = 0
+        for register in registers:
+            bits |= self.bit.get(register, 0)
+        return bits
+
+
+class _Analysis:
+    """Every way through a function."""
+
+    def __init__(self, graph: FlowGraph, registers: ProductRegisters) -> None:
+        self.graph, self.registers = graph, registers
 
     def unfenced(self, *, certain: bool) -> set[int]:
         """The products that have no fence on some way, or on every one."""
         graph = self.graph
-        before: list[_State | None] = [None] * (len(graph.blocks) + 1)
-        before[0] = (1 << len(self.bit)) - 1, 0
+        before: list[State | None] = [None] * (len(graph.blocks) + 1)
+        before[0] = self.registers.first()
         waiting = [0]
         while waiting:
             block = waiting.pop()
             state = self._through(block, before[block], certain, set())
             for following in graph.next[block]:
                 known = before[following]
-                new = state if known is None else _joined(known, state, certain)
+                new = state if known is None else joined(known, state, certain)
                 if new != known:
                     before[following] = new
                     if following < len(graph.blocks) and following not in waiting:
@@ -85,51 +128,25 @@ class _Analysis:
             self._through(block, before[block], certain, found)
         return found
 
-    def _through(
-        self, block: int, state: _State | None, certain: bool, found: set[int]
-    ) -> _State:  # fmt: skip
+    def _through(self, block: int, state: State | None, certain: bool, found: set[int]) -> State:
         """The state behind a block; the products in it that are unfenced are added to `found`."""
         if state is None:
             return 0, 0
-        touched, computed = state
         low, high = self.graph.blocks[block]
         for index in range(low, high):
             step = self.graph.steps[index]
-            if step.op is Op.WGMMA_FENCE:
-                if step.guard < 0 or certain:
-                    touched = computed = 0
-            elif step.op is Op.WGMMA:
-                sums, matrix = self._bits(step.out), self._bits(matrix_registers(step))
-                if touched & (sums | matrix) or computed & matrix:
-                    found.add(index)
-                touched, computed = touched & ~sums, computed | sums
-            elif _moves(step):
-                touched, computed = self._moved(step, (touched, computed), certain)
-            elif step.op is Op.CALL:
-                touched |= 0 if certain else self.accessible
-            elif step.guard < 0 or not certain:
-                touched |= (self._bits(step.out) | self._bits(step.args)) & self.accessible
-        return touched, computed
-
-    def _moved(self, step: DecodedStep, state: _State, certain: bool) -> _State:
-        to, source = self._bits(step.out), self._bits(step.args)
-        touched, computed = (each | to if each & source else each & ~to for each in state)
-        if step.guard < 0:
-            return touched, computed
-        return _joined(state, (touched, computed), certain)
-
-    def _bits(self, registers: Iterable[int]) -> int:
-        bits = 0
-        for register in registers:
-            bits |= self.bit.get(register, 0)
-        return bits
+            if self.registers.lacks_fence(step, state):
+                found.add(index)
+            state = self.registers.behind(step, state, certain, step.guard >= 0)
+        return state
 
 
 def _moves(step: DecodedStep) -> bool:
     return step.op is Op.MOV and len(step.args) == len(step.out) == 1
 
 
-def _joined(one: _State, other: _State, certain: bool) -> _State:
+def joined(one: State, other: State, certain: bool) -> State:
+    """What holds behind either of two states: on each way, or on one of them."""
     if certain:
         return one[0] & other[0], one[1] & other[1]
     return one[0] | other[0], one[1] | other[1]
