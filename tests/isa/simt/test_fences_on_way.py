@@ -23,7 +23,8 @@ from titan.isa.simt.run import run
 SUMS = ("%f1", "%f2", "%f3", "%f4")
 MATRIX = ("%r1", "%r2", "%r3", "%r4")
 BEGIN = """mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r4, 0;
-  ld.shared.u32 %r5, [s+2048]; setp.eq.u32 %p1, %r5, 0; setp.ge.u32 %p2, %r0, 0; setp.lt.u32 %p3, %r0, 0;
+  ld.shared.u32 %r5, [s+2048]; setp.eq.u32 %p1, %r5, 0;
+  setp.ge.u32 %p2, %r0, 0; setp.lt.u32 %p3, %r0, 0;
 """
 CLOSE = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
 OPEN, TAKEN, LEFT_OUT = "%p1", "%p2", "%p3"  # predicates: data decide it, true, false

@@ -8,7 +8,9 @@ barrier before phase n - 1 is complete. A warp that has waited for phase n - 1 k
 another the engine decides whether the completion is before the peek in every interleaving
 (`titan/engines/happens_before/peeks.py`), as where warpgroups take tiles in turns. And the
 wait that follows at the same barrier has to ask for the phase that the peek asked for: otherwise a
-peek that gives true leads past a wait that is for something else.
+peek that gives true leads past a wait that is for something else. That it is at the same barrier
+the machine sees by its marks: a wait that a branch on other barriers' peeks might have spared
+counts as steered by them (`PollSteered`).
 """
 
 from __future__ import annotations

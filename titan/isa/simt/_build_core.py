@@ -17,8 +17,8 @@ SOURCES = HERE / "native"
 FINGERPRINT = runpy.run_path(str(HERE.parents[1] / "foundation" / "fingerprint.py"))
 PARTS = (
     "machine.h", "base.c", "arithmetic.c", "memory.c", "lane_order.c", "accesses.c", "matrices.c",
-    "control.c", "lanes.c", "barriers.c", "queues.c", "map_bytes.c", "copies.c", "store_async.c",
-    "launch_control.c", "tensor.c", "execute.c", "clusters.c", "run.c",
+    "joins.c", "arms.c", "control.c", "lanes.c", "barriers.c", "queues.c", "map_bytes.c",
+    "copies.c", "store_async.c", "launch_control.c", "tensor.c", "execute.c", "clusters.c", "run.c",
 )  # fmt: skip
 FUNCTIONS = """
 typedef ... Machine;

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Collection
+from typing import NamedTuple
+
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import local_memory
 from titan.isa.simt.control_flow import NO_JOIN
@@ -9,8 +14,8 @@ from titan.isa.simt.joins import leave, leave_joins, remove, split
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep, Op, SkippedRegion
 from titan.isa.simt.rendezvous import forget_arrivals, settle_barriers
-from titan.isa.simt.state import Fragment, Warp
-from titan.isa.simt.values import Opaque, lane, lanes_of, opaque_at
+from titan.isa.simt.state import POLL, Fragment, Warp
+from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
 
 ARM_STEPS_MAX = 100_000
 
@@ -70,12 +75,16 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
         )
     if region.trapped and machine.computes:
         machine.refuse(fragment, f"{why} decides whether a trap is reached")
+    polled: dict[int, tuple[Value, int, int]] = {}
     if region.blocks:
         _each_block(machine, fragment, step, region)
     elif region.accesses:
-        _both_arms(machine, fragment, step, join, ARM_STEPS_MAX)
+        polled = _both_arms(machine, fragment, step, join, ARM_STEPS_MAX)[1]
     for written in region.written:
-        machine.write(fragment.warp, written, opaque_at(pc), fragment.mask)
+        if written in polled:
+            machine.write(fragment.warp, written, *polled[written])
+        else:
+            machine.write(fragment.warp, written, opaque_at(pc), fragment.mask)
     machine.record(ev.Skipped, fragment, fragment.mask, join, len(region.written), ())
     fragment.pc = join
 
@@ -144,9 +153,11 @@ def _ways(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> list[t
 
 def _both_arms(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, join: int, budget: int
-) -> int:
+) -> tuple[int, dict[int, tuple[Value, int, int]]]:
     """Execute every arm of a branch for its accesses, with the lanes that may take it; what is
-    stored is opaque. The registers are restored for each arm. Returns the rest of the budget.
+    stored is opaque. The registers are restored for each arm. Returns the rest of the budget, and
+    the registers that are known behind the arms as they rest on attempts to wait (`_polled`): their
+    values, lanes and marks.
 
     What an arm does is in the recording as if it were taken. A run in which it is not has fewer
     accesses and the same order of all others, since an arm synchronises with nobody and waits for
@@ -159,19 +170,62 @@ def _both_arms(
         ways.reverse()
     machine.maybe = True
     kept = {register: warp.registers[register] for register in machine.code.regions[pc].written}
+    marks = {register: warp.marks[register] for register in kept if register in warp.marks}
+    ends: list[_ArmEnd] = []
     warp.uses.enter_arms(not machine.code.regions[pc].alike)
     for start, lanes in ways:
+        passed = machine.passed_in_arms
         if lanes:
             fragment.pc, fragment.mask = start, lanes
             machine.arm_start = machine.operations
             budget = _arm(machine, fragment, join, budget)
+        ends.append(_ArmEnd.of(warp, kept, machine.passed_in_arms > passed))
         for register, value in kept.items():
             warp.registers[register] = value
+            warp.marks.pop(register, None)
+        warp.marks |= marks
         warp.uses.end_arm()
     warp.uses.leave_arms()
     fragment.pc, fragment.mask = pc, mask
     machine.maybe, machine.arm_start = before
-    return budget
+    return budget, _polled(ends, mask)
+
+
+class _ArmEnd(NamedTuple):
+    """What the registers that arms write hold behind one of them, and the marks of those that rest
+    on attempts to wait; `passed`: whether an attempt in it has passed."""
+
+    values: dict[int, Value]
+    polled: dict[int, int]
+    passed: bool
+
+    @staticmethod
+    def of(warp: Warp, registers: Collection[int], passed: bool) -> _ArmEnd:
+        marks = {r: warp.marks.get(r, 0) for r in registers}
+        polled = {register: mark for register, mark in marks.items() if mark & POLL}
+        return _ArmEnd({r: warp.registers[r] for r in registers}, polled, passed)
+
+
+def _polled(ends: list[_ArmEnd], mask: int) -> dict[int, tuple[Value, int, int]]:
+    """The registers that rest on attempts to wait, where they are known behind the arms: those that
+    every arm leaves the same, and in a run in which attempts may pass, what the arm leaves in which
+    one has, as if it were taken. Whichever arm data choose, an attempt decides what is waited for
+    later and nothing else (`PollSteered`), and that is in the runs in which it fails.
+    """
+    found: dict[int, tuple[Value, int, int]] = {}
+    passed = [end for end in ends if end.passed]
+    for register in {register for end in ends for register in end.polled}:
+        columns = [[lane(end.values[register], index) for index in lanes_of(mask)] for end in ends]
+        chosen = ends[0]
+        if any(column != columns[0] for column in columns):
+            if len(passed) != 1 or register not in passed[0].polled:
+                continue
+            chosen = passed[0]
+        value = chosen.values[register]
+        if not any(isinstance(lane(value, index), Opaque) for index in lanes_of(mask)):
+            marks = functools.reduce(operator.or_, (e.polled.get(register, 0) for e in ends))
+            found[register] = value, mask, marks
+    return found
 
 
 def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> int:
@@ -200,7 +254,7 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
                     machine.refuse(fragment, "arms of a branch on opaque data do not meet")
                 if region.refused >= 0 or region.trapped:
                     machine.refuse(fragment, "an arm of a branch on opaque data divides the warp")
-                budget = _both_arms(machine, fragment, step, join, budget)
+                budget, _ = _both_arms(machine, fragment, step, join, budget)
                 for register in region.written:
                     machine.write(fragment.warp, register, opaque_at(fragment.pc), fragment.mask)
                 fragment.pc = join

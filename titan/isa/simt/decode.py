@@ -137,6 +137,9 @@ def _decoded(
                 joins[index] = graph.join_of(index)
                 if _branches(step):
                     regions[index] = _region(steps, graph, index, joins[index], constants)
+        waits = [index for index in range(function.start, function.end) if _waits(regions, index)]
+        for index in waits:
+            _name_in_waits(steps, graph, index, joins[index])
     code = DecodedCode(
         tuple(steps), tuple(joins), regions, entry.start, len(context.names), tuple(context.names),
         tuple(context.presets), layout.local_bytes, tuple(functions),
@@ -195,7 +198,8 @@ def _region(
             step = steps[index]
             if refused < 0 and not _skippable(step, alike, cyclic):
                 refused = index
-            accesses = accesses or touches(step)
+            attempts = step.op is Op.BARRIER_WAIT and not cyclic
+            accesses = accesses or touches(step) or attempts
             only = only and step.op in WAITING
             holds = holds or step.op is Op.BARRIER_WAIT
             written.update(register for register in step.out if register >= 0)
@@ -214,6 +218,18 @@ def _region(
     )  # fmt: skip
 
 
+def _waits(regions: dict[int, SkippedRegion], index: int) -> bool:
+    return index in regions and regions[index].waits
+
+
+def _name_in_waits(steps: list[DecodedStep], graph: FlowGraph, branch: int, join: int) -> None:
+    """Add a branch whose arms do nothing but wait to the flags of the waits in them."""
+    for low, high in graph.region(branch, join)[0]:
+        for index in range(low, high):
+            if steps[index].op is Op.BARRIER_WAIT:
+                steps[index] = replace(steps[index], flags=(*steps[index].flags, branch))
+
+
 def _branches(step: DecodedStep) -> bool:
     """Whether the step may go one of several ways."""
     return step.op is Op.BRANCH_INDEXED or (step.op is Op.BRANCH and step.guard >= 0)
@@ -227,6 +243,8 @@ def _skippable(step: DecodedStep, together: bool, cyclic: bool) -> bool:
         return False  # the loop may wait for what others write
     if step.op in SKIPPABLE:
         return True
+    if step.op is Op.BARRIER_WAIT:
+        return together and not cyclic  # one attempt, which does not wait
     return together and step.op in (LOOPED_TOGETHER if cyclic else SKIPPABLE_TOGETHER)
 
 

@@ -182,7 +182,7 @@ class SimtExecution(SimtMachine):
         if warp.owned:
             self.check_owned(fragment, step)
         if step.guard >= 0:
-            if warp.marks or warp.sticky:
+            if warp.marks or warp.sticky or fragment.spared:
                 self.check_guard(fragment, step)
             mask, maybe = self.guarded(warp, step, mask)
             if maybe:

@@ -55,10 +55,14 @@ def split(fragment: Fragment, parts: list[tuple[int, int]], meet_at: int) -> Non
     if meet_at != NO_JOIN and not (join and join.pc == meet_at and join.depth == depth):
         join = Join(meet_at, depth, fragment.mask, 0, join, warp)
         warp.joins.append(join)
+    spared = fragment.spared
     fragment.mask, fragment.pc = parts[0]
     fragment.join = join
+    fragment.spared = spared if fragment.pc != meet_at else None
     for mask, pc in parts[1:]:
-        warp.fragments.append(Fragment(warp, mask, pc, join, fragment.stack))
+        part = Fragment(warp, mask, pc, join, fragment.stack)
+        part.spared = spared if pc != meet_at else None
+        warp.fragments.append(part)
 
 
 # ----------------------------------------------------------------------------- collectives

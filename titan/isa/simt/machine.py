@@ -15,7 +15,16 @@ from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 from titan.isa.simt.recorder import Recorder
-from titan.isa.simt.state import POLL, WARP_LANE, Fragment, InFlight, Warp
+from titan.isa.simt.state import (
+    ATOMIC,
+    FIRST_BARRIER,
+    LAST_BARRIER,
+    POLL,
+    WARP_LANE,
+    Fragment,
+    InFlight,
+    Warp,
+)
 from titan.isa.simt.values import (
     ALL,
     Opaque,
@@ -154,24 +163,41 @@ class SimtMachine(Recorder, ABC):
         if marks & POLL:
             self.polls.append(len(self.events))
             self.record(ev.PollSteered, fragment, mask & fragment.mask, use)
-        if marks & ~POLL:
+        if marks & ATOMIC:
             self.atomics.add(fragment.pc)
 
     def check_guard(self, fragment: Fragment, step: DecodedStep) -> None:
         """A marked guard may decide a branch that waits, a wait, or arithmetic (marked in turn)."""
         marks = self.mark_of(fragment.warp, step.guard)
-        if not marks or step.op in PURE:
+        if step.op in PURE:
             return
         if step.op is Op.BRANCH:
             region = self.code.regions[fragment.pc]
+            if region.waits:
+                fragment.spared = self._spared(fragment, step, marks)
             if marks & POLL and region.waits:
-                marks &= ~POLL
                 for register in region.written:
-                    fragment.warp.sticky[register] = POLL
+                    fragment.warp.sticky[register] = marks & ~ATOMIC
+                marks &= ATOMIC
             if marks:
                 self.steered(fragment, marks, "branch")
-        elif step.op is not Op.BARRIER_WAIT or marks & ~POLL:
+        elif marks and (step.op is not Op.BARRIER_WAIT or marks & ATOMIC):
             self.steered(fragment, marks, "guard")
+
+    def _spared(self, fragment: Fragment, step: DecodedStep, marks: int) -> tuple[int, int] | None:
+        """What a branch that decides a wait rests on, and the branch, where lanes do not pass."""
+        join = self.code.joins[fragment.pc]
+        holds, _ = self.guarded(fragment.warp, step, fragment.mask)
+        passes = step.flags[0] if holds == fragment.mask else fragment.pc + 1
+        divided = holds and holds != fragment.mask
+        return (marks, fragment.pc) if marks & POLL and (divided or passes != join) else None
+
+    def poll_mark(self, warp: Warp, barrier: ev.BarrierAddress) -> int:
+        """The mark of what is made from a poll of a barrier."""
+        if barrier not in warp.polled:
+            place = min(FIRST_BARRIER + len(warp.polled), LAST_BARRIER)
+            warp.polled[barrier] = POLL | 1 << place
+        return warp.polled[barrier]
 
     def check_owned(self, fragment: Fragment, step: DecodedStep) -> None:
         """Registers that an asynchronous operation still writes or reads."""

@@ -114,7 +114,7 @@ class Op(IntEnum):
         92  # flags (space, offset, semantics, scope, expects, drop, noComplete, remote)
     )
     BARRIER_EXPECT = 93  # flags (space, offset, scope, cluster, sign); args address, bytes
-    BARRIER_WAIT = 94  # flags (space, offset, semantics, scope, parity form, try); out p
+    BARRIER_WAIT = 94  # flags (space, offset, semantics, scope, parity form, try, branches); out p
     BARRIER_PENDING = 95
 
     COPY = 100  # cp.async: flags (destination offset, source offset, bytes, space); args dst, src
@@ -191,6 +191,7 @@ def touches(step: DecodedStep) -> bool:
 
 # What a region that only waits may hold (besides PURE).
 WAITING = PURE | {Op.BARRIER_WAIT, Op.BRANCH}
+WAIT_FLAGS = 6  # of a BARRIER_WAIT, before the branches whose arms do nothing but wait here
 
 # All live lanes of the warp take part together (`.sync.aligned`).
 ALIGNED = frozenset(

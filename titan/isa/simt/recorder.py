@@ -54,6 +54,7 @@ class Recorder:
         self.random = options.seed
         self.uncertain = False  # the guard of this instruction is not known
         self.maybe = False
+        self.passed_in_arms = 0  # attempts to wait that have passed in an arm of a branch on data
         self.apart = False  # an event for each lane of an access
         self.orders_lanes = True  # lanes of a warp are compared with each other
         self.looping = False  # in a loop on data, whose instructions are executed once

@@ -11,7 +11,7 @@ from titan.isa.simt.layout import resolve
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.mbarriers import BYTES, LIMIT, MBarrier
 from titan.isa.simt.memory import BARRIER, OPAQUE
-from titan.isa.simt.operations import DecodedStep
+from titan.isa.simt.operations import WAIT_FLAGS, DecodedStep
 from titan.isa.simt.outcome import Policy, Waiter
 from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrierState, Warp
 from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
@@ -171,9 +171,12 @@ def expect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
 
 def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """test_wait and try_wait. Lanes that poll the same failing barrier again go to sleep."""
-    semantics, scope, by_parity, _ = step.flags[2:]
+    semantics, scope, by_parity = step.flags[2:5]
     warp, pc = fragment.warp, fragment.pc
     groups = places(machine, fragment, step, step.args, mask)
+    marks = _note_attempt(machine, fragment, step, groups)
+    if machine.maybe:
+        return _attempt_in_arm(machine, fragment, step, groups, mask, marks)
     passed: list[int] = [0] * 32
     failing: tuple[ev.BarrierAddress, MBarrier | None, int] | None = None
     # Of lanes that poll several barriers at once, what was seen last would never be the same.
@@ -186,13 +189,7 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
                 misuse(machine, fragment, lanes, place, ev.Misuse.NOT_INITIALISED)
             failing = (place, None, 0)
             continue
-        parity = value & 1
-        if by_parity:
-            true = barrier.observed(parity)
-            phase = barrier.phase - 1
-        else:
-            phase = (value & (TOKEN - 1)) if value & TOKEN else barrier.phase
-            true = barrier.phase > phase
+        true, phase = _complete(barrier, value, by_parity)
         first = fragment.polled is None or fragment.polled[:2] != (pc, place)
         peek = (pc, place, barrier.phase)
         early = first and fails_first and peek not in fragment.peeked
@@ -230,7 +227,65 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         found = 1
     elif sum(passed) == 0:
         found = 0
-    machine.write(warp, step.out[0] if step.out else -1, found, mask, POLL)
+    machine.write(warp, step.out[0] if step.out else -1, found, mask, marks)
+    fragment.pc += 1
+    return True
+
+
+def _note_attempt(
+    machine: SimtMachine,
+    fragment: Fragment,
+    step: DecodedStep,
+    groups: list[tuple[int, ev.BarrierAddress, tuple[int, ...]]],
+) -> int:
+    """The marks of what an attempt gives. One that a branch on other attempts might have spared has
+    to be at a barrier of theirs: otherwise they have decided more than when this one passes."""
+    marks = POLL
+    for _, place, _ in groups:
+        marks |= machine.poll_mark(fragment.warp, place)
+    if fragment.spared is not None:
+        known, branch = fragment.spared
+        fragment.spared = None
+        if marks & ~known and branch in step.flags[WAIT_FLAGS:]:
+            machine.steered(fragment, POLL, "branch")
+    return marks
+
+
+def _complete(barrier: MBarrier, value: int, by_parity: int) -> tuple[bool, int]:
+    """Whether the phase is complete that a parity or a token asks for, and its number."""
+    if by_parity:
+        return barrier.observed(value & 1), barrier.phase - 1
+    phase = (value & (TOKEN - 1)) if value & TOKEN else barrier.phase
+    return barrier.phase > phase, phase
+
+
+def _attempt_in_arm(
+    machine: SimtMachine,
+    fragment: Fragment,
+    step: DecodedStep,
+    groups: list[tuple[int, ev.BarrierAddress, tuple[int, ...]]],
+    mask: int,
+    marks: int,
+) -> bool:
+    """An attempt in the arm of a branch on data, by all lanes at one barrier. It does not block; it
+    passes only in runs in which first attempts may, as if the arm were taken."""
+    semantics, scope, by_parity = step.flags[2:5]
+    lanes, place, (value,) = groups[0]
+    barrier = machine.ctas[place.cta].barriers.get(place.offset)
+    if len(groups) > 1 or barrier is None:
+        machine.refuse(fragment, "an arm of a branch on opaque data waits for no single barrier")
+    true, phase = _complete(barrier, value, by_parity)
+    parity = _as_written(value) if by_parity else None
+    passes = true and not machine.options.first_poll_fails
+    if passes:
+        machine.passed_in_arms += 1
+        machine.record(
+            ev.WaitEvent, fragment, lanes, place, parity, phase, barrier.phase,
+            ev.AccessSemantics(semantics), ev.AccessScope(scope), 0,
+        )  # fmt: skip
+    else:
+        machine.record(ev.Poll, fragment, lanes, place, parity, phase if true else barrier.phase)
+    machine.write(fragment.warp, step.out[0] if step.out else -1, int(passes), mask, marks)
     fragment.pc += 1
     return True
 

@@ -20,7 +20,11 @@ from titan.isa.simt.outcome import Waiter
 from titan.isa.simt.values import Scalar, Value
 
 WARP_LANE = -1  # the queue of a whole warp
-POLL, ATOMIC = 1, 2  # marks of values: made from a poll's result, from an atomic's old value
+# Marks of values: made from a poll's result, from an atomic's old value. Polls have a bit more for
+# each barrier that the warp has polled, in the order of first polls; the last bit is that of all
+# further ones.
+POLL, ATOMIC = 1, 2
+FIRST_BARRIER, LAST_BARRIER = 8, 63
 TENSOR_COLUMNS = 512
 
 
@@ -64,6 +68,7 @@ class Fragment:
     )
     polls: int = 0
     peeked: tuple[tuple[int, BarrierAddress, int], ...] = ()  # the last that were false on purpose
+    spared: tuple[int, int] | None = None  # polls behind a branch that might have spared a wait; it
     dead: bool = False
 
 
@@ -140,6 +145,7 @@ class Warp:
     registers: list[Value]
     marks: dict[int, int] = field(default_factory=dict)
     sticky: dict[int, int] = field(default_factory=dict)
+    polled: dict[BarrierAddress, int] = field(default_factory=dict)  # the mark of each barrier
     owned: dict[int, InFlight] = field(default_factory=dict)
     local: dict[int, Bytes] = field(default_factory=dict)
     fragments: list[Fragment] = field(default_factory=list)

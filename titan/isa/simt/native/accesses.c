@@ -2,14 +2,14 @@
 
 /* ------------------------------------------------------------------------------- locating */
 
-static void steered(Machine *machine, Fragment *fragment, int marks, int use, uint32_t mask)
+static void steered(Machine *machine, Fragment *fragment, Marks marks, int use, uint32_t mask)
 {
     if (NUMBERS) return;
     if (marks & MARK_POLL) {
         push(&machine->polls, machine->event_count);
         RECORD(EV_POLL_STEERED, fragment, mask & fragment->mask, use);
     }
-    if (marks & ~MARK_POLL && !machine->atomic_sites[fragment->pc]) {
+    if (marks & MARK_ATOMIC && !machine->atomic_sites[fragment->pc]) {
         machine->atomic_sites[fragment->pc] = 1;
         push(&machine->atomics, fragment->pc);
     }
@@ -21,7 +21,8 @@ static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, 
 {
     Warp *warp = fragment->warp;
     const Value *value = &warp->registers[reg];
-    int marks = mark_of(warp, reg), total = 0, kept = 0;
+    Marks marks = mark_of(warp, reg);
+    int total = 0, kept = 0;
     uint64_t addresses[32];
     uint32_t lanes[32];
     if (marks && space != LOCAL && space != PARAMETER)
@@ -271,7 +272,8 @@ static void note_value(Machine *machine, const Warp *warp, const titan_step *s,
 static void store(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
-    int space = (int)FLAG(s, 0), marks = 0, values = s->arg_count - 1;
+    int space = (int)FLAG(s, 0), values = s->arg_count - 1;
+    Marks marks = 0;
     int64_t size = FLAG(s, 4) / 8, count = size * values;
     Located located[32];
     for (int i = 1; i <= values; i++) marks |= mark_of(warp, ARG(s, i));

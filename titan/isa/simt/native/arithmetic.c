@@ -366,9 +366,9 @@ static uint64_t apply_lane(const Machine *machine, const titan_step *s, const ui
     *result_opaque = 1;
     return v[first_lane(opaque)];
 }
-static int marks_of(const Machine *machine, const Warp *warp, const titan_step *s)
+static Marks marks_of(const Machine *machine, const Warp *warp, const titan_step *s)
 {
-    int marks = 0;
+    Marks marks = 0;
     for (int i = 0; i < s->arg_count; i++) {
         int32_t reg = ARG(s, i);
         if (reg >= 0) marks |= warp->marks[reg] | warp->sticky[reg];
@@ -376,11 +376,11 @@ static int marks_of(const Machine *machine, const Warp *warp, const titan_step *
     if (s->guard >= 0) marks |= warp->marks[s->guard] | warp->sticky[s->guard];
     return marks;
 }
-static int mark_of(const Warp *warp, int32_t reg) { return warp->marks[reg] | warp->sticky[reg]; }
+static Marks mark_of(const Warp *warp, int32_t reg) { return warp->marks[reg] | warp->sticky[reg]; }
 
 /* Several results in one value: p and q, the parts of a vector. */
 static void put_parts(Machine *machine, Warp *warp, const titan_step *s, Value *whole,
-                      uint32_t mask, int marks)
+                      uint32_t mask, Marks marks)
 {
     int width = s->op == SETP ? 1 : (int)FLAG(s, 0);
     for (int i = 0; i < s->out_count; i++) {
@@ -395,7 +395,7 @@ static void put_parts(Machine *machine, Warp *warp, const titan_step *s, Value *
 static void compute(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
-    int marks = marks_of(machine, warp, s);
+    Marks marks = marks_of(machine, warp, s);
     Value result;
 #if NUMBERS
     if (compute_form(machine, fragment, s, mask)) return;

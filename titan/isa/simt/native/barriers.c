@@ -92,7 +92,7 @@ static int barrier_groups(Machine *machine, Fragment *fragment, const titan_step
                           Group *groups)
 {
     int32_t registers[2] = {ARG(s, 0), s->arg_count > 1 ? ARG(s, 1) : 0};
-    int marks = mark_of(fragment->warp, registers[0]);
+    Marks marks = mark_of(fragment->warp, registers[0]);
     if (marks) steered(machine, fragment, marks, USE_ADDRESS, mask);
     return grouped(machine, fragment, registers, s->arg_count, mask, "the operand of an mbarrier",
                    groups);
@@ -237,8 +237,78 @@ static int has_peeked(const Fragment *fragment, Peek peek)
             return 1;
     return 0;
 }
+/* Whether the phase is complete that a parity or a token asks for, and its number. */
+static int is_complete(const MBarrier *barrier, uint64_t value, int by_parity, int64_t *phase)
+{
+    *phase = barrier->phase - 1;
+    if (by_parity) return (barrier->phase & 1) != (int64_t)(value & 1);
+    *phase = value & TOKEN ? (int64_t)(value & (TOKEN - 1)) : barrier->phase;
+    return barrier->phase > *phase;
+}
+/* A parity as it is written. */
+static word as_written(uint64_t value)
+{
+    return value >> 31 ? (word)value - (1ll << 32) : (word)value;
+}
+/* The mark of what is made from a poll of a barrier. */
+static Marks poll_mark(Warp *warp, Place place)
+{
+    int32_t n = 0, room = LAST_BARRIER - FIRST_BARRIER;
+    while (n < warp->polled_count && (warp->polled[n].cta != place.cta ||
+                                      warp->polled[n].offset != place.offset)) n++;
+    if (n == warp->polled_count && n < room) warp->polled[warp->polled_count++] = place;
+    return MARK_POLL | 1ull << (FIRST_BARRIER + (n < room ? n : room));
+}
+/* The marks of what an attempt gives. One that a branch on other attempts might have spared has to
+   be at a barrier of theirs: otherwise they have decided more than when this one passes. */
+static Marks note_attempt(Machine *machine, Fragment *fragment, const titan_step *s,
+                          const Group *groups, int total)
+{
+    Marks marks = MARK_POLL, known = fragment->spared;
+    for (int i = 0; i < total; i++)
+        marks |= poll_mark(fragment->warp, group_place(machine, fragment, s, &groups[i]));
+    fragment->spared = 0;
+    if (!known || !(marks & ~known)) return marks;
+    for (int32_t n = WAIT_FLAGS; n < s->flag_count; n++)
+        if (FLAG(s, n) == fragment->spared_at) {
+            steered(machine, fragment, MARK_POLL, USE_BRANCH, ALL_LANES);
+            break;
+        }
+    return marks;
+}
+/* An attempt in the arm of a branch on data, by all lanes at one barrier: it does not block. */
+static void attempt_in_arm(Machine *machine, Fragment *fragment, const titan_step *s,
+                           uint32_t mask)
+{
+    Group groups[32];
+    int total = barrier_groups(machine, fragment, s, mask, groups);
+    int by_parity = (int)FLAG(s, 4);
+    Place place = group_place(machine, fragment, s, &groups[0]);
+    Marks marks = note_attempt(machine, fragment, s, groups, total);
+    MBarrier *barrier = barrier_at(machine, place);
+    if (total > 1 || !barrier)
+        refuse(machine, fragment, "an arm of a branch on opaque data waits for no single barrier");
+    uint64_t value = groups[0].values[1];
+    int64_t phase;
+    int holds = is_complete(barrier, value, by_parity, &phase);
+    int passes = holds && !machine->launch->first_poll_fails;
+    if (passes) {
+        machine->passed_in_arms++;
+        RECORD(EV_WAIT, fragment, groups[0].lanes, place.cta, place.offset, by_parity,
+               by_parity ? as_written(value) : 0, phase, barrier->phase, FLAG(s, 2), FLAG(s, 3), 0);
+    } else {
+        RECORD(EV_POLL, fragment, groups[0].lanes, place.cta, place.offset, by_parity,
+               by_parity ? as_written(value) : 0, holds ? phase : barrier->phase);
+    }
+    put_number(fragment->warp, s->out_count ? OUT(s, 0) : -1, (uint64_t)passes, mask, marks);
+    fragment->pc++;
+}
 static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
+    if (machine->maybe) {
+        attempt_in_arm(machine, fragment, s, mask);
+        return;
+    }
     Warp *warp = fragment->warp;
     Group groups[32];
     Place places[32];
@@ -248,6 +318,7 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
     int64_t failed_phase = 0, failed_id = 0;
     uint32_t passed = 0;
     for (int i = 0; i < total; i++) places[i] = group_place(machine, fragment, s, &groups[i]);
+    Marks marks = note_attempt(machine, fragment, s, groups, total);
     for (int i = 0; i < total; i++) {
         uint32_t lanes = groups[i].lanes;
         Place place = places[i];
@@ -261,14 +332,9 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
             failed_phase = failed_id = 0;
             continue;
         }
-        int64_t phase = barrier->phase - 1;
-        int holds = (barrier->phase & 1) != (int64_t)(value & 1);
-        if (!by_parity) {
-            phase = value & TOKEN ? (int64_t)(value & (TOKEN - 1)) : barrier->phase;
-            holds = barrier->phase > phase;
-        }
-        word written = (int64_t)value;
-        if (value >> 31) written -= 1ll << 32;
+        int64_t phase;
+        int holds = is_complete(barrier, value, by_parity, &phase);
+        word written = as_written(value);
         int first = !polls_at(fragment, place);
         Peek peek = {fragment->pc, place, barrier->phase};
         int denied = first && total == 1 && machine->launch->first_poll_fails &&
@@ -315,7 +381,7 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
     }
     Value found = {.uniform = 0, .opaque = 0};
     for (int lane = 0; lane < 32; lane++) found.v[lane] = passed >> lane & 1;
-    put(warp, s->out_count ? OUT(s, 0) : -1, &found, mask, MARK_POLL);
+    put(warp, s->out_count ? OUT(s, 0) : -1, &found, mask, marks);
     fragment->pc++;
 }
 

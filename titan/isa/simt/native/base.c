@@ -72,7 +72,7 @@ static void unknown(Value *value, int64_t site)
 }
 
 /* Write a register in the lanes of a mask. */
-static void put(Warp *warp, int32_t reg, const Value *value, uint32_t mask, int marks)
+static void put(Warp *warp, int32_t reg, const Value *value, uint32_t mask, Marks marks)
 {
     if (reg < 0 || !mask) return;
     Value *target = &warp->registers[reg];
@@ -86,7 +86,7 @@ static void put(Warp *warp, int32_t reg, const Value *value, uint32_t mask, int 
         } else {
             *target = *value;
         }
-        warp->marks[reg] = (uint8_t)marks;
+        warp->marks[reg] = marks;
         return;
     }
     if (target->uniform) {
@@ -100,15 +100,15 @@ static void put(Warp *warp, int32_t reg, const Value *value, uint32_t mask, int 
         target->opaque = (target->opaque & ~(1u << lane)) |
                          ((uint32_t)lane_opaque(value, lane) << lane);
     }
-    warp->marks[reg] |= (uint8_t)marks;
+    warp->marks[reg] |= marks;
 }
-static void put_number(Warp *warp, int32_t reg, uint64_t number, uint32_t mask, int marks)
+static void put_number(Warp *warp, int32_t reg, uint64_t number, uint32_t mask, Marks marks)
 {
     Value value;
     constant(&value, number);
     put(warp, reg, &value, mask, marks);
 }
-static void put_unknown(Warp *warp, int32_t reg, int64_t site, uint32_t mask, int marks)
+static void put_unknown(Warp *warp, int32_t reg, int64_t site, uint32_t mask, Marks marks)
 {
     Value value;
     unknown(&value, site);

@@ -85,8 +85,8 @@ static void start_cta(Machine *machine, Cta *cta)
         warp->index = n;
         warp->launched = warp->live = left >= 32 ? ALL_LANES : (1u << left) - 1;
         warp->registers = zeroed((size_t)code->registers, sizeof(Value));
-        warp->marks = zeroed((size_t)code->registers, 1);
-        warp->sticky = zeroed((size_t)code->registers, 1);
+        warp->marks = zeroed((size_t)code->registers, sizeof(Marks));
+        warp->sticky = zeroed((size_t)code->registers, sizeof(Marks));
         warp->owned_kind = zeroed((size_t)code->registers, 1);
         warp->owned = zeroed((size_t)code->registers, sizeof(int32_t));
         if (NUMBERS) warp->owned_element = zeroed((size_t)code->registers, sizeof(int16_t));

@@ -104,17 +104,27 @@ static void check_members(Machine *machine, Fragment *fragment, const titan_step
 static void check_guard(Machine *machine, Fragment *fragment, const titan_step *s)
 {
     Warp *warp = fragment->warp;
-    int marks = mark_of(warp, s->guard);
-    if (!marks || is_pure(s->op)) return;
+    Marks marks = mark_of(warp, s->guard);
+    if (is_pure(s->op)) return;
     if (s->op == BRANCH) {
         const titan_region *region = &machine->code->regions[s->region];
+        if (region->waits) {
+            uint32_t holds, maybe;
+            guarded(warp, s, fragment->mask, &holds, &maybe);
+            int32_t passes = holds == fragment->mask ? (int32_t)FLAG(s, 0) : fragment->pc + 1;
+            int divided = holds && holds != fragment->mask;
+            int rests = marks & MARK_POLL && (divided || passes != s->join);
+            fragment->spared = rests ? marks : 0;
+            fragment->spared_at = fragment->pc;
+        }
         if (marks & MARK_POLL && region->waits) {
-            marks &= ~MARK_POLL;
             for (int32_t n = 0; n < region->written_count; n++)
-                warp->sticky[machine->code->pool[region->written + n]] = MARK_POLL;
+                warp->sticky[machine->code->pool[region->written + n]] =
+                    marks & ~(Marks)MARK_ATOMIC;
+            marks &= MARK_ATOMIC;
         }
         if (marks) steered(machine, fragment, marks, USE_BRANCH, ALL_LANES);
-    } else if (s->op != BARRIER_WAIT || marks & ~MARK_POLL) {
+    } else if (marks && (s->op != BARRIER_WAIT || marks & MARK_ATOMIC)) {
         steered(machine, fragment, marks, USE_GUARD, ALL_LANES);
     }
 }

@@ -38,7 +38,7 @@ static void shuffle(Machine *machine, Fragment *fragment, const titan_step *s, u
             value.opaque |= 1u << lane;
         }
     }
-    int marks = marks_of(machine, warp, s);
+    Marks marks = marks_of(machine, warp, s);
     put(warp, OUT(s, 0), &value, mask, marks);
     put(warp, OUT(s, 1), &inside, mask, marks);
 }
@@ -62,7 +62,7 @@ static void vote(Machine *machine, Fragment *fragment, const titan_step *s, uint
     case 2: known = (zeros && ones) || !opaque; result = !(zeros && ones); break;
     default: known = !opaque; break;
     }
-    int marks = marks_of(machine, warp, s);
+    Marks marks = marks_of(machine, warp, s);
     if (known) put_number(warp, OUT(s, 0), result, mask, marks);
     else put_unknown(warp, OUT(s, 0), fragment->pc, mask, marks);
 }
@@ -71,7 +71,8 @@ static void match(Machine *machine, Fragment *fragment, const titan_step *s, uin
     Warp *warp = fragment->warp;
     const Value *value = &warp->registers[ARG(s, 0)];
     Value result = {.uniform = 0, .opaque = 0};
-    int marks = marks_of(machine, warp, s), same = 1;
+    Marks marks = marks_of(machine, warp, s);
+    int same = 1;
     memset(result.v, 0, sizeof result.v);
     for (uint32_t left = mask; left; left &= left - 1)
         if (lane_opaque(value, first_lane(left))) {
@@ -99,7 +100,8 @@ static void redux(Machine *machine, Fragment *fragment, const titan_step *s, uin
 {
     Warp *warp = fragment->warp;
     const Value *value = &warp->registers[ARG(s, 0)];
-    int marks = marks_of(machine, warp, s), first = 1, is_signed = s->kind == KIND_SIGNED;
+    Marks marks = marks_of(machine, warp, s);
+    int first = 1, is_signed = s->kind == KIND_SIGNED;
     uint64_t result = 0;
 #if NUMBERS
     if (s->kind == KIND_FLOAT && redux_numbers(machine, fragment, s, mask)) return;

@@ -71,7 +71,10 @@ enum { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, SEQUENTIAL, VOLATILE };
 enum { UNWRITTEN, OPAQUE_BYTE, KNOWN, LIVE_BARRIER };
 enum { BULK, COPY_QUEUE, WGMMA_QUEUE, TENSOR_LOAD_QUEUE, TENSOR_STORE_QUEUE, TENSOR_CORE, QUEUES };
 enum { CLASHED = 1, ROUNDED = 2 }; /* lanes of an instruction, the second by rounding */
+/* Marks of values; from the bit FIRST_BARRIER on one for each barrier that the warp has polled. */
+typedef uint64_t Marks;
 enum { MARK_POLL = 1, MARK_ATOMIC = 2 };
+enum { FIRST_BARRIER = 8, LAST_BARRIER = 63, WAIT_FLAGS = 6 };
 enum { FINISHED, HUNG, FAULT, REFUSED, BUDGET };
 enum { WARPGROUP_WARPS = 4 };
 enum { QUANTUM = 64, DELAY = 2, STALL = 100000, RANK_SHIFT = 24, LIMIT = (1 << 20) - 1 };
@@ -175,6 +178,7 @@ typedef struct {
     int polled; int32_t polled_pc; Place polled_place; int64_t polled_phase;
     Peek peeked[PEEKS]; int peeks; /* the last ones that were false on purpose, in a ring */
     uint32_t required;
+    Marks spared; int32_t spared_at; /* polls behind a branch that might have spared a wait, or 0 */
 } Fragment;
 
 typedef struct { int32_t cta; int64_t at, size; uint64_t value; } Stored; /* in shared memory */
@@ -202,7 +206,9 @@ struct Warp {
     int32_t index;
     uint32_t live, launched;
     Value *registers;
-    uint8_t *marks, *sticky, *owned_kind;
+    Marks *marks, *sticky;
+    Place polled[LAST_BARRIER - FIRST_BARRIER + 1]; int32_t polled_count; /* by marks */
+    uint8_t *owned_kind;
     int32_t *owned, owned_count; /* operation + 1 */
     int16_t *owned_element; /* which result of it; of the domain of numbers */
     Bytes *local;
@@ -254,6 +260,7 @@ typedef struct {
     int64_t tick, count, progress, barrier_ids;
     uint64_t random;
     int maybe, looping, parted, uncertain;
+    int64_t passed_in_arms; /* attempts to wait that have passed in an arm of a branch on data */
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint16_t *assumed; /* the policies by bit, at each instruction */

@@ -199,7 +199,7 @@ static void replace_in_map(Machine *machine, Fragment *fragment, const titan_ste
     Located located[32];
     uint8_t bytes[128];
     const Value *value = &fragment->warp->registers[ARG(s, 1)];
-    int marks = mark_of(fragment->warp, ARG(s, 1));
+    Marks marks = mark_of(fragment->warp, ARG(s, 1));
     if (marks) steered(machine, fragment, marks, USE_STORE, mask);
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), 128, mask,
                        located);

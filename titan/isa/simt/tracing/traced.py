@@ -353,7 +353,7 @@ class TracingExecution(SimtExecution):
         (self._known.replace if whole else self._known.add)(warp, register, source)
 
     def _joined(self, one: int, other: int) -> int:
-        """An execution that stands for two."""
+        """An execution that represents two."""
         self._nodes += 1
         self._made_of[self._nodes] = {one, other}
         return self._nodes
