@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
-from titan.sync.expression import Constant
 from titan.sync.program import Asynchronous, Proxy, QueueWait, Space
 from titan.verify.legality.case import Case, PlacedBuffer, plain, round_up
 from titan.verify.legality.rule import rule
@@ -21,12 +20,13 @@ def counter_saturates(case: Case) -> Iterator[Diagnostic]:
     """A wait names at most what the field of its counter can say; beyond, it waits for more."""
     reported = set()
     for _, operation in case.operations:
-        if not isinstance(operation, QueueWait) or not isinstance(operation.pending, Constant):
+        if not isinstance(operation, QueueWait):
             continue
         kind = case.queue_kind(operation.queue)
         most = case.limits.table("counter_max").get(kind)
-        if most is not None and operation.pending.value > most:
-            headline = f"{operation.pending.value} operations may stay in flight; {kind} counts "
+        pending = max(case.values_of(operation, operation.pending), default=0)
+        if most is not None and pending > most:
+            headline = f"{pending} operations may stay in flight; {kind} counts "
             headline += f"to {most}"
             if headline not in reported:
                 reported.add(headline)

@@ -18,6 +18,7 @@ from titan.sync.parts import barriers_of, effects_of
 from titan.sync.program import (
     Arrive,
     Assign,
+    Asynchronous,
     BarrierArrive,
     BarrierSync,
     BarrierWait,
@@ -66,8 +67,9 @@ def barrier_counts(case: Case) -> Iterator[Diagnostic]:
     most = case.limits.number("barrier_count_max")
     given = [(item.count, item.span) for item in case.program.barriers]
     for _, operation in case.operations:
-        if isinstance(operation, Init) and isinstance(operation.count, Constant):
-            given.append((operation.count.value, operation.span))
+        if isinstance(operation, Init):
+            counts = case.values_of(operation, operation.count)
+            given += [(count, operation.span) for count in counts]
     for count, span in given if most else ():
         if not 1 <= count <= (most or 0):
             headline = f"an mbarrier expects {count} arrivals; 1 to {most} are allowed"
@@ -81,10 +83,11 @@ def arrivals_count(case: Case) -> Iterator[Diagnostic]:
     for _, operation in case.operations if most else ():
         if not isinstance(operation, Arrive | QueueArrive):
             continue
-        count = operation.count
-        if isinstance(count, Constant) and not 1 <= count.value <= (most or 0):
-            headline = f"an operation arrives {count.value} times; 1 to {most} are allowed"
-            yield case.fault("TTN404", headline, operation.span, source="barrier_count_max")
+        for count in case.values_of(operation, operation.count):
+            if not 1 <= count <= (most or 0):
+                headline = f"an operation arrives {count} times; 1 to {most} are allowed"
+                yield case.fault("TTN404", headline, operation.span, source="barrier_count_max")
+                break
 
 
 @rule("TTN404", "transaction_max")
@@ -94,14 +97,20 @@ def transaction_bytes(case: Case) -> Iterator[Diagnostic]:
     if most is None:
         return
     for _, operation in case.operations:
-        count = None
+        counts: list[int] = []
         if isinstance(operation, Arrive):
-            count = operation.transaction
+            counts = case.values_of(operation, operation.transaction)
         elif isinstance(operation, ExpectTransaction):
-            count = operation.bytes
-        if isinstance(count, Constant) and not 0 <= count.value <= most:
-            headline = f"a phase expects {count.value} bytes; at most {most} are counted"
-            yield case.fault("TTN404", headline, operation.span, source="transaction_max")
+            counts = case.values_of(operation, operation.bytes)
+        elif isinstance(operation, Asynchronous):
+            for completion in operation.completes:
+                counts += case.values_of(operation, completion.bytes)
+        does = "completes" if isinstance(operation, Asynchronous) else "expects"
+        for count in counts:
+            if not 0 <= count <= most:
+                headline = f"a phase {does} {count} bytes; at most {most} are counted"
+                yield case.fault("TTN404", headline, operation.span, source="transaction_max")
+                break
 
 
 @rule("TTN404", "transaction_max")
@@ -204,31 +213,33 @@ def named_barrier_threads(case: Case) -> Iterator[Diagnostic]:
         return
     scopes = {item.name: item.scope for item in case.program.named_barriers}
     reported = set()
-    for role, operation in case.operations:
-        if not isinstance(operation, BarrierSync | BarrierArrive):
+    for role, operation, threads in _meetings(case):
+        name = operation.barrier.name
+        if scopes.get(name) is not Scope.CTA or case.in_a_warp(name):
             continue
-        name, threads = operation.barrier.name, operation.threads
-        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
-            continue
-        if case.in_a_warp(name):
-            continue
-        if role.threads % multiple and threads.value <= multiple:
+        if role.threads % multiple and threads <= multiple:
             case.assume(f"the agents that meet at {plain(name)} are taken as whole warps")
             continue
         most = case.threads(role.cta)
-        if threads.value % multiple:
-            headline = f"{threads.value} threads meet at {quoted(plain(name))}, not a multiple of "
+        if threads % multiple:
+            headline = f"{threads} threads meet at {quoted(plain(name))}, not a multiple of "
             headline += str(multiple)
-        elif threads.value > most:
-            headline = (
-                f"{threads.value} threads are declared for {quoted(plain(name))}; the CTA has "
-            )
+        elif threads > most:
+            headline = f"{threads} threads are declared for {quoted(plain(name))}; the CTA has "
             headline += str(most)
         else:
             continue
         if headline not in reported:
             reported.add(headline)
             yield case.fault("TTN415", headline, operation.span, source="named_barrier_multiple")
+
+
+def _meetings(case: Case) -> Iterator[tuple[Role, BarrierSync | BarrierArrive, int]]:
+    """Arrivals at named barriers, each with every number of threads that it names."""
+    for role, operation in case.operations:
+        if isinstance(operation, BarrierSync | BarrierArrive):
+            for threads in case.values_of(operation, operation.threads):
+                yield role, operation, threads
 
 
 @rule("TTN415", "named_barrier_multiple", "threads_per_warp")
@@ -244,7 +255,9 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
         name = operation.barrier.name
         if not case.in_a_warp(name) or name in reported:
             continue
-        threads = getattr(operation, "threads", None)
+        threads: list[int] = []
+        if isinstance(operation, BarrierSync):
+            threads = case.values_of(operation, operation.threads)
         headline = ""
         if not isinstance(operation, BarrierSync):
             headline = (
@@ -254,11 +267,12 @@ def warp_barrier_is_among_its_threads(case: Case) -> Iterator[Diagnostic]:
         elif role.threads > most:
             headline = f"an agent of {quoted(plain(role.name))} has {role.threads} threads, and "
             headline += f"{quoted(plain(name))} synchronises the threads of one warp"
-        elif role.threads == most and isinstance(threads, Constant) and threads.value != most:
-            headline = f"{threads.value} threads synchronise at {quoted(plain(name))}, where the "
+        elif role.threads == most and set(threads) - {most}:
+            other = min(set(threads) - {most})
+            headline = f"{other} threads synchronise at {quoted(plain(name))}, where the "
             headline += f"lanes of one agent of {most} do"
-        elif isinstance(threads, Constant) and threads.value > most:
-            headline = f"{threads.value} threads meet at {quoted(plain(name))}; a warp has {most}"
+        elif max(threads, default=0) > most:
+            headline = f"{max(threads)} threads meet at {quoted(plain(name))}; a warp has {most}"
         elif meets.setdefault(name, role) is not role:
             headline = f"{quoted(plain(meets[name].name))} and {quoted(plain(role.name))} meet at "
             headline += f"{quoted(plain(name))}, which synchronises the threads of one warp"
@@ -277,19 +291,17 @@ def cluster_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
     roles = [role for role in case.program.roles if role.cta in case.ctas]
     groups = case.target.cluster_barrier_counts_groups
     reported = set()
-    for _, operation in case.operations:
-        if not isinstance(operation, BarrierSync | BarrierArrive):
-            continue
-        name, threads = operation.barrier.name, operation.threads
-        if scopes.get(name) is not Scope.CLUSTER or not isinstance(threads, Constant):
+    for _, operation, threads in _meetings(case):
+        name = operation.barrier.name
+        if scopes.get(name) is not Scope.CLUSTER:
             continue
         counted = [role for role in roles if case.comes_to(role, name) or case.may_block(role)]
         everybody, these = (sum(r.agents * r.threads for r in some) for some in (roles, counted))
         if groups:  # one wave of each work-group signals
             everybody = these = case.kernel.ctas * case.target.threads_per_warp
-        if threads.value not in (everybody, these) and name not in reported:
+        if threads not in (everybody, these) and name not in reported:
             reported.add(name)
-            headline = f"{threads.value} threads are declared for {quoted(plain(name))}; a cluster "
+            headline = f"{threads} threads are declared for {quoted(plain(name))}; a cluster "
             headline += f"barrier waits for all {everybody} of the cluster"
             helps = ("leave out `threads`: the hardware counts them",)
             yield case.fault(
@@ -311,24 +323,18 @@ def workgroup_barrier_counts_all(case: Case) -> Iterator[Diagnostic]:
         return
     scopes = {item.name: item.scope for item in case.program.named_barriers}
     reported = set()
-    for role, operation in case.operations:
-        if not isinstance(operation, BarrierSync | BarrierArrive):
-            continue
-        name, threads, most = operation.barrier.name, operation.threads, case.threads(role.cta)
-        if scopes.get(name) is not Scope.CTA or not isinstance(threads, Constant):
-            continue
-        if case.in_a_warp(name):
+    for role, operation, threads in _meetings(case):
+        name, most = operation.barrier.name, case.threads(role.cta)
+        if scopes.get(name) is not Scope.CTA or case.in_a_warp(name):
             continue
         home = [other for other in case.program.roles if other.cta == role.cta]
         stay = [other for other in home if case.comes_to(other, name) or case.may_block(other)]
         these = sum(other.agents * other.threads for other in stay)
-        if threads.value not in (most, these) and name not in reported:
+        if threads not in (most, these) and name not in reported:
             reported.add(name)
-            headline = (
-                f"{threads.value} threads are declared for {quoted(plain(name))}; the barrier "
-            )
+            headline = f"{threads} threads are declared for {quoted(plain(name))}; the barrier "
             headline += f"waits for all {most} of the work-group"
-            helps = _elsewhere(case, most - threads.value, name)
+            helps = _elsewhere(case, most - threads, name)
             yield case.fault(
                 "TTN415", headline, operation.span, source="named_barriers", helps=helps
             )

@@ -15,7 +15,7 @@ from titan.foundation.records import dataclass
 from titan.foundation.source.span import Span
 from titan.language.kernel.model import Kernel, Layout, RoleShape, TensorMap
 from titan.language.kernel.table import QUEUE_KINDS
-from titan.sync.expression import Constant
+from titan.sync.expression import Constant, Expression
 from titan.sync.program import (
     Access,
     Asynchronous,
@@ -38,6 +38,7 @@ from titan.sync.program import (
 )
 from titan.target.description import Target, target_of
 from titan.target.limits import TargetLimits
+from titan.verify.legality.alone import Numbers, numbers_in_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,16 @@ class Case:
     def operations(self) -> tuple[tuple[Role, Operation], ...]:
         """Every reachable operation with its role, in the order of the program."""
         return tuple((role, item) for role in self.program.roles for item in live(role.body))
+
+    def values_of(self, operation: Operation, expression: Expression) -> list[int]:
+        """What a field of an operation is: the number of the text, or those that runs give it."""
+        if isinstance(expression, Constant):
+            return [expression.value]
+        return sorted(self._numbers.get((id(operation), expression), ()))
+
+    @cached_property
+    def _numbers(self) -> Numbers:
+        return numbers_in_runs(self.program)
 
     def queue_kind(self, queue: str | None) -> str:
         """The kind of a queue; the queues that lowering makes are named for theirs."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
-from titan.sync.expression import ZERO, Constant
+from titan.sync.expression import ZERO
 from titan.sync.program import (
     Access,
     Arrive,
@@ -186,13 +186,12 @@ def commit_arrives_so_often(case: Case) -> Iterator[Diagnostic]:
     """A commit takes off as many arrivals as its instruction has."""
     known = case.limits.table("commit_arrivals")
     for _, item in case.operations:
-        if not isinstance(item, QueueArrive) or not isinstance(item.count, Constant):
+        if not isinstance(item, QueueArrive):
             continue
         most = known.get(case.queue_kind(item.queue))
-        if most is not None and item.count.value != most:
-            headline = (
-                f"a commit of {plain(item.queue)} arrives {most} time, not {item.count.value}"
-            )
+        other = next((n for n in case.values_of(item, item.count) if n != most), None)
+        if most is not None and other is not None:
+            headline = f"a commit of {plain(item.queue)} arrives {most} time, not {other}"
             yield case.fault("TTN428", headline, item.span, source="commit_arrivals")
 
 

@@ -12,7 +12,6 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import listed, quoted
 from titan.foundation.source.span import Span
 from titan.language.kernel.table import BITS_OF_DTYPE
-from titan.sync.expression import Constant
 from titan.sync.program import PoolGive, PoolTake, Space
 from titan.target.limits import MatrixShapes
 from titan.verify.legality.case import Case, PlacedBuffer, plain
@@ -95,18 +94,20 @@ def tensor_allocation(case: Case) -> Iterator[Diagnostic]:
     bounds = case.limits.numbers("tensor_alloc")
     kinds = dict(case.kernel.placement.kinds)
     for _, operation in case.operations:
-        if not isinstance(operation, PoolTake) or not isinstance(operation.amount, Constant):
+        if not isinstance(operation, PoolTake):
             continue
         if kinds.get(operation.pool.partition("@")[0]) != "tensor" or bounds is None:
             continue
-        amount = operation.amount.value
-        if amount & (amount - 1) or not bounds[0] <= amount <= bounds[1]:
+        for amount in case.values_of(operation, operation.amount):
+            if not amount & (amount - 1) and bounds[0] <= amount <= bounds[1]:
+                continue
             headline = (
                 f"{amount} columns of tensor memory are requested; the "
                 "hardware allocates powers of two from "
             )
             headline += f"{bounds[0]} to {bounds[1]}"
             yield case.fault("TTN418", headline, operation.span, source="tensor_alloc")
+            break
 
 
 @rule("TTN418", "tensor_alloc")

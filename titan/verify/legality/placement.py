@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.span import Span
-from titan.sync.expression import Constant
 from titan.sync.program import Proxy, Space
 from titan.verify.legality.case import Case, PlacedBuffer, plain
 from titan.verify.legality.padding import alignment_of, offer, shared_bytes
@@ -136,10 +135,11 @@ def bulk_bytes_of_an_operation(case: Case) -> Iterator[Diagnostic]:
             and memory.bytes_per_stage
         ]
         for completion in item.completes if multiple and sized else ():
-            count = completion.bytes
+            moved = case.values_of(item, completion.bytes)
+            odd = next((count for count in moved if count % (multiple or 1)), None)
             reported = any(memory.bytes_per_stage % (multiple or 1) for memory in sized)
-            if isinstance(count, Constant) and count.value % (multiple or 1) and not reported:
-                headline = f"a bulk copy moves {count.value} bytes, not a multiple of {multiple}"
+            if odd is not None and not reported:
+                headline = f"a bulk copy moves {odd} bytes, not a multiple of {multiple}"
                 yield case.fault("TTN408", headline, item.span, source="bulk_alignment")
                 break
 

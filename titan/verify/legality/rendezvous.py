@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from titan.foundation.records import dataclass
-from titan.sync.control import Agent, ControlFlow, LocalLoopError
+from titan.sync.control import ControlFlow
 from titan.sync.expression import evaluate
 from titan.sync.program import (
     Arrive,
     BarrierArrive,
     BarrierWait,
     Init,
-    Operation,
     QueueArrive,
     Role,
     SyncProgram,
@@ -32,6 +31,7 @@ from titan.sync.program import (
     walk,
 )
 from titan.sync.state import Environment, Key, key_of
+from titan.verify.legality.alone import executed
 
 SIZES = (1, 2, 5)  # of every open size, at least its minimum
 STEPS_MAX = 5_000  # of one agent for one choice of sizes
@@ -102,7 +102,7 @@ def meetings(program: SyncProgram, role: Role) -> frozenset[tuple[int, int]]:
             if agent.role.name != role.name:
                 continue
             run = _Run(counts, alone)
-            for operation, environment in _alone(control, agent):
+            for operation, environment in executed(control, agent, STEPS_MAX):
                 if isinstance(operation, Arrive | BarrierArrive):
                     run.arrive(operation, environment)
                 elif isinstance(operation, Init):
@@ -111,20 +111,6 @@ def meetings(program: SyncProgram, role: Role) -> frozenset[tuple[int, int]]:
                     for site, holds in run.held(operation, environment):
                         (held if holds else passed).add((id(operation), site))
     return frozenset(held - passed)
-
-
-def _alone(control: ControlFlow, agent: Agent) -> Iterator[tuple[Operation, Environment]]:
-    """What the agent executes, with the values of its variables, as if nothing held it up."""
-    try:
-        position = control.start(agent)
-        for _ in range(STEPS_MAX):
-            operation = control.operation_at(position)
-            if operation is None:
-                return
-            yield operation, control.environment(agent, position.values)
-            position = control.after(agent, position)
-    except (LocalLoopError, ZeroDivisionError):
-        return
 
 
 def _arrived_at_by_one(program: SyncProgram) -> frozenset[str]:

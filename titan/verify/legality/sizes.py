@@ -1,8 +1,8 @@
 """Bytes of copies: what a copy completes is what it fills.
 
 Sources: PTX ISA, cp.async.bulk (the size that is copied is the size that complete_tx counts); CUDA
-driver API, cuTensorMapEncodeTiled (the box). A size that the file does not say is not judged, nor
-is one that is not a number.
+driver API, cuTensorMapEncodeTiled (the box). A size that the file does not say is not judged.
+One that an expression gives may be less, as for a last copy, and not more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.language.kernel.table import PACKED_COUNTED
-from titan.sync.expression import Constant
+from titan.sync.expression import Constant, Expression
 from titan.sync.program import Asynchronous, Effect, Proxy, Space
 from titan.verify.legality.case import Case, plain
 from titan.verify.legality.rule import rule
@@ -27,8 +27,8 @@ def copy_has_the_bytes_of_what_it_fills(case: Case) -> Iterator[Diagnostic]:
         filled = _filled(case, item)
         completed = _completed(case, item)
         for cta in sorted(filled.keys() & completed.keys()):
-            named, given = filled[cta], completed[cta]
-            if named == given:
+            named, (given, exact) = filled[cta], completed[cta]
+            if named == given or (given < named and not exact):
                 continue
             names = quoted(plain(next(e.buffer for e in item.effects if e.write)))
             more = "more" if given > named else "fewer"
@@ -74,18 +74,23 @@ def _filled(case: Case, item: Asynchronous) -> dict[int, int]:
     return {cta: size for cta, size in found.items() if cta not in unknown}
 
 
-def _completed(case: Case, item: Asynchronous) -> dict[int, int]:
-    """Bytes that are completed in each CTA; without CTAs where they are no number."""
+def _completed(case: Case, item: Asynchronous) -> dict[int, tuple[int, bool]]:
+    """Bytes that are completed in each CTA at most, and whether they are always so many.
+
+    Without CTAs where several expressions say it: they need not be large in one run.
+    """
     homes = {barrier.name: barrier.cta for barrier in case.program.barriers}
-    found: dict[int, int] = defaultdict(int)
-    unknown = set()
+    given: dict[int, list[Expression]] = defaultdict(list)
     for completion in item.completes:
-        cta = homes.get(completion.barrier.name, 0)
-        if isinstance(completion.bytes, Constant):
-            found[cta] += completion.bytes.value
-        else:
-            unknown.add(cta)
-    return {cta: size for cta, size in found.items() if cta not in unknown}
+        given[homes.get(completion.barrier.name, 0)].append(completion.bytes)
+    found = {}
+    for cta, sizes in given.items():
+        exact = all(isinstance(size, Constant) for size in sizes)
+        values = [max(case.values_of(item, size), default=None) for size in sizes]
+        known = [value for value in values if value is not None]
+        if len(known) == len(sizes) and (exact or len(sizes) == 1):
+            found[cta] = sum(known), exact
+    return found
 
 
 def _counted(case: Case, effect: Effect) -> int:

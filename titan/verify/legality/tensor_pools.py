@@ -73,21 +73,17 @@ def columns_are_given_back_as_taken(case: Case) -> Iterator[Diagnostic]:
     if case.limits.numbers("tensor_alloc") is None:
         return
     taken: dict[str, set[int]] = {}
-    unknown = set()
     for _, item in case.operations:
         if isinstance(item, PoolTake):
-            if isinstance(item.amount, Constant):
-                taken.setdefault(plain(item.pool), set()).add(item.amount.value)
-            else:
-                unknown.add(plain(item.pool))
+            amounts = case.values_of(item, item.amount)
+            taken.setdefault(plain(item.pool), set()).update(amounts)
     for _, item in case.operations:
         if not isinstance(item, PoolGive) or _kind(case, item.pool) != "tensor":
             continue
         name = plain(item.pool)
-        if name in unknown or not isinstance(item.amount, Constant) or name not in taken:
-            continue
-        if item.amount.value not in taken[name]:
-            headline = f"{item.amount.value} columns of {quoted(name)} are freed, and nothing "
+        other = set(case.values_of(item, item.amount)) - taken.get(name, set())
+        if taken.get(name) and other:
+            headline = f"{min(other)} columns of {quoted(name)} are freed, and nothing "
             headline += "allocates so many"
             source = "PTX, tcgen05.dealloc: the number of columns that was allocated"
             yield case.fault("TTN418", headline, item.span, source=source)

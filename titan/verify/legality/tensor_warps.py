@@ -192,16 +192,18 @@ def register_amounts_move(case: Case) -> Iterator[Diagnostic]:
             headline = f"{quoted(plain(pool.name))} has {pool.available} registers; a CTA has "
             yield case.fault("TTN406", f"{headline}{total}", pool.span, source="registers_total")
     for role, item in case.operations:
-        if not isinstance(item, PoolTake | PoolGive) or not isinstance(item.amount, Constant):
+        if not isinstance(item, PoolTake | PoolGive) or kinds.get(plain(item.pool)) == "tensor":
             continue
-        if kinds.get(plain(item.pool)) == "tensor" or item.amount.value < 0:
-            continue
-        amount, threads = item.amount.value, max(role.threads, width * warps)
-        if amount % step:
-            headline = f"{amount} registers are moved; setmaxnreg moves multiples of {step}"
-        elif amount > (high - low) * threads:
-            headline = f"{amount} registers are moved by {threads} threads at once; setmaxnreg "
-            headline += f"goes from {low} to {high} registers a thread"
-        else:
-            continue
-        yield case.fault("TTN406", headline, item.span, source="setmaxnreg")
+        threads = max(role.threads, width * warps)
+        for amount in case.values_of(item, item.amount):
+            if amount < 0:
+                continue  # the engines report it
+            if amount % step:
+                headline = f"{amount} registers are moved; setmaxnreg moves multiples of {step}"
+            elif amount > (high - low) * threads:
+                headline = f"{amount} registers are moved by {threads} threads at once; setmaxnreg "
+                headline += f"goes from {low} to {high} registers a thread"
+            else:
+                continue
+            yield case.fault("TTN406", headline, item.span, source="setmaxnreg")
+            break
