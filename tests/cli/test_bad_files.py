@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,36 @@ def test_a_file_that_is_no_text_is_bad_input(command, suffix, tmp_path, monkeypa
     assert f"name.{suffix}" in shown
     assert "TTN901" not in shown and "Traceback" not in shown
     assert sorted(item.name for item in tmp_path.iterdir()) == [f"name.{suffix}"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+@pytest.mark.parametrize(
+    ("command", "suffix"), [(words, suffix) for words, suffixes in READERS for suffix in suffixes]
+)
+def test_nobody_waits_for_a_pipe(command, suffix, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pipe = f"name.{suffix}"
+    os.mkfifo(pipe)
+
+    def waited(number: int, frame: object) -> None:
+        raise AssertionError("a command waits for who writes to a pipe")
+
+    former = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(60)
+    try:
+        assert run([*command, pipe]) == ExitCode.BAD_INPUT
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+    shown = "".join(capsys.readouterr())
+    assert pipe in shown
+    assert "TTN901" not in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize("command", ["check", "replay"])
+def test_a_file_without_an_end_is_not_read(command, capsys):
+    assert run([command, "/dev/zero"]) == ExitCode.BAD_INPUT
+    assert "it is not a regular file" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("command", [("inspect", "n.ptx"), ("litmus", "check", "n.litmus")])

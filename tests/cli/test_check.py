@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.verify.legality.kernels import kernel_of, text
 from titan.cli.main import run
 from titan.proof.write import write
+from titan.sync.policies import POLICY_WORDS
+from titan.verify.lowering import sync_program
 
+MULTIPLIES = text(
+    target="sm_100a", roles="{w: {threads: 1}}", queues="{q: tcgen05}", barriers="{done: 1}",
+    buffers="{A: {bytes: 64, initial: 0}, T: {space: tensor, bytes: 64}}",
+    program="{w: [{mma: A = 0, into: T = 0, queue: q}, {commit: q, arrives: done}, "
+    "{wait: done, phase: 0}, {store: A = 1}]}",
+)  # fmt: skip
 PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 KERNEL = str(PROTOCOLS / "mi300_gemm.yaml")
 
@@ -47,6 +57,21 @@ def test_a_changed_certificate_is_refused(
     shown = capsys.readouterr()
     assert "refused" in shown.err and "cannot be read" in shown.err
     assert "proved" not in shown.out
+
+
+def test_every_reading_that_is_not_the_default_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = sync_program(kernel_of(MULTIPLIES)).program
+    for name, words in POLICY_WORDS.items():
+        word = False if name == "war_fence" else words[-1]
+        chosen = replace(program, policies=replace(program.policies, **{name: word}))
+        path = tmp_path / f"{name}.cert"
+        path.write_text(write(chosen), "utf-8")
+        assert run(["check", str(path)]) == 0
+        shown = capsys.readouterr().out
+        assert f"{name} {words[-1]}" in shown
+        assert ("operands of tcgen05" in shown) == (name == "tensor")
 
 
 def test_a_kernel_without_a_certificate_is_told(

@@ -38,8 +38,7 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
     code = ExitCode.VERIFIED
     for path in paths:
         try:
-            with open(path, encoding="utf-8", newline="") as file:
-                text = file.read()
+            text = _text_of(path)
             if text.startswith(f"{RUN_HEAD}\n"):
                 run = check_run(text)
                 digest, rendered = run.digest, _run_text(path, run)
@@ -49,8 +48,9 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             else:
                 covered = checked(text)
                 digest, rendered = covered.digest, _text(path, covered)
-        except (OSError, UnicodeDecodeError) as error:
-            click.echo(f"error: {path} cannot be read: {error}", err=True)
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error).lower()
+            click.echo(f"error: {path} cannot be read: {reason}", err=True)
             code = ExitCode.BAD_INPUT
             continue
         except (RefusedError, RunRefusedError) as refused:
@@ -63,6 +63,20 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             continue
         write(rendered)
     return code
+
+
+def _text_of(path: str) -> str:
+    """The text of a certificate, with its line ends. Raises OSError, ValueError."""
+    from titan.foundation.source.loading import regular_bytes
+    from titan.package.contents import BYTES_MAX
+
+    data = regular_bytes(path, BYTES_MAX)
+    if len(data) > BYTES_MAX:
+        raise ValueError(f"it is larger than {BYTES_MAX} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte 0x{data[error.start]:02x} is not valid UTF-8") from None
 
 
 def _digests(kernel: str) -> set[str]:
@@ -112,12 +126,17 @@ def _fences_text(path: str, covered: CoveredFences) -> str:
 
 
 def _readings(program: SyncProgram) -> str:
-    names = "fence_rule", "war_fence", "barrier_init", "exit_in_flight", "unobserved_phase"
-    return ", ".join(f"{name} {getattr(program.policies, name)}" for name in names)
+    from titan.verify.coverage import OF_TENSOR_MEMORY, policies_text
+
+    found = policies_text(program.policies)
+    return ", ".join(
+        f"{name} {value}" for name, value in found if OF_TENSOR_MEMORY.get(name) != value
+    )
 
 
 def _text(path: str, covered: Covered) -> str:
     from titan.sync.relays import relays
+    from titan.sync.weak import asks_for_tensor_fences
 
     sizes = [f"{name} = {value}" for name, value in covered.given]
     sizes += [f"{name} any number from {least}" for name, least in covered.open]
@@ -125,6 +144,8 @@ def _text(path: str, covered: Covered) -> str:
         "the lowering of the kernel to this program",
         "visibility under relaxed synchronisation (TTN305)",
     ]
+    if asks_for_tensor_fences(covered.program):
+        left_out.append("fences before threads overwrite operands of tcgen05 (TTN305)")
     if relays(covered.program):
         left_out.append("whether a completed copy publishes more than its own accesses (TTN305)")
     return "\n".join(

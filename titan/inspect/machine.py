@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from titan.foundation.scratch import scratch
-from titan.foundation.source.loading import load_bytes
+from titan.foundation.source.loading import load_bytes, regular_bytes
 from titan.inspect.listing import BadListing, MachineFunction, read_listing
 from titan.inspect.tools import assembled, disassembled, ptxas, version_of
 from titan.target.description import target_of
@@ -34,7 +34,7 @@ def read(path: Path, assembler: Path | None = None) -> Machine:
     if path.suffix == ".ptx":
         return _assembled(_text(path), assembler)
     if path.suffix == ".cubin":
-        return "", None, read_listing(disassembled(path.read_bytes()))
+        return "", None, read_listing(disassembled(_bytes(path)))
     if path.suffix in LISTINGS:
         return "", None, read_listing(_text(path))
     raise BadListing(f"neither a package nor .ptx, .cubin or {', '.join(LISTINGS)}")
@@ -42,12 +42,21 @@ def read(path: Path, assembler: Path | None = None) -> Machine:
 
 def _text(path: Path) -> str:
     """The text of a file. Raises BadListing with the place of what is no text."""
-    source, errors = load_bytes(path.read_bytes(), path.name, TEXT_BYTES_MAX)
+    source, errors = load_bytes(_bytes(path), path.name, TEXT_BYTES_MAX)
     if source is None:
         span = errors[0].span
         place = f"{span.start_line}:{span.start_column}: " if span is not None else ""
         raise BadListing(f"{place}{errors[0].headline}")
     return source.text
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds, at most one byte over the limit. Raises BadListing."""
+    try:
+        return regular_bytes(path, TEXT_BYTES_MAX)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadListing(f"the file cannot be read: {str(reason).lower()}") from None
 
 
 def of_compiled(compiled: CompiledKernel) -> tuple[MachineFunction, ...]:

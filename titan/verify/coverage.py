@@ -12,7 +12,7 @@ from titan.sync.policies import POLICY_WORDS
 from titan.sync.program import Policies, Queue, SyncProgram
 from titan.verify.model import Coverage
 
-_OF_TENSOR_MEMORY = {name: POLICY_WORDS[name][0] for name in ("tensor", "tensor_pipe")}
+OF_TENSOR_MEMORY = {name: POLICY_WORDS[name][0] for name in ("tensor", "tensor_pipe")}
 
 
 def level_of(kernel: Kernel) -> Protocol | SyncProgram:
@@ -55,8 +55,8 @@ def coverage_of(kernel: Kernel) -> Coverage:
         tuple(
             (name, value)
             for name, value in policies_text(level.policies)
-            if name not in _OF_TENSOR_MEMORY
-            or value != _OF_TENSOR_MEMORY[name]
+            if name not in OF_TENSOR_MEMORY
+            or value != OF_TENSOR_MEMORY[name]
             or _multiplies_in_tensor_memory(level.queues)
         ),
     )

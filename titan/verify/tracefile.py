@@ -15,6 +15,7 @@ from typing import Any
 from titan.foundation.atomic import write_text
 from titan.foundation.errors import UserError
 from titan.foundation.records import dataclass
+from titan.foundation.source.loading import regular_bytes
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
 
 VERSION = 1
@@ -84,8 +85,7 @@ def _digest(content: dict[str, Any]) -> str:
 def load(path: str) -> SavedTrace:
     """Read a trace file. Raises TraceFileError."""
     try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
+        data = regular_bytes(path, BYTES_MAX)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TraceFileError(f"the file cannot be read: {str(reason).lower()}") from None

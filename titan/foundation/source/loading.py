@@ -56,6 +56,17 @@ def head_of(path: str | Path, size: int) -> bytes:
         return b""
 
 
+def regular_bytes(path: str | Path, bytes_max: int) -> bytes:
+    """What a regular file holds, at most one byte over the limit. Raises OSError, ValueError.
+
+    Anything else (a pipe, a device) might be waited for, or never end.
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    with Path(path).open("rb") as stream:
+        return stream.read(bytes_max + 1)
+
+
 def load_file(
     path: str | Path, bytes_max: int = BYTES_MAX
 ) -> tuple[Source | None, list[Diagnostic]]:
@@ -64,10 +75,7 @@ def load_file(
     if name in _taken:
         return load_bytes(_taken[name], name, bytes_max)
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            return None, [_unreadable(name, "it is not a regular file")]
-        with Path(path).open("rb") as stream:
-            data = stream.read(bytes_max + 1)
+        data = regular_bytes(path, bytes_max)
     except OSError as error:
         helps = _near(path) if error.errno == errno.ENOENT else ()
         return None, [_unreadable(name, (error.strerror or "it cannot be opened").lower(), helps)]

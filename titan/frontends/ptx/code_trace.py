@@ -15,6 +15,7 @@ from typing import Any
 
 from titan.foundation.atomic import write_text
 from titan.foundation.errors import UserError
+from titan.foundation.source.loading import head_of, regular_bytes
 from titan.frontends.ptx.interleaving import COMPLETES, WARP, MachineInterleaving, MachineStep
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
 
@@ -67,18 +68,13 @@ def save_code_trace(trace: CodeTrace, folder: str) -> str:
 
 def is_code_trace(path: str) -> bool:
     """Whether a file says that it is a saved interleaving of code."""
-    try:
-        with Path(path).open("rb") as stream:
-            return f'"{KEY}"'.encode() in stream.read(64)
-    except (OSError, ValueError):
-        return False
+    return f'"{KEY}"'.encode() in head_of(path, 64)
 
 
 def load_code_trace(path: str) -> CodeTrace:
     """Read a file. Raises CodeTraceError."""
     try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
+        data = regular_bytes(path, BYTES_MAX)
         content = json.loads(data.decode("utf-8"))
     except OSError as error:
         raise CodeTraceError(f"the file cannot be read: {error.strerror}") from None
