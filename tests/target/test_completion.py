@@ -186,7 +186,7 @@ def statement_of(operation: str, how: str, target: str) -> str:
     _, reads, writes = operation.split(" ")
     parts = [f"reads: {name[reads]}"] if reads else []
     parts += [f"writes: {name[writes]}"] if writes else []
-    in_async = target.startswith("sm_") and "shared" in (reads, writes)
+    in_async = target.startswith("sm_") and "shared" in (reads, writes) and reads != "register"
     parts.append(f"proxy: {'async' if in_async else 'generic'}")
     return f"{{async: {{{', '.join(parts)}, {how}}}}}"
 

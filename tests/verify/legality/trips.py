@@ -45,6 +45,15 @@ def dma(rest: str, target: str = "gfx942", load: str = "A[0]") -> str:
     )
 
 
+def remote_store(proxy: str) -> str:
+    """`st.async` from registers, through a proxy."""
+    return text(
+        ctas=2, buffers="{A: {bytes: 64}, r: {space: register, initial: 0}}", barriers="{b: 1}",
+        program="{w: [{async: {reads: r, writes: A@1, completes: b@1, bytes: 64, proxy: "
+        + proxy + "}}]}",
+    )  # fmt: skip
+
+
 def registers(roles: str, target: str = "sm_90a") -> str:
     names = [part.split(":")[0].strip(" {") for part in roles.split("},")]
     program = "{" + ", ".join(f"{name}: []" for name in names) + "}"
@@ -376,6 +385,10 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
              program="{w: [{bulk_store: A, queue: g}]}"),
         text(buffers="{A: {bytes: 64, initial: 0}}", queues="{g: bulk}",
              program="{w: [{bulk_store: A, queue: g}]}"),
+    ),
+    "goes_through_the_proxy_of_its_instruction": (
+        remote_store("async"),
+        remote_store("generic"),
     ),
     "counter_arrives": (
         text(queues="{g: wgmma}", barriers="{b: 1}",

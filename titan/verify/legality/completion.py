@@ -8,6 +8,7 @@ the file does not say, and is assumed to fit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -108,6 +109,15 @@ class CompletionView:
         # Another target's word; what the target has no row for is judged where there is one.
         return tuple(row for table in all_completions() for row in table.rows(seen)) or None
 
+    def by_other_proxy(self, item: Asynchronous) -> tuple[CompletionRow, ...]:
+        """The rows that the operation would be of through another proxy, where it is of none."""
+        if self.rows(item) != ():
+            return ()
+        seen = replace(signature(item, self.buffers), proxies=frozenset())
+        return tuple(
+            row for table in self.tables(self.kind(item.queue)) for row in table.rows(seen)
+        )
+
 
 def signature(item: Asynchronous, buffers: dict[str, Buffer]) -> Signature:
     """What the effects and the label of an operation say of it. Tensor maps are left out."""
@@ -132,7 +142,7 @@ def completes_where_the_hardware_does(case: Case) -> Iterator[Diagnostic]:
     view = CompletionView(case)
     for _, item in case.asynchronous:
         rows = view.rows(item)
-        if rows is None:
+        if rows is None or view.by_other_proxy(item):
             continue
         kind = view.kind(item.queue)
         asked = ([kind] if kind else []) + ([MBARRIER] if item.completes else [])
@@ -161,6 +171,27 @@ def _misplaced(
     notes = tuple(dict.fromkeys(row.source for row in rows))
     label = "the wait for this operation does not cover it"
     return case.fault("TTN428", headline, item.span, source="; ".join(notes[:2]), label=label)
+
+
+@rule("TTN435", "operations")
+def goes_through_the_proxy_of_its_instruction(case: Case) -> Iterator[Diagnostic]:
+    """An asynchronous operation reaches memory through the proxy that its instruction has."""
+    view = CompletionView(case)
+    for _, item in case.asynchronous:
+        rows = view.by_other_proxy(item)
+        if not rows:
+            continue
+        proxies = sorted({row.proxy for row in rows})
+        names = sorted({row.name or row.verb for row in rows})
+        headline = f"{listed(names, 'or')} goes through the {listed(proxies, 'or')} proxy, and "
+        headline += f"this operation through the {listed(sorted(_proxies(view, item)))} proxy"
+        helps = tuple(f"write `proxy: {proxy}`" for proxy in proxies)
+        source = "; ".join(dict.fromkeys(row.source for row in rows))
+        yield case.fault("TTN435", headline, item.span, source=source, helps=helps)
+
+
+def _proxies(view: CompletionView, item: Asynchronous) -> frozenset[str]:
+    return signature(item, view.buffers).proxies
 
 
 @rule("TTN428", "operations")
