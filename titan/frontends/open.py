@@ -14,7 +14,7 @@ from pathlib import Path
 
 from titan.foundation.records import dataclass
 from titan.foundation.source.loading import STDIN, head_of
-from titan.verify.files import FILES_MAX, Found, find_kernels
+from titan.verify.files import FILES_MAX, Found, TooManyFiles, find_kernels
 
 PTX_SUFFIXES = (".ptx",)
 TTGIR_SUFFIXES = (".ttgir",)
@@ -94,6 +94,6 @@ def _code_in(folder: str) -> list[str]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         files += [os.path.join(parent, name) for name in sorted(names) if _code_name(name)]
-        if len(files) >= FILES_MAX:
-            break
-    return files[:FILES_MAX]
+        if len(files) > FILES_MAX:
+            raise TooManyFiles(f"{folder} holds more than {FILES_MAX} files; name folders below it")
+    return files

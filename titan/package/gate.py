@@ -24,7 +24,7 @@ from titan.package.failures import GateFailure, failure_of
 from titan.package.verdicts import Kept, RecheckResult, answer, fault_of
 from titan.report.findings import narrowing_text, parameters_text
 from titan.verify.coverage import relaxed_policies
-from titan.verify.files import KERNEL_SUFFIXES, kind_of
+from titan.verify.files import KERNEL_SUFFIXES, has_suffix, kind_of
 from titan.verify.model import Coverage, Finding, VerifyOptions
 from titan.verify.pipeline import verify_file
 
@@ -116,7 +116,7 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
             parent = os.path.dirname(path) or "."
             items.append(GateItem(PACKAGE, parent) if certificate else GateItem(SCHEDULE, path))
         else:
-            items.append(GateItem(PROOF if path.endswith(certified.SUFFIX) else KERNEL, path))
+            items.append(GateItem(PROOF if has_suffix(path, (certified.SUFFIX,)) else KERNEL, path))
     return list(dict.fromkeys(items))
 
 
@@ -143,9 +143,9 @@ def _below(folder: str) -> Iterator[GateItem]:
             path = os.path.join(parent, name)
             if os.path.islink(path):
                 continue
-            if name.endswith(certified.SUFFIX):
+            if has_suffix(name, (certified.SUFFIX,)):
                 yield GateItem(PROOF, path)
-            elif not bare and name.endswith(KERNEL_SUFFIXES) and kind_of(path) == "kernel":
+            elif not bare and has_suffix(name, KERNEL_SUFFIXES) and kind_of(path) == "kernel":
                 yield GateItem(KERNEL, path)
         folders[:] = sorted(
             name
