@@ -276,7 +276,7 @@ class _Package:
         if len(family.kernels) != 1:
             raise Broken("pipeline.yaml describes several kernels")
         try:
-            program = sync_program(whole.kernels[0]).program
+            program = sync_program(whole.kernels[0], together=True).program
             plain = sync_program(family.kernels[0]).program
         except NotLowered as refusal:
             raise Unsound(f"pipeline.yaml: {contents.printable(str(refusal))}") from None

@@ -14,6 +14,7 @@ from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
 from titan.language.lower.model import Note
 from titan.language.protocol.model import Protocol
+from titan.sync.destinations import apart
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport
 
@@ -53,14 +54,16 @@ def sync_program(
     typestate: bool = False,
     rewrites: frozenset[str] = frozenset(),
     as_written: bool | None = None,
+    together: bool = False,
 ) -> LoweredKernel:
     """Lower the kernel, its protocol checked before where that is asked for. Raises NotLowered.
 
     `rewrites` names what lowering may change where the target cannot say the protocol as it is.
     `as_written` keeps lowering from adding fences; None: for kernels that model existing code.
+    `together`: a copy to several CTAs is one operation, as it is emitted, and not one for each.
     """
     if kernel.program is not None:
-        return LoweredKernel(kernel.program)
+        return LoweredKernel(kernel.program if together else apart(kernel.program))
     assert kernel.protocol is not None
     return _lowered(
         kernel.protocol,

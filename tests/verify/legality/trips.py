@@ -390,6 +390,13 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         remote_store("async"),
         remote_store("generic"),
     ),
+    "copy_completes_on_one_barrier": (
+        text(buffers="{A: {bytes: 64}}", barriers="{b: {count: 1, stages: 2}}",
+             program='{w: [{bulk_load: A = 0, completes: "b[0], b[1]", bytes: 32}]}'),
+        text(buffers="{A: {bytes: 64, stages: 2}}", barriers="{b: {count: 1, stages: 2}}",
+             program='{w: [{bulk_load: "A[0] = 0, A[1] = 0", completes: "b[0], b[1]", '
+                     "bytes: 64}]}"),
+    ),
     "counter_arrives": (
         text(queues="{g: wgmma}", barriers="{b: 1}",
              program="{w: [{commit: g, arrives: b}]}"),

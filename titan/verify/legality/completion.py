@@ -194,6 +194,21 @@ def _proxies(view: CompletionView, item: Asynchronous) -> frozenset[str]:
     return signature(item, view.buffers).proxies
 
 
+@rule("TTN435", "operations")
+def copy_completes_on_one_barrier(case: Case) -> Iterator[Diagnostic]:
+    """A copy completes on one mbarrier in each CTA that it writes to.
+
+    Copies that one statement starts are separated before (`titan/sync/destinations.py`).
+    """
+    for _, item in case.asynchronous:
+        names = sorted({plain(done.barrier.name) for done in item.completes})
+        if len({done.barrier for done in item.completes}) > 1:
+            headline = f"one copy completes on several mbarriers: {listed(names)}"
+            source = "PTX, cp.async.bulk: one mbarrier, which a multicast signals in each CTA"
+            helps = ("name one barrier for each buffer that the statement fills, in their order",)
+            yield case.fault("TTN435", headline, item.span, source=source, helps=helps)
+
+
 @rule("TTN428", "operations")
 def counter_arrives(case: Case) -> Iterator[Diagnostic]:
     """Only some counters and groups can arrive at an mbarrier, and some at those of their CTA."""
