@@ -1656,3 +1656,78 @@ ds_read_b32 v10, v1
 ds_write_b32 v1, v9
 s_waitcnt lgkmcnt(0)
 v_mov_b32_e32 v12, v10
+; broken | two waits of one counter, the later one is encoded
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0) vmcnt(1)
+v_mov_b32_e32 v12, v10
+; right | two waits of one counter, the later one is encoded
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(1) vmcnt(0)
+v_mov_b32_e32 v12, v10
+; broken | one in 16 bits, and in 32 | 2 waves
+s_mov_b32 s10, 0x3f800000
+global_load_dword v10, v9, s[4:5] offset:64
+v_mov_b32_e32 v11, 0
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lone
+v_add_f16_e64 v11, s10, v10
+s_branch .Lboth
+.Lone:
+v_add_f16_e32 v11, 1.0, v10
+.Lboth:
+global_store_short v9, v11, s[4:5]
+; right | one in 16 bits, and in 32 | 2 waves
+global_load_dword v10, v9, s[4:5] offset:64
+v_mov_b32_e32 v11, 0
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lone
+v_add_f16_e64 v11, 1.0, v10
+s_branch .Lboth
+.Lone:
+v_add_f16_e32 v11, 1.0, v10
+.Lboth:
+global_store_short v9, v11, s[4:5]
+; broken | one in two halves, and in 32 | 2 waves
+s_mov_b32 s10, 0x3f800000
+global_load_dword v10, v9, s[4:5] offset:64
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lone
+v_pk_add_f16 v11, s10, v10
+s_branch .Lboth
+.Lone:
+v_pk_add_f16 v11, 1.0, v10
+.Lboth:
+global_store_dword v9, v11, s[4:5]
+; broken | all ones in 64 bits, and in 32 | 2 waves
+s_load_dwordx2 s[12:13], s[4:5], 0x40
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lone
+s_cmp_eq_u32 0, 0
+s_and_b64 s[12:13], s[12:13], 0xffffffff
+s_branch .Lboth
+.Lone:
+s_cmp_eq_u32 0, 0
+s_and_b64 s[12:13], s[12:13], -1
+.Lboth:
+v_mov_b32_e32 v11, s13
+global_store_dword v9, v11, s[4:5]
+; right | all ones in 64 bits, twice | 2 waves
+s_load_dwordx2 s[12:13], s[4:5], 0x40
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .Lone
+s_cmp_eq_u32 0, 0
+s_and_b64 s[12:13], s[12:13], -1
+s_branch .Lboth
+.Lone:
+s_cmp_eq_u32 0, 0
+s_and_b64 s[12:13], s[12:13], -1
+.Lboth:
+v_mov_b32_e32 v11, s13
+global_store_dword v9, v11, s[4:5]

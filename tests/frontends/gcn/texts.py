@@ -11,9 +11,9 @@ TAIL = """
 \t\t.amdhsa_group_segment_fixed_size {lds}
 \t\t.amdhsa_user_sgpr_kernarg_segment_ptr 1
 \t\t.amdhsa_user_sgpr_count 2
-\t\t.amdhsa_next_free_vgpr 64
-\t\t.amdhsa_next_free_sgpr 32
-\t\t.amdhsa_accum_offset 64
+\t\t.amdhsa_next_free_vgpr 512
+\t\t.amdhsa_next_free_sgpr 96
+\t\t.amdhsa_accum_offset 256
 \t.end_amdhsa_kernel
 \t.amdgpu_metadata
 ---
@@ -34,8 +34,8 @@ amdhsa.kernels:
     .kernarg_segment_align: 8
     .group_segment_fixed_size: {lds}
     .private_segment_fixed_size: 0
-    .sgpr_count: 32
-    .vgpr_count: 64
+    .sgpr_count: 96
+    .vgpr_count: 512
     .wavefront_size: 64
 amdhsa.version: [1, 2]
 ...

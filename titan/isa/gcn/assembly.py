@@ -14,6 +14,7 @@ from dataclasses import replace
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.span import Source, whole_file
+from titan.isa.gcn.allocation import beyond
 from titan.isa.gcn.directives import Directives
 from titan.isa.gcn.kernel_facts import KernelFacts
 from titan.isa.gcn.locations import Locations
@@ -32,6 +33,7 @@ from titan.isa.gcn.register_banks import with_banks
 from titan.isa.gcn.targets import lacking
 
 INVALID, UNKNOWN, UNDECLARED, TWICE = "TTN001", "TTN010", "TTN011", "TTN013"
+REGISTERS = "TTN406"
 FINDINGS_MAX = 100
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|;.*|//.*|/\*.*?\*/')
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
@@ -284,7 +286,18 @@ class _Reader:
             for number, headline in wrong:
                 item = code[number]
                 self.fault(UNKNOWN, headline, item.line, item.column, len(item.opcode))
+        for kernel in kernels:
+            self._registers(kernel, code)
         return AssemblyFile(self.source.path, self.target, tuple(kernels), tuple(code))
+
+    def _registers(self, kernel: AssemblyKernel, code: list[AssemblyInstruction]) -> None:
+        """All registers are those of the kernel; without `.size` it may end at any other one."""
+        others = [place for made in self.facts.kernels() if (place := self.labels.get(made.name))]
+        end = min([kernel.end, *(place for place in others if place > kernel.start)])
+        for item in code[kernel.start : end]:
+            if found := beyond(item, kernel, self.later):
+                headline = f"{found} {quoted(kernel.name)} asks for"
+                self.fault(REGISTERS, headline, item.line, item.column, len(item.opcode))
 
     def _bounded(self, kernel: AssemblyKernel, start: int) -> AssemblyKernel:
         end = max(start, self.ends.get(kernel.name, len(self.instructions)))

@@ -8,6 +8,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from titan.isa.gcn.module import Literal
+from titan.isa.waves.sources import constant
 from titan.isa.waves.state import LANES
 
 Numbers = NDArray[np.uint64]  # the last axis has the two halves of a number
@@ -38,6 +40,17 @@ PLACE, _SELECTED, _LANE_OF = (of_text(word) for word in ("place", "selected", "l
 def known_numbers(words: NDArray[np.uint32] | NDArray[np.int64]) -> Numbers:
     """Those of words that are known."""
     return mixed(KNOWN, words.astype(np.uint64)[..., None])
+
+
+def constant_number(operand: Literal, base: str) -> Numbers:
+    """That of a constant of the instruction `base`: of its word, as a register with it has, where
+    the operand is a word. `1.0` is another one for operands of 16 and 64 bits, `-1` for 64."""
+    wide, narrow = "64" in base, "16" in base
+    if operand.real and (wide or narrow):
+        return of_text(("real", operand.value))
+    if (wide and operand.value < 0) or not -(1 << 31) <= operand.value < 1 << 32:
+        return of_text(constant(operand, 64))
+    return known_numbers(np.array(constant(operand, 32), np.uint32))
 
 
 LANES_MIXED = mixed(_LANE_OF, np.arange(LANES, dtype=np.uint64)[:, None])

@@ -41,6 +41,7 @@ from titan.isa.waves.lane_numbers import (
     PLACE,
     Numbers,
     chosen,
+    constant_number,
     folded,
     in_order,
     joined,
@@ -148,13 +149,10 @@ class LaneValues:
             return self._own(LANES)
         return known_numbers(lanes_of(value & (1 << 64) - 1).astype(np.int64))
 
-    def _operand(self, wave: Wave, operand: GcnOperand) -> Numbers:
-        """The numbers of an operand with its modifiers, one for all of its words."""
+    def _operand(self, wave: Wave, operand: GcnOperand, base: str) -> Numbers:
+        """The numbers of an operand of `base` with its modifiers, one for all of its words."""
         if isinstance(operand, Literal):
-            value = constant(operand, 64)
-            word = known_numbers(np.array(constant(operand, 32), np.uint32))
-            narrow = -(1 << 31) <= operand.value < 1 << 32
-            return np.broadcast_to(word if narrow else of_text(value), (LANES, 2))
+            return np.broadcast_to(constant_number(operand, base), (LANES, 2))
         numbers = register_numbers(operand)
         if not isinstance(operand, Registers) or not numbers:
             return self._own(LANES)
@@ -238,7 +236,7 @@ class LaneValues:
         """An instruction of control: modes change, and what it writes is of the moment."""
         if code.item.base.startswith("s_setreg"):
             operand = code.item.operands[-1]
-            value = self._operand(wave, operand)[0]
+            value = self._operand(wave, operand, code.item.base)[0]
             before = self._mode.get(wave.number, KNOWN)
             self._mode[wave.number] = mixed(before, self._text(code), value)
         for register in code.writes:
@@ -269,7 +267,7 @@ class LaneValues:
         special = self._special(wave, code, operands)
         if special is not None:
             return special
-        sources = [self._operand(wave, one) for one in operands]
+        sources = [self._operand(wave, one, base) for one in operands]
         if base.startswith("v_cndmask") and len(operands) > 2:
             sources[2] = self._mask(wave, operands[2])
         if base.startswith(("v_addc", "v_subb")) and len(operands) > 2:
@@ -324,25 +322,25 @@ class LaneValues:
             if base == "v_readlane_b32":
                 lane = self._lane(wave, operands[1])
             if isinstance(lane, int):
-                row = self._operand(wave, operands[0])
+                row = self._operand(wave, operands[0], base)
                 return [np.broadcast_to(row[lane], (LANES, 2))]
         if base == "v_writelane_b32":
             lane = self._lane(wave, operands[-1])
             row = self.row(wave, written_in_order(code)[0]).copy()
             if not isinstance(lane, int):
                 return None
-            row[lane] = self._operand(wave, operands[-2])[0]
+            row[lane] = self._operand(wave, operands[-2], base)[0]
             return [row]
         odd = swap_rows(base)
         if odd is not None and whole:
-            one, other = (self._operand(wave, operand) for operand in item.operands[:2])
+            one, other = (self._operand(wave, operand, base) for operand in item.operands[:2])
             shift = 32 if "32_swap" in base else 16
             first = np.where(odd[:, None], np.roll(other, shift, 0), one)
             second = np.where(odd[:, None], other, np.roll(one, -shift, 0))
             return [first, second]
         if base == "ds_swizzle_b32" and whole:
             lanes = swizzle_lanes(item)
-            return None if lanes is None else [self._operand(wave, operands[0])[lanes]]
+            return None if lanes is None else [self._operand(wave, operands[0], base)[lanes]]
         if base == "ds_bpermute_b32" and whole and len(operands) == 2:
             return self._permuted(wave, item, operands)
         if base in _PAIRS:
@@ -375,7 +373,7 @@ class LaneValues:
         if len(numbers) == 2:
             row = self.row(wave, numbers[word])
         else:
-            row = mixed(self._operand(wave, operand), place(word))
+            row = mixed(self._operand(wave, operand, "f32"), place(word))
         return mixed(row, BIT) if negative else row
 
     def _lane(self, wave: Wave, operand: GcnOperand) -> int | None:
@@ -393,7 +391,7 @@ class LaneValues:
         if at < 0 or wave.known[at] != wave.lanes_all:
             return None
         places = wave.vectors[at].astype(np.int64) + item.integer("offset") >> 2
-        return [self._operand(wave, operands[1])[places & wave.width - 1]]
+        return [self._operand(wave, operands[1], item.base)[places & wave.width - 1]]
 
     # --------------------------------------------------------------------------- scalar unit
 
@@ -409,7 +407,7 @@ class LaneValues:
         masks = None
         if _MASKS.match(item.base):
             masks = [self._mask(wave, one) for one in operands]
-        sources = [self._operand(wave, one)[0] for one in operands]
+        sources = [self._operand(wave, one, item.base)[0] for one in operands]
         if item.base.startswith(("s_cmov", "s_bitset")):
             sources += [self.row(wave, at)[0] for at in sorted(code.writes)]
         form = self._text(code)
@@ -435,7 +433,7 @@ class LaneValues:
         item = code.item
         if not item.base.startswith(("s_load_", "s_buffer_load_")) or self._written:
             return None
-        sources = [self._operand(wave, one) for one in item.operands[1:]]
+        sources = [self._operand(wave, one, item.base) for one in item.operands[1:]]
         made = mixed(self._text(code), *sources)
         return [mixed(made, place(at)) for at in range(len(written_in_order(code)))]
 
@@ -486,7 +484,7 @@ class LaneValues:
                 return None
             operands = item.operands[results_of(item, code.opcode) :]
             named = [one for one in operands if isinstance(one, Registers | Literal)]
-            sources = [self._operand(wave, one) for one in named]
+            sources = [self._operand(wave, one, item.base) for one in named]
             made = mixed(self._text(code), *sources)
             return [mixed(made, place(at)) for at in range(words)]
         active = addresses[wave.active]

@@ -410,16 +410,15 @@ def waits_of(operand: object) -> list[tuple[str, int]]:
     whole = integer_of(text.strip())
     if whole is not None:
         return _of_number(whole)
-    found = []
+    limits: dict[str, int] = {}
     for counter, _, value in _COUNTERS.findall(text):
         limit = integer_of(value)
         if limit is None:
             raise Refused("a wait of an unknown form")
-        if limit < _NO_WAIT[counter]:
-            found.append((counter, limit))
-    if not found and not _COUNTERS.search(text):
+        limits[counter] = limit  # of two for one counter the later one is encoded
+    if not limits:
         raise Refused("a wait of an unknown form")
-    return found
+    return [(counter, limit) for counter, limit in limits.items() if limit < _NO_WAIT[counter]]
 
 
 def _of_number(value: int) -> list[tuple[str, int]]:

@@ -51,6 +51,8 @@ def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
 
     def step(wave: Wave) -> None:
         start = OpaqueWord("", number) if private else address_of(wave)
+        if isinstance(start, int) and start != BEYOND and narrow is None:
+            start &= ~3  # of a place within a word the word is loaded (CDNA3, 8.2)
         uses: tuple[WaveUse, ...] = ()
         if isinstance(start, int) and start != BEYOND:
             place = np.array([start], np.int64)

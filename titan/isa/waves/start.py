@@ -99,7 +99,10 @@ def waves_of(kernel: AssemblyKernel, launch: Launch, cta: int, width: int = LANE
             thread // np.uint32(x) % np.uint32(y),
             thread // np.uint32(x * y),
         )
-        wave.vectors[0] = ids[0] | ids[1] << np.uint32(10) | ids[2] << np.uint32(20)
+        # Places that the kernel does not ask for are zeros: compilers then use v0 without a mask.
+        asked = kernel.settings.get("system_vgpr_workitem_id", 0)
+        for axis, row in enumerate(ids[: asked + 1]):
+            wave.vectors[0] |= row << np.uint32(10 * axis)
         wave.known[0] = wave.exec  # of other lanes nothing is loaded
         found.append(wave)
     return found
