@@ -32,6 +32,9 @@ there += 1
 back = there.cpu()
 there += 1
 assert host.sum() == 0 and back.sum() == 4 and there.to("cpu").sum() == 8, "two memories"
+there = host.requires_grad_().to("cuda")
+(there.cuda() * 3).sum().backward()
+assert host.grad.tolist() == [3.0] * 4, "gradients come back"
 w = torch.zeros(2, 3, device="cuda", requires_grad=True)
 assert w.is_leaf and w.requires_grad
 t = torch.arange(6.0).view(2, 3).t().to("cuda")

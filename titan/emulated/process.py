@@ -79,10 +79,13 @@ def tensors() -> Iterator[Storage]:
             continue
         if item.layout is not torch.strided or item.is_meta:
             continue
-        storage = item.untyped_storage()
-        if storage.nbytes():
-            whole = item.dtype in (torch.int64, torch.uint64)
-            yield Storage(int(storage.data_ptr()), int(storage.nbytes()), whole)
+        try:
+            storage = item.untyped_storage()
+            start, size = int(storage.data_ptr()), int(storage.nbytes())
+        except RuntimeError:  # a tensor of the compiler, or of a transformation, without memory
+            continue
+        if size:
+            yield Storage(start, size, item.dtype in (torch.int64, torch.uint64))
 
 
 def _united(found: Iterable[Storage]) -> list[Storage]:

@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
 
+from titan.emulated import torch_compile
 from titan.emulated.cute import install
 from titan.emulated.cute.calls import CuteCalls
 from titan.emulated.import_hooks import Change, ImportHooks
 from titan.emulated.machine import LaunchQueue, instructions_so_far
 from titan.emulated.settings import EmulationSettings
+from titan.emulated.torch_compile import CompileStandIn
 from titan.emulated.torch_cuda import TorchStandIn
 from titan.emulated.triton.cublas import CublasStandIn
 from titan.foundation.errors import UserError
@@ -24,6 +26,11 @@ BACKEND_VARIABLE = "TRITON_DEFAULT_BACKEND"
 
 def _refuse(reason: str, _: ModuleType) -> None:
     raise LaunchError(reason)
+
+
+def _in_turn(changes: tuple[Change, ...], module: ModuleType) -> None:
+    for change in changes:
+        change(module)
 
 
 class ScriptDevice:
@@ -40,13 +47,17 @@ class ScriptDevice:
     def __enter__(self) -> ScriptDevice:
         settings = self._settings
         os.environ |= settings.as_environment() | {BACKEND_VARIABLE: "titan"}
+        os.environ |= torch_compile.environment(settings.device, os.environ)
         queue = LaunchQueue.of(settings)
         torch = TorchStandIn(settings.model, instructions_so_far)
+        compiled = CompileStandIn(instructions_so_far, lambda: torch.mode)
         self._stack.callback(torch.undo)
+        self._stack.callback(compiled.undo)
         cublas = CublasStandIn()
         self._stack.callback(cublas.undo)
         changes: dict[str, Change] = {
-            "torch": torch.change, "triton._C.libtriton": cublas.change,
+            "torch": partial(_in_turn, (torch.change, compiled.change)),
+            "triton._C.libtriton": cublas.change, **compiled.changes(),
         }  # fmt: skip
         if settings.model.assembly:
             changes["cutlass"] = partial(_refuse, "CuTe DSL runs on h100 or b200")

@@ -11,12 +11,13 @@ import contextlib
 import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import partial, wraps
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 from titan.emulated.captures import CAPTURES
 from titan.emulated.memory import ALIGNMENT_BYTES
+from titan.emulated.replacements import Replacements
 from titan.emulated.settings import DeviceModel
 from titan.emulated.torch_graphs import CapturedGraph, GraphCapture
 
@@ -35,30 +36,37 @@ class TorchStandIn:
 
     def __init__(self, model: DeviceModel, instructions: Callable[[], int]) -> None:
         self._model, self._instructions = model, instructions
-        self._before: list[tuple[object, str, object]] = []
-        self._mode: AbstractContextManager[object] | None = None
+        self._replaced = Replacements()
+        self._kernels: Foreign = None
+        self.mode: AbstractContextManager[object] | None = None
 
     def change(self, torch: ModuleType) -> None:
         """What is to happen when a program imports PyTorch."""
         if torch.cuda.is_available():
             return
         for name, value in _described(torch, self._model, self._instructions).items():
-            self._before.append((torch.cuda, name, getattr(torch.cuda, name, None)))
-            setattr(torch.cuda, name, value)
+            self._replaced.put(torch.cuda, name, value)
+        for name, value in _queried().items():
+            self._replaced.put(torch._C, name, value)
         if self._model.assembly:  # by which programs know AMD's PyTorch
-            self._before.append((torch.version, "hip", torch.version.hip))
-            torch.version.hip = ROCM
-        self._mode = _redirecting(torch)
-        self._mode.__enter__()
+            self._replaced.put(torch.version, "hip", ROCM)
+        self._replaced.put(
+            torch._C._dynamo.guards, "_empty_strided_cuda", partial(_empty_strided, torch)
+        )
+        self._replaced.put(torch.amp.autocast, "__init__", _autocast(torch))
+        self._kernels = _allocating(torch)
+        self.mode = _redirecting(torch)
+        self.mode.__enter__()
 
     def undo(self) -> None:
         """PyTorch as it was."""
-        for owner, name, value in reversed(self._before):
-            setattr(owner, name, value)
-        self._before.clear()
-        if self._mode is not None:
-            self._mode.__exit__(None, None, None)
-            self._mode = None
+        self._replaced.undo()
+        if self._kernels is not None:
+            self._kernels._destroy()
+            self._kernels = None
+        if self.mode is not None:
+            self.mode.__exit__(None, None, None)
+            self.mode = None
 
 
 class OneStream:
@@ -148,6 +156,10 @@ def _described(
         "CUDAGraph": type("CUDAGraph", (CapturedGraph,), {"torch": torch}),
         "graph_pool_handle": partial(_given, (0, 0)),
         "is_current_stream_capturing": lambda: CAPTURES.steps is not None,
+        "get_rng_state": lambda *_: torch.random.get_rng_state(),
+        "set_rng_state": lambda state, *_: torch.random.set_rng_state(state),
+        "_exchange_device": partial(_given, 0), "_maybe_exchange_device": partial(_given, 0),
+        "_DeviceGuard": lambda *_: contextlib.nullcontext(),
     }  # fmt: skip
     for name, value in answers.items():
         found[name] = partial(_given, value)
@@ -156,6 +168,16 @@ def _described(
     for name in ("device", "device_of", "stream"):
         found[name] = lambda *_, **__: contextlib.nullcontext()
     return found
+
+
+def _queried() -> dict[str, Foreign]:
+    """What PyTorch's library for CUDA has beneath `torch.cuda`, by name: there is one device."""
+    return {
+        "_cuda_getCurrentRawStream": partial(_given, 0), "_cuda_getDevice": partial(_given, 0),
+        "_cuda_setDevice": partial(_given, None), "_cuda_exchangeDevice": partial(_given, 0),
+        "_cuda_maybeExchangeDevice": partial(_given, 0),
+        "_cuda_cudaCachingAllocator_is_enabled": partial(_given, True),
+    }  # fmt: skip
 
 
 def _given(value: Foreign, *_: Foreign, **__: Foreign) -> Foreign:
@@ -189,15 +211,58 @@ def _redirecting(torch: ModuleType) -> AbstractContextManager[object]:
             if function is torch.Tensor.pin_memory:
                 return args[0]
             if function is torch.Tensor.cuda:
-                return _on_device(torch, args[0])
+                return _moved(torch, args[0])
             found = function(*(cpu if is_cuda(v) else v for v in args), **kwargs)
             if any(map(is_cuda, given)) and isinstance(found, torch.Tensor):
-                return _on_device(torch, found)
+                is_moved = function is torch.Tensor.to
+                return (_moved if is_moved else _on_device)(torch, found)
             back = function is torch.Tensor.to and any(map(is_cpu, given))
             return found.clone() if back or function is torch.Tensor.cpu else found
 
     made: AbstractContextManager[object] = CudaIsTheCpu()
     return made
+
+
+def _autocast(torch: ModuleType) -> Foreign:
+    """Regions of other precision for "cuda" are those for the CPU."""
+    before = torch.amp.autocast.__init__
+
+    @wraps(before)
+    def begin(
+        region: Foreign, device_type: str, dtype: Foreign = None, *more: Foreign, **options: Foreign
+    ) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
+        before(region, device_type, dtype, *more, **options)
+
+    return begin
+
+
+def _allocating(torch: ModuleType) -> Foreign:
+    """Kernels of PyTorch that allocate on "cuda", for calls that the mode does not see."""
+
+    def empty(size: Foreign, **options: Foreign) -> Foreign:
+        return _on_device(torch, torch.empty(size, **{**options, "device": "cpu"}))
+
+    def strided(size: Foreign, stride: Foreign, **options: Foreign) -> Foreign:
+        made = torch.empty_strided(size, stride, **{**options, "device": "cpu"})
+        return _on_device(torch, made)
+
+    kernels = torch.library.Library("aten", "IMPL")
+    kernels.impl("empty.memory_format", empty, "CUDA")
+    kernels.impl("empty_strided", strided, "CUDA")
+    return kernels
+
+
+def _empty_strided(torch: ModuleType, size: Foreign, stride: Foreign, dtype: Foreign) -> Foreign:
+    """What compiled programs allocate with."""
+    return _on_device(torch, torch.empty_strided(size, stride, dtype=dtype, device="cpu"))
+
+
+def _moved(torch: ModuleType, tensor: Foreign) -> Foreign:
+    """A copy on the device of a tensor, through which gradients come back to it."""
+    followed = tensor.requires_grad and torch.is_grad_enabled()
+    return tensor.clone() if followed else _on_device(torch, tensor)
 
 
 def _on_device(torch: ModuleType, tensor: Foreign) -> Foreign:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from titan.emulated.foreign import Foreign
+from titan.emulated.replacements import Replacements
 
 EXPONENT_BIAS = 127  # of e8m0
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -79,18 +80,15 @@ class CublasStandIn:
     """Puts it there while a script runs."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Foreign, str, Foreign]] = []
+        self._replaced = Replacements()
 
     def change(self, libtriton: ModuleType) -> None:
         """What is to happen when a program imports Triton's library."""
         for maker, module, name in REPLACED:
             there = getattr(getattr(libtriton, maker, None), module, None)
             if there is not None:
-                self._before.append((there, name, getattr(there, name)))
-                setattr(there, name, CublasLt)
+                self._replaced.put(there, name, CublasLt)
 
     def undo(self) -> None:
         """The library as it was."""
-        for module, name, before in self._before:
-            setattr(module, name, before)
-        self._before.clear()
+        self._replaced.undo()
