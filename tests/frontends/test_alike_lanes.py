@@ -38,7 +38,13 @@ TWO_AT_ONCE = (
     "shfl.sync.bfly.b32 %r11, %r11, 1, 31, -1; shfl.sync.bfly.b32 %r12, %r12, 1, 31, -1;"
     "mov.b64 %d5, {{%r11, %r12}}; {} mov.b64 {{%r11, %r10}}, %d4;"
 )
+# As Welford's means are merged: one and half of the way to the other, none where they are equal.
+MERGED = (
+    "setp.{test}.f32 %p2, %r10, %r11; sub.f32 %r12, %r11, %r10; selp.f32 %r12, {low}, {high}, %p2;"
+    "mov.b32 %r13, 0f40000000; div.full.f32 %r12, %r12, %r13; add.f32 %r10, %r10, %r12;"
+)
 EXACT, ROUNDED = "shown to be the same values", "the same but for rounding"
+TRIED = "the same for the numbers tried"
 SHOWN = {
     "both lanes load from one place": (
         f"{PAIR} ld.global.u32 %r10, [%d4]; sqrt.rn.f32 %r10, %r10;", EXACT),
@@ -59,6 +65,10 @@ SHOWN = {
     "of two halves": (
         OWN + HALF + BF16.format(FOLDED + "mov.b32 {%h1, _}, %r12; mul.bf16 %h3, %h1, %h1;"),
         ROUNDED),
+    "a mean, with a step that is left out where both are equal": (
+        f"{OWN}{HALF}{SWAP}{MERGED.format(test='eq', low='0f00000000', high='%r12')}", ROUNDED),
+    "the same, tried": (
+        f"{OWN}{HALF}{SWAP}{MERGED.format(test='ne', low='%r12', high='0f00000000')}", TRIED),
     "two sums at once": (
         OWN + HALF + TWO_AT_ONCE.format("add.f32x2 %d4, %d4, %d5;"), ROUNDED),
 }  # fmt: skip
@@ -68,6 +78,11 @@ NOT_SHOWN = {
     "each lane's own": f"{OWN}{HALF}",
     "what each lane computes": f"{HALF} cvt.rn.f32.u32 %r10, %r1; sqrt.rn.f32 %r10, %r10;",
     "a difference": f"{OWN}{HALF}{SWAP} sub.f32 %r10, %r10, %r11;",
+    "a mean, with a step that is made where both are equal": (
+        f"{OWN}{HALF}{SWAP}{MERGED.format(test='eq', low='%r12', high='0f00000000')}"),
+    "a mean with a third of the way": (
+        f"{OWN}{HALF}{SWAP}{MERGED.format(test='eq', low='0f00000000', high='%r12')}"
+        .replace("0f40000000", "0f40400000")),
     "a sum with too much of one": f"{OWN}{HALF}{SWAP} fma.rn.f32 %r10, %r10, 0f40000000, %r11;",
     "the square of one": f"{OWN}{HALF}{SWAP} mul.f32 %r10, %r10, %r10;",
     "a sum that saturates, another way": (

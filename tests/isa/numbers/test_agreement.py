@@ -30,9 +30,10 @@ SPECIALS = {
     "b": [0, 1, 2, 31, 32, 33, 63, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF, 0x8000, 255,
           0x7FFFFFFFFFFFFFFF, 0x8000000000000000],
 }  # fmt: skip
-REGISTERS = {"16": "%h", "32": "%r", "64": "%d", "f": "%f", "g": "%g", "p": "%p"}
+REGISTERS = {"16": "%h", "32": "%r", "64": "%d", "f": "%f", "g": "%g", "p": "%p", "q": "%p0|%p"}
 
-# text; letters of the result and the sources: 16, 32, 64 bits, f (f32), g (f64), p (predicate)
+# text; letters of the result and the sources: 16, 32, 64 bits, f (f32), g (f64), p (predicate),
+# q (two of them)
 INTEGERS = [
     *[f"{op}.{type_} {type_[1:]} {type_[1:]} {type_[1:]}"
       for op in ("add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max")
@@ -83,6 +84,7 @@ FLOATS = [
     "neg.bf16x2 32 32", "abs.f16x2 32 32", "add.rn.f32x2 64 64 64", "mul.rn.f32x2 64 64 64",
     "fma.rn.f32x2 64 64 64 64", "sub.rn.f32.f16 f 16 f", "add.rn.f32.bf16 f 16 f",
     "fma.rn.f32.bf16 f 16 16 f", "setp.lt.f16 p 16 16", "setp.geu.bf16 p 16 16",
+    "setp.lt.f16x2 q 32 32", "setp.geu.bf16x2 q 32 32", "setp.ne.bf16x2 q 32 32",
     "selp.f32 f f f p",
 ]  # fmt: skip
 CONVERSIONS = [
@@ -130,7 +132,8 @@ def program(forms: list[str]) -> tuple[str, list[list[str]]]:
         shapes.append(letters)
         places = ["0", "1", "2", "3", "4"]
         names = [
-            f"{REGISTERS[letter]}{place}" for letter, place in zip(letters, places, strict=False)
+            f"{REGISTERS[letter]}{8 if letter == 'q' else place}"
+            for letter, place in zip(letters, places, strict=False)
         ]
         for source, (letter, name) in enumerate(zip(letters[1:], names[1:], strict=True)):
             offset = (4 * number + source) * 8 * LANES * ROWS
@@ -141,14 +144,17 @@ def program(forms: list[str]) -> tuple[str, list[list[str]]]:
                 type_ = {"f": "f32", "g": "f64"}.get(letter, f"b{letter}")
                 lines.append(f"ld.global.{type_} {name}, [%d9+{offset}];")
         result = names[0]
-        if letters[0] == "p":
+        if letters[0] in "pq":
             lines.append(f"setp.ne.s32 {result}, %r8, %r8;")
         else:
             type_ = {"f": "f32", "g": "f64"}.get(letters[0], f"b{letters[0]}")
             lines.append(f"mov.{type_} {result}, {_zero(letters[0])};")
         lines.append(f"@%p9 {text} {', '.join(names + constant)};")
         at = number * 8 * LANES * ROWS
-        if letters[0] == "p":
+        if letters[0] == "q":
+            lines.append("selp.u32 %r7, 1, 0, %p0; selp.u32 %r9, 2, 0, %p8; or.b32 %r7, %r7, %r9;")
+            lines.append(f"st.global.u32 [%d8+{at}], %r7;")
+        elif letters[0] == "p":
             lines.append(f"selp.u32 %r7, 1, 0, {result}; st.global.u32 [%d8+{at}], %r7;")
         else:
             lines.append(f"st.global.{type_} [%d8+{at}], {result};")

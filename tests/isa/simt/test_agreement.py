@@ -22,7 +22,7 @@ OPERAND = st.one_of(REGISTER, REGISTER, CONSTANT)
 _BINARY = """
 add.s32 sub.u32 mul.lo.s32 mul.hi.u32 mul.hi.s32 div.s32 div.u32 rem.s32 rem.u32 min.s32
 max.u32 and.b32 or.b32 xor.b32 shl.b32 shr.u32 shr.s32 bmsk.clamp.b32 szext.wrap.u32
-szext.clamp.s32 min.relu.s32 max.relu.s32
+szext.clamp.s32 min.relu.s32 max.relu.s32 add.s16x2 add.u16x2 min.s16x2 max.u16x2 min.relu.s16x2
 """
 BINARY = _BINARY.split()
 _TERNARY = """

@@ -157,9 +157,10 @@ def _scalar(instruction: Instruction) -> Form:
     if format_ < 0:
         return _integer(instruction)
     if instruction.opcode == "setp":
-        if words[0] not in COMPARISONS or len(instruction.operands) != 3 or packed:
+        if words[0] not in COMPARISONS or len(instruction.operands) != 3:
             return NOTHING
-        return Form(Math.COMPARE, format_, format_, word=COMPARISONS.index(words[0]))
+        word = COMPARISONS.index(words[0])
+        return Form(Math.COMPARE, format_, format_, packed=packed, word=word)
     function = _OPCODES.get(instruction.opcode)
     if function is None or (format_ == 3 and _mode(words)):
         return NOTHING

@@ -283,26 +283,32 @@ def _extremum(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Functio
 
 
 def _comparison(instruction: Instruction) -> Function | None:
-    """setp of f16 and bf16 without a combination: p in bit 0, q in bit 1."""
+    """setp of f16 and bf16 without a combination: p in bit 0, q in bit 1; of two numbers in a
+    register p is for the lower half, and q for the upper one.
+    """
     words = instruction.modifiers
-    form = FORMATS.get(words[-1])
+    packed = words[-1] in ("f16x2", "bf16x2")
+    form = FORMATS.get(words[-1][:-2] if packed else words[-1])
     if form not in (F16, BF16) or instruction.opcode != "setp" or len(instruction.operands) != 3:
         return None
-    word = words[0]
+    word, bits, half = words[0], 16, 0xFFFF
 
-    def function(a: int, b: int) -> int:
-        left, right = decode(a, form), decode(b, form)
+    def holds(a: int, b: int) -> bool:
+        left, right = decode(a & half, form), decode(b & half, form)
         unordered = math.isnan(left) or math.isnan(right)
         if word in ("num", "nan"):
-            holds = unordered == (word == "nan")
-        elif unordered:
-            holds = word.endswith("u")
-        else:
-            holds = {
-                "eq": left == right, "ne": left != right, "lt": left < right,
-                "le": left <= right, "gt": left > right, "ge": left >= right,
-            }[word[:2]]  # fmt: skip
-        return int(holds) | int(not holds) << 1
+            return unordered == (word == "nan")
+        if unordered:
+            return word.endswith("u")
+        return {
+            "eq": left == right, "ne": left != right, "lt": left < right,
+            "le": left <= right, "gt": left > right, "ge": left >= right,
+        }[word[:2]]  # fmt: skip
+
+    def function(a: int, b: int) -> int:
+        lower = holds(a, b)
+        upper = holds(a >> bits, b >> bits) if packed else not lower
+        return int(lower) | int(upper) << 1
 
     return function
 

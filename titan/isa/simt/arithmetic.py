@@ -357,6 +357,19 @@ def _pack(step: DecodedStep) -> Function:
     return function
 
 
+def _halves(step: DecodedStep) -> Function:
+    word, relu = step.flags
+    half, top = _mask(16), 16
+
+    def one(a: int, b: int) -> int:
+        if step.kind is Kind.SIGNED:
+            a, b = signed(a, 16), signed(b, 16)
+        value = {Op.ADD: a + b, Op.MIN: min(a, b), Op.MAX: max(a, b)}[Op(word)]
+        return (max(value, 0) if relu else value) & half
+
+    return lambda a, b: one(a & half, b & half) | one(a >> top & half, b >> top & half) << top
+
+
 def _masked(step: DecodedStep, make: Callable[..., int]) -> Function:
     mask = _mask(step.bits)
     return lambda *values: make(*values) & mask
@@ -399,4 +412,5 @@ _MAKERS: dict[Op, Callable[[DecodedStep], Function]] = {
     Op.BMSK: _bit_mask,
     Op.SZEXT: _extend,
     Op.FNS: _nth_set,
+    Op.HALVES: _halves,
 }

@@ -21,6 +21,8 @@ _FLOAT_OPS |= {Op.SELP, Op.SLCT}
 _INEXACT = ("rz", "rm", "rp", "sat", "approx", "full", "NaN", "xorsign", "oob", "relu")
 _WIDE = {Op.MUL_LOW: Op.MUL_WIDE, Op.MAD_LOW: Op.MAD_WIDE}
 _HIGH = {Op.MUL_LOW: Op.MUL_HIGH, Op.MAD_LOW: Op.MAD_HIGH}
+_PACKED = {"u16x2": Kind.UNSIGNED, "s16x2": Kind.SIGNED}
+_OF_HALVES = (Op.ADD, Op.MIN, Op.MAX)
 # Operands that are always of 32 bits, by the operation and their place.
 _WORDS = {Op.SHL: (1,), Op.SHR: (1,), Op.BFE: (1, 2), Op.BFI: (2, 3)}
 
@@ -45,10 +47,25 @@ def opaque(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     return DecodedStep(Op.OPAQUE, out=out, args=tuple(args))
 
 
+def _halves(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep | None:
+    """Two integers of 16 bits in a register; None where the machine does not compute them."""
+    op, words = _PLAIN[instruction.opcode], instruction.modifiers
+    kind = _PACKED.get(words[-1])
+    if kind is None or op not in _OF_HALVES or "sat" in words:
+        return None
+    args = tuple(context.source(operand, 32, kind) for operand in instruction.operands[1:])
+    flags = (int(op), int("relu" in words))
+    out = outputs(context, instruction.operands[0])
+    return DecodedStep(Op.HALVES, kind=kind, bits=32, flags=flags, out=out, args=args)
+
+
 def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Two- and three-operand arithmetic and logic."""
     op = _PLAIN[instruction.opcode]
     modifiers, operands = instruction.modifiers, instruction.operands
+    packed = _halves(context, instruction)
+    if packed is not None:
+        return packed
     type_ = type_of(modifiers[-1])
     if type_ is None or "cc" in modifiers or (type_[0] is Kind.BFLOAT and op is not Op.SELP):
         return opaque(context, instruction)

@@ -82,6 +82,7 @@ class Op(IntEnum):
     BMSK = 47
     SZEXT = 48
     FNS = 49
+    HALVES = 50  # two integers of 16 bits; flags (ADD, MIN or MAX, relu)
 
     BRANCH = 60  # flags (target, uniform)
     BRANCH_INDEXED = 61  # flags targets; args index
@@ -234,7 +235,7 @@ ARITY: dict[Op, tuple[int, int]] = {
         (
             Op.ADD, Op.SUB, Op.MUL_LOW, Op.MUL_HIGH, Op.MUL_WIDE, Op.DIV, Op.REM, Op.MIN, Op.MAX,
             Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.MAPA, Op.BMSK, Op.SZEXT, Op.VOTE, Op.MATCH,
-            Op.REDUX,
+            Op.REDUX, Op.HALVES,
         ),
         (2, 2),
     ),

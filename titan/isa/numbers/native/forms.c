@@ -173,8 +173,14 @@ static uint64_t between(const titan_form *m, uint64_t bits)
 }
 static uint64_t compared(const titan_form *m, uint64_t a, uint64_t b)
 {
-    double left = decode_number(a, m->format), right = decode_number(b, m->format);
+    uint64_t half = mask_of(formats[m->format].bits);
+    double left = decode_number(a & half, m->format), right = decode_number(b & half, m->format);
     int holds = float_compare(m->word, bits_of(left), bits_of(right), 64, 0);
+    if (m->packed) { /* p of the lower half, q of the upper one */
+        left = decode_number(a >> 16, m->format), right = decode_number(b >> 16, m->format);
+        int upper = float_compare(m->word, bits_of(left), bits_of(right), 64, 0);
+        return (uint64_t)holds | (uint64_t)upper << 1;
+    }
     return (uint64_t)holds | (uint64_t)!holds << 1;
 }
 /* add, min or max of integers of some bits; with `relu` not below zero. */

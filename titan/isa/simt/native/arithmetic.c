@@ -223,6 +223,14 @@ INLINE uint64_t converted(int kind, int bits, const int64_t *f, uint64_t a)
 }
 static int width_of(uint64_t a) { return a ? 64 - __builtin_clzll(a) : 0; }
 
+/* Of one of two integers of 16 bits in a register. */
+INLINE uint64_t of_half(int op, int is_signed, int relu, uint64_t x, uint64_t y)
+{
+    int64_t a = is_signed ? (int16_t)x : (uint16_t)x, b = is_signed ? (int16_t)y : (uint16_t)y;
+    int64_t found = op == ADD ? a + b : (op == MIN) == (a < b) ? a : b;
+    return (uint64_t)(relu && found < 0 ? 0 : found) & 0xFFFF;
+}
+
 /* The result of an arithmetic step; SETP has p and q in its bits. */
 INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int flag_count,
                               const uint64_t *v, int count)
@@ -319,6 +327,8 @@ INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int 
             field |= 0xFFFFFFFFu & ~mask_of(length);
         return field;
     }
+    case HALVES: return of_half((int)f[0], is_signed, (int)f[1], a, b) |
+                        of_half((int)f[0], is_signed, (int)f[1], a >> 16, b >> 16) << 16;
     default: return nth_set(a, b, c);
     }
 }

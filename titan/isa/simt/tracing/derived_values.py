@@ -107,6 +107,13 @@ class DerivedValues(ABC, Generic[T]):
                 parts.append(mark)
         return self.hashed(*parts)
 
+    def rule_of(self, number: int) -> tuple[InstructionForm, tuple[int, ...]]:
+        """The instruction whose first result a value is, and its operands; else an empty one."""
+        match self._keys.get(number):
+            case ((int(form), 0), tuple(operands)):
+                return self._form(form), operands
+        return InstructionForm("", ()), ()
+
     def _width(self, number: int) -> int:
         """The bytes of a value; 0 where they are not known."""
         match self._keys.get(number):

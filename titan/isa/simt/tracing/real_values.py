@@ -70,6 +70,8 @@ class RealValues(DerivedValues[int]):
             return self._converted(words, operands)
         if word in ("mov", "prmt"):
             return self._arranged(form, result, operands)
+        if word == "selp" and kind in FORMATS:
+            return self._selected(kind, operands)
         if word not in _ARITHMETIC or result or "sat" in words:
             return None
         if kind in FORMATS:
@@ -83,6 +85,19 @@ class RealValues(DerivedValues[int]):
         return (
             None if lower is None or upper is None else self._pair(lower, upper, _PACKED[kind][1])
         )
+
+    def _selected(self, kind: str, operands: tuple[int, ...]) -> int | None:
+        """Of two numbers that differ by as much as two others, or by that with the other sign, the
+        first where these are equal: it is the second one always.
+        """
+        given, made = (
+            self.rule_of(operands[2]) if operands[2] >= 0 else (InstructionForm("", ()), ())
+        )
+        if given.name != f"setp.eq.{kind}" or len(made) != 2 or len(given.operands) != 3:
+            return None
+        first, second, one, other = (self._term(item, kind) for item in (*operands[:2], *made))
+        apart, compared = (first - second) % PRIME, (one - other) % PRIME
+        return second if apart in (compared, -compared % PRIME) else None
 
     def _converted(self, words: list[str], operands: tuple[int, ...]) -> int | None:
         """Between floating-point formats a number stays what it is, but for rounding; integers of

@@ -2,9 +2,9 @@
 
 Where lanes compare and select, as for the place of a maximum, they compute the same in other ways,
 which no identity of sums shows. So what is loaded is given small numbers, that often are equal, and
-sums, products, comparisons and selections are computed exactly; any other result is a hash of what
-it is made of. Lanes that are the same in all samples are taken to be the same, which is an
-assumption that has been tried. NaN and infinities are not among the samples.
+sums, products, quotients, comparisons and selections are computed exactly; any other result is a
+hash of what it is made of. Lanes that are the same in all samples are taken to be the same, which
+is an assumption that has been tried. NaN and infinities are not among the samples.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _COMPUTED: dict[str, Callable[..., Fraction | int]] = {
     "min": min,
     "max": max,
     "selp": lambda a, b, p: a if p else b,
+    "div": lambda a, b: Fraction(a) / b if b else BEYOND,
+    "rcp": lambda a: 1 / Fraction(a) if a else BEYOND,
 }
+_QUOTIENTS = ("div", "rcp")  # of integers they are rounded
 _WHOLE = ("hi", "wide", "sat", "cc")  # forms of arithmetic that are not that of numbers
 
 
@@ -74,7 +77,7 @@ class SampledValues(DerivedValues[Sample]):
             if word == "not":
                 return tuple(int(not value) for value in terms[0])
             return tuple(map(_JOINED[word], *terms))
-        packed = kind.endswith("x2")
+        packed = kind.endswith("x2") or (word in _QUOTIENTS and kind not in FORMATS)
         if word not in _COMPUTED or result or packed or set(words) & set(_WHOLE):
             return None
         return tuple(_COMPUTED[word](*values) for values in zip(*terms, strict=True))
