@@ -61,7 +61,7 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
     except LaunchError as error:
         fault = error
     except Exception as error:
-        fault = _cause(error) or device.fault
+        fault = cause_of(error) or device.fault
         if fault is None:
             traceback.print_exception(error.with_traceback(_from_script(error, path)))
             code = 1
@@ -104,7 +104,7 @@ def _exit_code(end: SystemExit) -> int:
     return 1
 
 
-def _cause(error: BaseException | None) -> LaunchError | None:
+def cause_of(error: BaseException | None) -> LaunchError | None:
     """The fault of a launch behind an exception that a framework has raised for it."""
     while error is not None:
         if isinstance(error, LaunchError):

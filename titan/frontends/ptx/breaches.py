@@ -58,7 +58,10 @@ def breaches(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diagn
             fault = diagnostic("TTN217", UNFENCED, places.span(instruction))
             found[(fault.code, instruction)] = with_sources(fault, places)
     starts: dict[int, ev.AsynchronousEvent] = {}
-    for event in run.events:
+    events = run.events
+    if run.clashes is not None:
+        events = [*(e for e in events if not isinstance(e, ev.LaneClash)), *run.clashes]
+    for event in events:
         if isinstance(event, ev.AsynchronousEvent):
             starts[event.operation] = event
             continue

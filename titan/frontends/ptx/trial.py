@@ -75,6 +75,7 @@ from titan.isa.simt.grid_wait import EarlyAccesses, early_accesses
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.simt.stale_reads import stale_reads
+from titan.isa.simt.tracing.idle_reads import clashes_that_remain
 from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX, traced
 from titan.sync.fault import FaultKind
 
@@ -241,6 +242,8 @@ def _judged_traced(
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same of runs as they are."""
+    if policies.unused_reads == "allow" and policies.lanes != "ordered":
+        runs = [replace(run, clashes=clashes_that_remain(run)) for run in runs]
     if policies.unwritten_reads == "refuse":
         runs = [replace(run, unwritten=used_unwritten(run)) for run in runs]
     if policies.register_ready == "refuse":

@@ -101,6 +101,7 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
     if policies.unused_reads == "allow":
+        found.unused_reads += [event.sequence for event in run.idle_clashes()]
         found.unused_loads = [n for n in _unused_loads(run) if found.of.pop(n, None) is not None]
     if run.traced is not None and policies.equal_writes != "refuse":
         found.shown_writes = mark_shown(found.of, run.traced)

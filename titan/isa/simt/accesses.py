@@ -354,6 +354,9 @@ def load(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     if asked:
         machine.memory.write(located[0][1][2], count, opaque_at(pc))
     access = strong_or_plain(machine, form.mode, form.semantics)
+    if machine.idle_lanes:
+        located = [(lanes & ~machine.idle_lanes, where) for lanes, where in located]
+        located = [(lanes, where) for lanes, where in located if lanes]
     order_lanes(machine, fragment, located, count, access, pc)
     for register, value in zip(step.out, results, strict=True):
         found = uniform(value, mask)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from titan.isa.simt.events import Assumption, BarrierAddress, Event
+from titan.isa.simt.events import Assumption, BarrierAddress, Event, LaneClash
 from titan.isa.simt.footprints import Footprint
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class Run:
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
     events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
     instructions that read what nothing has written, where that is used, if asked. `unfenced`: what
-    lacks a fence on its way, if asked.
+    lacks a fence on its way, if asked. `clashes`: the clashes of lanes that count
+    (tracing/idle_reads.py); None: all events that are such.
     """
 
     launch: Launch
@@ -192,6 +193,19 @@ class Run:
     same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     unwritten: tuple[int, ...] = field(default=(), compare=False, repr=False)
     unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
+    clashes: tuple[LaneClash, ...] | None = field(default=None, compare=False, repr=False)
+
+    def idle_clashes(self) -> list[LaneClash]:
+        """Clashes of lanes that do not count, as some use nothing of what they read."""
+        if self.clashes is None:
+            return []
+        kept = {(event.instruction, event.cta, event.warp) for event in self.clashes}
+        return [
+            event
+            for event in self.events
+            if isinstance(event, LaneClash)
+            and (event.instruction, event.cta, event.warp) not in kept
+        ]
 
     def unknown_addresses(self) -> set[int]:
         """The instructions whose accesses have a footprint that only bounds what they touch."""

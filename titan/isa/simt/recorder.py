@@ -57,6 +57,7 @@ class Recorder:
         self.passed_in_arms = 0  # attempts to wait that have passed in an arm of a branch on data
         self.apart = False  # an event for each lane of an access
         self.orders_lanes = True  # lanes of a warp are compared with each other
+        self.idle_lanes = 0  # whose loads are not noted, as they use nothing of them
         self.looping = False  # in a loop on data, whose instructions are executed once
         self.parted = False  # in such a loop where lanes may be in different rounds
         self.arm_start = 0  # the next operation when the arm of a branch on data began

@@ -1,0 +1,72 @@
+"""Lanes that load what another lane of their warp stores, and use nothing of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.test_traced import verified
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import chosen
+
+# All lanes have the first number of x in %r10; lane 0 of the first warp stores it plus one.
+COMMON = "sub.s64 %d4, %d1, %d3; setp.eq.u32 %p2, %r1, 0;"
+LOAD = f"{COMMON} ld.global.u32 %r10, [%d4];"
+RAISED = "add.u32 %r11, %r10, 1; @%p2 st.global.u32 [%d4], %r11;"
+IDLE = {
+    "a counter in place": LOAD + RAISED,
+    "the guard of the store is that of the load": (
+        f"{COMMON} mov.u32 %r10, 0; @%p1 ld.global.u32 %r10, [%d4]; {RAISED}"),
+    "by way of a copy and a selection": (
+        f"{LOAD} mov.u32 %r12, %r10; selp.b32 %r10, %r12, 5, %p2; {RAISED}"),
+    "in a loop whose rounds are known": (
+        f"mov.u32 %r13, 3; A: {LOAD} {RAISED} sub.u32 %r13, %r13, 1; bar.warp.sync -1;"
+        "setp.gt.s32 %p3, %r13, 0; @%p3 bra A;"),
+    "loaded behind the store": (
+        f"{COMMON} ld.global.u32 %r10, [%d2]; @%p2 st.global.u32 [%d4], %r10;"
+        "ld.global.u32 %r12, [%d4]; @%p2 st.shared.u32 [%r3], %r12;"),
+}  # fmt: skip
+USED = {
+    "no lane uses it": f"{LOAD} @%p2 st.global.u32 [%d4], %r2;",
+    "another lane stores what it has loaded": f"{LOAD} {RAISED} @%p1 st.shared.u32 [%r4], %r10;",
+    "it stores what it computes": (
+        f"{LOAD} {RAISED} add.u32 %r12, %r10, 7; @%p1 st.shared.u32 [%r4], %r12;"),
+    "it is the address of an access": (
+        f"{LOAD} {RAISED} and.b32 %r12, %r10, 28; add.u32 %r12, %r12, %r3;"
+        "ld.shared.u32 %r13, [%r12];"),
+    "another lane's value goes to lane 0": (
+        f"{LOAD} {RAISED} shfl.sync.idx.b32 %r12, %r10, 5, 31, -1;"
+        "@%p2 st.shared.u32 [%r3], %r12;"),
+    "all lanes vote on it": (
+        f"{LOAD} {RAISED} setp.eq.u32 %p4, %r10, 0; vote.sync.ballot.b32 %r12, %p4, -1;"
+        "@%p2 st.shared.u32 [%r3], %r12;"),
+    "it decides a guard": (
+        f"{LOAD} {RAISED} setp.eq.u32 %p4, %r10, 0; mov.u32 %r12, 1; @%p4 mov.u32 %r12, 2;"
+        "@%p1 st.shared.u32 [%r4], %r12;"),
+    "it decides a branch": (
+        f"{LOAD} {RAISED} mov.u32 %r12, 1; setp.eq.u32 %p4, %r10, 0; @%p4 bra L;"
+        "mov.u32 %r12, 2; L: @%p1 st.shared.u32 [%r4], %r12;"),
+    "the old value stays where a guard is off": (
+        f"{LOAD} {RAISED} @%p2 mov.u32 %r10, 0; @%p1 st.shared.u32 [%r4], %r10;"),
+    "another number at the place of a second store": (
+        f"{LOAD} {RAISED} setp.eq.u32 %p5, %r1, 1; @%p5 st.global.u32 [%d2], %r10;"),
+    "one of two loads": (
+        f"{LOAD} ld.global.u32 %r12, [%d4+4]; setp.eq.u32 %p5, %r1, 3;"
+        "@%p5 st.shared.u32 [%r3], %r12; mov.b64 %d5, {%r10, %r11};"
+        "@%p2 st.global.u64 [%d4], %d5;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", IDLE.values(), ids=IDLE)
+def test_lanes_may_load_what_they_do_not_use(body):
+    finding = verified(body)
+    assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
+    assert any("the value shown to be unused" in note for note in finding.notes)
+    refused = verified(body, policies=chosen((("unused_reads", "refuse"),)))
+    assert refused.verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("body", USED.values(), ids=USED)
+def test_lanes_that_use_it_race(body):
+    finding = verified(body)
+    assert finding.verdict is Verdict.REFUTED
+    assert "TTN201" in {item.code for item in finding.diagnostics}

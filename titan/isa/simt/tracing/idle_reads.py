@@ -1,0 +1,152 @@
+"""Clashes of lanes that remain where lanes read what they make no use of.
+
+Where all lanes of a warp load a number and one of them stores another over it, as Triton writes
+`x[0] += 1`, the other lanes' loads may come before the store or after it: they use nothing of them.
+So a run that has such clashes is made again twice on the Python machine. The first time it is noted
+of each register which loads its value in a lane comes from, and what is used of them: what a lane
+stores, what decides control or an address, what goes to other lanes. The second time loads count as
+reads of those lanes alone that use them. Nothing is shown of runs with branches on unknown data,
+with calls, or of more than INSTRUCTIONS_MAX warp instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from titan.isa.simt import events as ev
+from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.operations import PURE, DecodedStep, Op
+from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.state import Fragment
+from titan.isa.simt.values import LANES, Opaque, Value, lanes_of
+
+INSTRUCTIONS_MAX = 200_000
+_NOTHING: frozenset[int] = frozenset()
+_WEAK = int(ev.AccessSemantics.WEAK)
+_JUMPS = (Op.BRANCH, Op.BRANCH_INDEXED, Op.CALL, Op.RETURN)
+Loads = list[frozenset[int]]  # of each lane
+
+
+class LaneUses(SimtExecution):
+    """Follows what the loads in `candidates` give. A load of a lane is a number: the count of
+    instructions then, times 32, and the lane. `unsure`: nothing is shown of the run.
+    """
+
+    candidates: frozenset[int] = _NOTHING
+    unsure = False
+
+    def follow(self, candidates: Iterable[int]) -> None:
+        """To be called before the run."""
+        self.candidates = frozenset(candidates)
+        self.loaded: dict[int, int] = {}  # lanes by the count of instructions
+        self.used: set[int] = set()
+        self._of: dict[tuple[int, int], dict[int, Loads]] = {}
+
+    def step(self, fragment: Fragment) -> bool:
+        """Execute one instruction, and note what it uses and makes."""
+        self._note(fragment, self.steps[fragment.pc])
+        return super().step(fragment)
+
+    def _note(self, fragment: Fragment, step: DecodedStep) -> None:
+        warp = fragment.warp
+        holds, maybe = fragment.mask, 0
+        if step.guard >= 0:
+            holds, maybe = self.guarded(warp, step, holds)
+        if step.op in _JUMPS:
+            values = [warp.registers[register] for register in step.args if register >= 0]
+            self.unsure |= bool(maybe) or step.op is Op.CALL or _unknown(values)
+        held = self._of.setdefault((warp.cta.number, warp.index), {})
+        if step.guard in held:
+            self._use(held[step.guard], fragment.mask)
+        sources = [held[register] for register in step.args if register in held]
+        made: Loads = [_NOTHING] * LANES
+        if step.op in PURE:
+            made = [_NOTHING.union(*(of[at] for of in sources)) for at in range(LANES)]
+        else:
+            alone = step.op in (Op.LOAD, Op.STORE, Op.ATOMIC, *_JUMPS)
+            for of in sources:
+                self._use(of, holds | maybe if alone else (1 << LANES) - 1)
+        if step.op is Op.LOAD and fragment.pc in self.candidates and step.flags[2] == _WEAK:
+            self.loaded[self.count] = self.loaded.get(self.count, 0) | holds | maybe
+            made = [frozenset((self.count * LANES + at,)) for at in range(LANES)]
+        for register in step.out:
+            if register >= 0:
+                self._write(held, register, made, holds, maybe)
+
+    def _use(self, of: Loads, mask: int) -> None:
+        self.used.update(*(of[at] for at in lanes_of(mask)))
+
+    @staticmethod
+    def _write(held: dict[int, Loads], register: int, made: Loads, holds: int, maybe: int) -> None:
+        if register not in held and not any(made):
+            return
+        now = held.setdefault(register, [_NOTHING] * LANES)
+        for at in lanes_of(holds):
+            now[at] = made[at]
+        for at in lanes_of(maybe):
+            now[at] = now[at] | made[at]
+
+    def idle(self) -> dict[int, int]:
+        """The lanes that use nothing of a load of which others do, by the count of instructions
+        then. One that no lane uses stays what it is.
+        """
+        found = {}
+        for count, lanes in self.loaded.items():
+            idle = sum(1 << at for at in lanes_of(lanes) if count * LANES + at not in self.used)
+            if idle and idle != lanes:
+                found[count] = idle
+        return found
+
+
+class IdleReads(SimtExecution):
+    """A run in which `idle` lanes of a load, by the count of instructions, do not read."""
+
+    idle: dict[int, int]
+
+    def step(self, fragment: Fragment) -> bool:
+        """Execute one instruction."""
+        self.idle_lanes = self.idle.get(self.count, 0)
+        try:
+            return super().step(fragment)
+        finally:
+            self.idle_lanes = 0
+
+
+def clashes_that_remain(run: Run) -> tuple[ev.LaneClash, ...] | None:
+    """The clashes of plain accesses in a run, but for reads that are idle; None where nothing is
+    shown, or nothing clashes.
+    """
+    made = run.prepared
+    if made is None or run.outcome.ending is not Ending.FINISHED:
+        return None
+    loads = _loads(run.events, made.code.steps)
+    if not loads or run.instructions > INSTRUCTIONS_MAX:
+        return None
+    parts = made.code, made.layout, made.launch, made.options
+    first, second = LaneUses(*parts), IdleReads(*parts)
+    first.follow(loads)
+    first.load_parameters(list(made.parameters))
+    first.run()
+    second.idle = first.idle()
+    if first.unsure or not second.idle:
+        return None
+    second.load_parameters(list(made.parameters))
+    again = second.run()
+    if again.outcome != run.outcome:
+        return None
+    return tuple(event for event in again.events if isinstance(event, ev.LaneClash))
+
+
+def _loads(events: Sequence[ev.Event], steps: Sequence[DecodedStep]) -> set[int]:
+    """The loads that clash with a store."""
+    clashes = [event for event in events if isinstance(event, ev.LaneClash)]
+    found = {event.other for event in clashes} | {event.instruction for event in clashes}
+    return {instruction for instruction in found if steps[instruction].op is Op.LOAD}
+
+
+def _unknown(values: Iterable[Value]) -> bool:
+    return any(
+        isinstance(item, Opaque)
+        for value in values
+        for item in (value if isinstance(value, list) else (value,))
+    )
