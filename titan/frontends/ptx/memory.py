@@ -6,7 +6,8 @@ do not race with each other, nor do writes of the same known bytes: a region tha
 gets, beside its cell of plain accesses, one cell for each agent and kind (atomic, or the bytes
 written): accesses of that kind by other agents do not touch it, those of other kinds count as reads
 there (so that they do not meet each other), plain ones as what they are. So every pair conflicts in
-some cell but those of one kind.
+some cell but those of one kind. Accesses of CTA scope are a kind of their own, with which those of
+another CTA do race: neither is then at a scope that holds both threads (PTX, "Morally Strong").
 
 Shared memory that threads of another CTA use has to exist until they have: where no conflict needs
 a cell, such a use writes one of its own.
@@ -21,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from titan.frontends.ptx.regions import RegionMap, partition
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
@@ -41,7 +43,8 @@ class MemoryUse:
     """One access as memory sees it; `agent` numbers the agents of the recording.
 
     `strong`: accesses with one such mark do not race with each other: those that are atomic or have
-    memory semantics, and writes of the same known bytes.
+    memory semantics, and writes of the same known bytes. `narrow`: its scope is the CTA of its
+    agent, so that it races with strong ones of another CTA.
     """
 
     footprint: Footprint
@@ -50,6 +53,20 @@ class MemoryUse:
     proxy: ir.Proxy = ir.Proxy.GENERIC
     asynchronous: bool = False
     strong: str | bytes = ""
+    narrow: bool = False
+
+    @property
+    def kind(self) -> AccessKind:
+        """What decides with which other accesses it races."""
+        return AccessKind(self.strong, self.agent, self.narrow)
+
+
+class AccessKind(NamedTuple):
+    """Accesses of one agent that have one mark and one reach; see `MemoryUse`."""
+
+    strong: str | bytes
+    agent: int
+    narrow: bool
 
 
 @dataclass(slots=True)
@@ -57,7 +74,7 @@ class _Users:
     """Who uses a region: plainly, with a mark (numbered as they come), as a barrier."""
 
     plain: set[int] = field(default_factory=set)
-    strong: dict[tuple[str | bytes, int], int] = field(default_factory=dict)
+    strong: dict[AccessKind, int] = field(default_factory=dict)
     written: bool = False
     asynchronous: bool = False
     barrier: bool = False
@@ -97,7 +114,7 @@ class RecordedMemory:
             for number in self.regions.of[use.footprint]:
                 users = self._cells[number]
                 if use.strong:
-                    users.strong.setdefault((use.strong, use.agent), len(users.strong))
+                    users.strong.setdefault(use.kind, len(users.strong))
                 else:
                     users.plain.add(use.agent)
                 users.written = users.written or use.write
@@ -132,9 +149,9 @@ class RecordedMemory:
             name = self._name(number)
             if users.barrier:
                 yield self._effect(f"{name} as barrier", number, use.write, ir.Proxy.GENERIC)
-            agents = users.plain | {agent for _, agent in users.strong}
+            agents = users.plain | {kind.agent for kind in users.strong}
             alone = len(agents) < 2 and not users.asynchronous
-            alike = not users.plain and len({mark for mark, _ in users.strong}) < 2
+            alike = not users.plain and self._alike(users.strong)
             if (alone or alike) and self._of_a_peer(use, number):
                 yield self._effect(f"{name} by a peer ({use.agent})", number, True, use.proxy)
             if not users.written or alone:
@@ -143,20 +160,38 @@ class RecordedMemory:
                 yield self._effect(name, number, use.write, use.proxy)
             if alike:
                 continue
-            for (mark, agent), cell in users.strong.items():
-                if mark != use.strong or agent == use.agent:
-                    write = use.write and use.strong in ("", mark)
+            for kind, cell in users.strong.items():
+                own = kind == use.kind
+                if own or kind.strong != use.strong or self._beyond_scope(kind, use.kind):
+                    write = use.write and (own or not use.strong)
                     effect = self._effect(f"{name} ({cell})", number, write, use.proxy)
                     # Reductions that one agent has in flight do not race with each other either.
-                    atomic = write and mark == use.strong == STRONG
+                    atomic = write and kind.strong == use.strong == STRONG
                     yield replace(effect, reduction="add") if atomic else effect
+
+    def _alike(self, kinds: Iterable[AccessKind]) -> bool:
+        """Whether no two of these race."""
+        first, *others = kinds
+        if not any(kind.narrow for kind in (first, *others)):
+            return all(kind.strong == first.strong for kind in others)
+        ctas = {self._cta_of(kind.agent) for kind in (first, *others)}
+        return len(ctas) == 1 and all(kind.strong == first.strong for kind in others)
+
+    def _beyond_scope(self, one: AccessKind, other: AccessKind) -> bool:
+        """Whether the scope of one of two strong accesses lacks the thread of the other."""
+        narrow = one.narrow or other.narrow
+        return narrow and self._cta_of(one.agent) != self._cta_of(other.agent)
+
+    def _cta_of(self, agent: int) -> int:
+        """The rank of an agent's CTA."""
+        return agent // self._agents_per_cta if self._agents_per_cta else 0
 
     def _of_a_peer(self, use: MemoryUse, number: int) -> bool:
         """Whether the region lies in the shared memory of another CTA than the use's agent."""
         space, cta = self.regions.regions[number].memory
         if not self._agents_per_cta or space is not MemorySpace.SHARED:
             return False
-        return use.agent // self._agents_per_cta != self._ranks.get(cta, 0)
+        return self._cta_of(use.agent) != self._ranks.get(cta, 0)
 
     def _name(self, number: int) -> str:
         region = self.regions.regions[number]

@@ -117,7 +117,9 @@ def _uses_of(event: ev.Event, agent: int, allocations: set[int], run: Run) -> li
             write = mode is not ev.Mode.READ
             if event.sequence in allocations:
                 return [MemoryUse(footprint, agent, write, ir.Proxy.ASYNC, True)]
-            return [MemoryUse(footprint, agent, write, strong=_strength(event, run))]
+            mark = _strength(event, run)
+            narrow = isinstance(mark, str) and event.scope == ev.AccessScope.CTA
+            return [MemoryUse(footprint, agent, write, strong=mark, narrow=narrow)]
         case ev.AsynchronousEvent(effects=effects, kind=kind):
             return [
                 MemoryUse(
