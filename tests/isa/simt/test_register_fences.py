@@ -15,8 +15,7 @@ from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.register_fences import matrix_registers, unfenced_products
 
 REGISTERS = 5
-IN_REGISTERS = (0, 0, 0, 0, 1, 16, 1)  # flags of a wgmma whose matrix A is in registers
-IN_MEMORY = (0, 0, 0, 0, 0, 16, 1)
+COLUMNS = (8, 8, 16)  # of the shapes
 CONSTANT = 93  # a register that nothing writes
 VISITS = 2  # of one instruction on a way
 
@@ -28,9 +27,10 @@ def step(random: Random, end: int) -> DecodedStep:
     if kind == "fence":
         return DecodedStep(Op.WGMMA_FENCE)
     if kind == "product":
-        if random.random() < 0.5:
-            return DecodedStep(Op.WGMMA, flags=IN_MEMORY, out=(pick(),), args=(90, 91, 92))
-        return DecodedStep(Op.WGMMA, flags=IN_REGISTERS, out=(pick(),), args=(90, 91, pick()))
+        columns, in_registers = random.choice(COLUMNS), random.random() < 0.5
+        flags = (columns, 32, 0, 0, int(in_registers), 16, 1)
+        matrix = pick() if in_registers else 92
+        return DecodedStep(Op.WGMMA, flags=flags, out=(pick(),), args=(90, 91, matrix))
     if kind == "move":
         source = random.choice((pick(), pick(), CONSTANT))
         return DecodedStep(Op.MOV, guard, out=(pick(),), args=(source,))
@@ -59,6 +59,7 @@ def ways(steps: list[DecodedStep]) -> Iterator[list[tuple[int, bool]]]:
 
 def missing(steps: list[DecodedStep], way: list[tuple[int, bool]]) -> list[tuple[int, bool]]:
     """For each product on a way whether a fence is missing, by a clock of accesses and fences."""
+    accessed: dict[int, str | int]  # a number: computed by a product of so many columns
     accessed = dict.fromkeys((*range(REGISTERS), CONSTANT), "before")
     found = []
     for at, done in way:
@@ -69,10 +70,10 @@ def missing(steps: list[DecodedStep], way: list[tuple[int, bool]]) -> list[tuple
             accessed = dict.fromkeys(accessed, "fenced")
         elif one.op is Op.WGMMA:
             matrix, (sums,) = matrix_registers(one), one.out
-            bad = accessed[sums] in ("before", "used")
+            bad = accessed[sums] not in ("fenced", one.flags[0])
             bad = bad or any(accessed[register] != "fenced" for register in matrix)
             found.append((at, bad))
-            accessed[sums] = "product"
+            accessed[sums] = one.flags[0]
         elif one.op is Op.MOV:
             accessed[one.out[0]] = accessed[one.args[0]]
         elif one.op is not Op.BRANCH:
@@ -117,7 +118,7 @@ KERNEL = """.version 8.3
 {
   .reg .pred %p<4>;
   .reg .b32 %r<8>;
-  .reg .f32 %f<8>;
+  .reg .f32 %f<9>;
   .reg .b64 %d<4>;
   .shared .align 1024 .b8 s[4096];
   mov.u64 %d1, 0x0000000800080040;
@@ -126,6 +127,7 @@ KERNEL = """.version 8.3
   mov.f32 %f2, %f1;
   mov.f32 %f3, %f1;
   mov.f32 %f4, %f1;
+  mov.f32 %f5, %f1; mov.f32 %f6, %f1; mov.f32 %f7, %f1; mov.f32 %f8, %f1;
   BODY
   wgmma.commit_group.sync.aligned;
   wgmma.wait_group.sync.aligned 0;
@@ -135,6 +137,7 @@ KERNEL = """.version 8.3
 FENCE = "wgmma.fence.sync.aligned;\n"
 SHAPE = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, "
 PRODUCT = SHAPE + "%d1, %d1, 1, 1, 1, 0, 0;\n"
+WIDER = PRODUCT.replace("n8", "n16").replace("%f4}", "%f4, %f5, %f6, %f7, %f8}")
 OF_REGISTERS = SHAPE + "{%r1, %r2, %r3, %r4}, %d1, 1, 1, 1, 0;\n"
 DONE = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n"
 OTHERS = "mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
@@ -147,6 +150,14 @@ OTHERS = "mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
         (PRODUCT, Verdict.REFUTED),
         (FENCE + PRODUCT + PRODUCT, Verdict.VERIFIED),
         (FENCE + PRODUCT + DONE + PRODUCT, Verdict.VERIFIED),
+        # Only products of one shape add to the same sums without a fence.
+        (FENCE + PRODUCT + WIDER, Verdict.REFUTED),
+        (FENCE + PRODUCT + DONE + WIDER, Verdict.REFUTED),
+        (FENCE + PRODUCT + DONE + FENCE + WIDER + WIDER, Verdict.VERIFIED),
+        (FENCE + WIDER + PRODUCT.replace("f16.f16", "bf16.bf16"), Verdict.REFUTED),
+        (FENCE + PRODUCT + PRODUCT.replace("f16.f16", "bf16.bf16"), Verdict.VERIFIED),
+        (FENCE + PRODUCT + PRODUCT.replace("k16.f32.f16.f16", "k8.f32.tf32.tf32")
+         .replace("1, 1, 0, 0;", "1, 1;"), Verdict.REFUTED),
         # Sums that are touched between two products.
         (FENCE + PRODUCT + DONE + "add.f32 %f1, %f1, %f1;" + PRODUCT, Verdict.REFUTED),
         (FENCE + PRODUCT + DONE + "add.f32 %f1, %f1, %f1;" + FENCE + PRODUCT, Verdict.VERIFIED),

@@ -71,7 +71,7 @@ class _FollowedExecution(SimtExecution):
         certain = registers.behind(step, certain, True, open_)
         possible = registers.behind(step, possible, False, open_)
         if skipped:
-            possible = possible[0] | self._touched_in_arms(at), possible[1]
+            possible = possible[0] | self._touched_in_arms(at), *possible[1:]
         self._states[warp] = certain, possible
 
     def _touched_in_arms(self, branch: int) -> int:

@@ -2,9 +2,10 @@
 
 PTX, wgmma.fence: one is needed before the first wgmma.mma_async, and "between a register access by
 a thread in the warp and any wgmma.mma_async instruction that accesses the same registers", as
-accumulators or as the matrix A; not between products that add to the same accumulators. Decided on
-the flow graph, for every way through it (`certain`: on each of them a fence is missing) and without
-regard to which ways can be gone; on the way of a run by `fences_on_way.py`.
+accumulators or as the matrix A; not between products "of the same shape" that add to the same
+accumulators. Decided on the flow graph, for every way through it (`certain`: on each of them a
+fence is missing) and without regard to which ways can be gone; on the way of a run by
+`fences_on_way.py`.
 
 A move is no access but another name of its value: compilers move constants and loop-carried sums
 behind a fence of the source, and the assembler puts them where they came from. What a product has
@@ -20,7 +21,8 @@ from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.operations import DecodedStep, Op, UnfencedProduct
 
 A_REGISTERS = 4  # of 32 bits, of every type of elements
-State = tuple[int, int]  # sets of registers as bits: touched, computed by a product
+# Sets of registers as bits: touched, then computed by a product, a set for each shape.
+State = tuple[int, ...]
 
 
 def unfenced_products(graph: FlowGraph, constants: Collection[int] = ()) -> list[UnfencedProduct]:
@@ -39,17 +41,25 @@ def matrix_registers(step: DecodedStep) -> tuple[int, ...]:
     return step.args[2 : 2 + A_REGISTERS] if step.flags[4] else ()
 
 
+def shape_of(step: DecodedStep) -> tuple[int, int]:
+    """N and K of a wgmma, in elements; M is 64."""
+    return step.flags[0], step.flags[1] * 8 // step.flags[5]
+
+
 class ProductRegisters:
     """The registers of the products of some steps, and of what is moved to them, as bits: what a
     step does to the state of them. `accessible`: those that are no constants, of which it matters
-    alone whether a fence has been before the move."""
+    alone whether a fence has been before the move. `shapes`: of the products, with the place of
+    each in a state."""
 
     def __init__(self, steps: Iterable[DecodedStep], constants: Collection[int] = ()) -> None:
         of_products: set[int] = set()
+        shapes: set[tuple[int, int]] = set()
         moved: dict[int, list[int]] = {}
         for step in steps:
             if step.op is Op.WGMMA:
                 of_products.update((*step.out, *matrix_registers(step)))
+                shapes.add(shape_of(step))
             elif _moves(step):
                 moved.setdefault(step.out[0], []).append(step.args[0])
         waiting = list(of_products)
@@ -57,41 +67,46 @@ class ProductRegisters:
             sources = set(moved.get(waiting.pop(), ())) - of_products
             of_products |= sources
             waiting += sources
+        self.shapes = {shape: at for at, shape in enumerate(sorted(shapes), start=1)}
+        self.nothing: State = (0,) * (1 + len(shapes))
         self.bit = {register: 1 << at for at, register in enumerate(sorted(of_products))}
         self.accessible = (1 << len(self.bit)) - 1 & ~self.bits(constants)
 
     def first(self) -> State:
         """The state before anything: no fence has been."""
-        return (1 << len(self.bit)) - 1, 0
+        return ((1 << len(self.bit)) - 1, *self.nothing[1:])
 
     def lacks_fence(self, step: DecodedStep, state: State) -> bool:
         """Whether a step is a product that touches registers which no fence has ordered."""
         if step.op is not Op.WGMMA:
             return False
-        touched, computed = state
-        matrix = self.bits(matrix_registers(step))
-        return bool(touched & (self.bits(step.out) | matrix) or computed & matrix)
+        sums, matrix = self.bits(step.out), self.bits(matrix_registers(step))
+        own = self.shapes[shape_of(step)]
+        return any(each & (matrix if at == own else sums | matrix) for at, each in enumerate(state))
 
     def behind(self, step: DecodedStep, state: State, certain: bool, guarded: bool) -> State:
         """The state behind a step. `guarded`: it may also not be executed."""
-        touched, computed = state
+        touched, *computed = state
         if step.op is Op.WGMMA_FENCE:
-            return (0, 0) if certain or not guarded else state
+            return self.nothing if certain or not guarded else state
         if step.op is Op.WGMMA:
-            sums = self.bits(step.out)
-            return touched & ~sums, computed | sums
+            sums, own = self.bits(step.out), self.shapes[shape_of(step)]
+            return tuple(
+                each | sums if at == own else each & ~sums for at, each in enumerate(state)
+            )
         if _moves(step):
             return self._moved(step, state, certain, guarded)
         if step.op is Op.CALL:
-            return touched | (0 if certain else self.accessible), computed
+            return touched | (0 if certain else self.accessible), *computed
         if certain and guarded:
             return state
-        return touched | (self.bits(step.out) | self.bits(step.args)) & self.accessible, computed
+        accessed = self.bits(step.out) | self.bits(step.args)
+        return touched | accessed & self.accessible, *computed
 
     def _moved(self, step: DecodedStep, state: State, certain: bool, guarded: bool) -> State:
         to, source = self.bits(step.out), self.bits(step.args)
-        touched, computed = (each | to if each & source else each & ~to for each in state)
-        return joined(state, (touched, computed), certain) if guarded else (touched, computed)
+        moved = tuple(each | to if each & source else each & ~to for each in state)
+        return joined(state, moved, certain) if guarded else moved
 
     def bits(self, registers: Iterable[int]) -> int:
         """Some registers as bits."""
@@ -131,7 +146,7 @@ class _Analysis:
     def _through(self, block: int, state: State | None, certain: bool, found: set[int]) -> State:
         """The state behind a block; the products in it that are unfenced are added to `found`."""
         if state is None:
-            return 0, 0
+            return self.registers.nothing
         low, high = self.graph.blocks[block]
         for index in range(low, high):
             step = self.graph.steps[index]
@@ -147,6 +162,4 @@ def _moves(step: DecodedStep) -> bool:
 
 def joined(one: State, other: State, certain: bool) -> State:
     """What holds behind either of two states: on each way, or on one of them."""
-    if certain:
-        return one[0] & other[0], one[1] & other[1]
-    return one[0] | other[0], one[1] | other[1]
+    return tuple(a & b if certain else a | b for a, b in zip(one, other, strict=True))
