@@ -45,6 +45,7 @@ from titan.frontends.ptx.order_of_run import (
 from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
+from titan.frontends.ptx.product_descriptors import malformed_products
 from titan.frontends.ptx.read_only import written_read_only
 from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.reductions import meeting_reductions, with_one_operation
@@ -425,6 +426,7 @@ def _happened(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diag
         *breaches(run, places, policies),
         *written_read_only(run, places),
         *wrong_ctas(run, places),
+        *malformed_products(run, places),
         *unordered_lanes(run, places, policies),
         *requests_after_refusal(run, places),
         *barriers_read(run, places),
