@@ -124,6 +124,14 @@ PRODUCT = (
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f1,%f2,%f3,%f4}}, {a}, %rd1, 1,1,1,0,0;"
 )
 END = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+TWICE = (
+    "setp.eq.u32 %p2, %r0, 0; @%p2 mbarrier.init.shared.b64 [b], 128; bar.sync 0;"
+    "setmaxnreg.dec.sync.aligned.u32 40; {meeting} setmaxnreg.inc.sync.aligned.u32 48;"
+)
+MBARRIER = (
+    "mbarrier.arrive.shared.b64 _, [b];"
+    "W: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0; @!%p3 bra W;"
+)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +153,17 @@ END = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
             128,
             [],
         ),
+        (TWICE.format(meeting=""), 128, ["TTN220"]),
+        (TWICE.format(meeting="bar.warp.sync -1;"), 128, ["TTN220"]),
+        (TWICE.format(meeting=GROUP + PRODUCT.format(a="%rd1") + END), 128, ["TTN220"]),
+        (TWICE.format(meeting="setp.lt.u32 %p1, %r1, 1; @%p1 bar.arrive 1, 128;"
+         "@!%p1 bar.sync 1, 128;"), 128, ["TTN220"]),
+        (TWICE.format(meeting="bar.sync 0;"), 128, []),
+        (TWICE.format(meeting="").replace("inc.sync.aligned.u32 48", "dec.sync.aligned.u32 40"),
+         128, []),
+        (TWICE.format(meeting="bar.red.popc.u32 %r3, 1, 128, %p1;"), 128, []),
+        (TWICE.format(meeting="barrier.cluster.arrive; barrier.cluster.wait;"), 128, []),
+        (TWICE.format(meeting=MBARRIER), 128, []),
         (
             GROUP + "setp.lt.u32 %p1, %r1, 2; @%p1 bra A;" + PRODUCT.format(a="%rd1") + "bra E; A:"
             "add.u64 %rd2, %rd1, 64;" + PRODUCT.format(a="%rd2") + "E:" + END,

@@ -4,7 +4,10 @@ Every wgmma instruction is one of all four warps of a warpgroup, and the content
 descriptor are the same in all of them (PTX, wgmma.mma_async: `.aligned`, and "must be same across
 all the warps in the warpgroup"). The same setmaxnreg is executed by all four (PTX, setmaxnreg: else
 "the behavior is undefined"); it may stand at several places, as in the arms that a compiler makes
-for warps of different work, if the numbers are the same.
+for warps of different work, if the numbers are the same. Before another one "all warps in the
+warpgroup must synchronize explicitly": each has to come through a barrier or a wait in between,
+for which alone it is looked here, and not with whom it meets there. One that asks for the number
+that the warp has changes nothing, and Triton's workers execute such a one at once.
 
 Decided on the run: what a warp executes does not depend on the order of the others where the
 verdict holds. Of a run that hangs only what all four have executed is compared.
@@ -28,6 +31,9 @@ def unlike_warps(run: Run, places: CodePlaces) -> list[Diagnostic]:
     """The first difference of each warpgroup, of products and of numbers of registers."""
     products: dict[tuple[int, int], list[Step]] = {}
     registers: dict[tuple[int, int], list[Step]] = {}
+    # The last setmaxnreg of a warp, if it has met nobody since.
+    moved: dict[tuple[int, int], ev.RegisterCount] = {}
+    found: dict[int, Diagnostic] = {}
     for event in run.events:
         key = event.cta, event.warp
         match event:
@@ -36,13 +42,35 @@ def unlike_warps(run: Run, places: CodePlaces) -> list[Diagnostic]:
                 products.setdefault(key, []).append((event, what))
             case ev.RegisterCount(registers=count, increase=increase):
                 registers.setdefault(key, []).append((event, (count, increase)))
+                if key in moved and moved[key].registers != count:
+                    fault = _too_soon(event, moved[key], places)
+                    found.setdefault(event.instruction, fault)
+                moved[key] = event
+            case _ if _meets(event):
+                moved.pop(key, None)
     finished = run.outcome.ending is Ending.FINISHED
-    found: dict[int, Diagnostic] = {}
     for steps in (products, registers):
         for group in sorted({(cta, warp // WARPGROUP_WARPS) for cta, warp in steps}):
             for item in _difference(group, steps, finished, places):
                 found.setdefault(item[0], item[1])
     return list(found.values())
+
+
+def _meets(event: ev.Event) -> bool:
+    """Whether a warp has learnt of another one."""
+    match event:
+        case ev.RendezvousEvent(meeting=meeting, side=ev.Side.PASS):
+            return meeting in (ev.Meeting.NAMED, ev.Meeting.CLUSTER)
+        case ev.AccessEvent(mode=mode, semantics=semantics):
+            return mode is not ev.Mode.WRITE and semantics is not ev.AccessSemantics.WEAK
+    return isinstance(event, ev.WaitEvent)
+
+
+def _too_soon(event: ev.Event, before: ev.Event, places: CodePlaces) -> Diagnostic:
+    headline = "setmaxnreg follows another one, and the warps have not met in between"
+    others = (Annotation(places.span(before.instruction), "the one before"),)
+    span, who = places.span(event.instruction), f"here, by warp {event.warp}"
+    return with_sources(diagnostic("TTN220", headline, span, who, others=others), places)
 
 
 def _difference(
