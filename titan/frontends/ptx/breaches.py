@@ -23,6 +23,7 @@ from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF
+WARP_THREADS = 32
 UNFENCED = "wgmma reads and writes registers that no wgmma.fence has ordered"
 
 _MISUSES = {
@@ -200,6 +201,17 @@ def _diagnose(
         ):
             headline = f"bar.warp.sync with mask {members & ALL_LANES:#x} lacks a lane that runs it"
             return diagnostic("TTN210", headline, span, who)
+        case ev.RendezvousEvent(
+            meeting=ev.Meeting.NAMED, number=number, threads=threads, side=side
+        ):
+            # 0 in place of a count is all threads of the CTA, and an arrival has to have a count.
+            if threads % WARP_THREADS:
+                headline = f"bar {number} waits for {threads} threads, which is no multiple of 32"
+            elif not threads and side is ev.Side.ARRIVE:
+                headline = f"an arrival at bar {number} has a count of 0 threads"
+            else:
+                return None
+            return diagnostic("TTN404", headline, span, who)
         case ev.PartialCollective(lanes=lanes, expected=expected):
             return diagnostic("TTN220", _partial(lanes, expected), span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
