@@ -104,6 +104,10 @@ CLEAN = {
     "the value read goes through a branch, and is not used": """
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; @%p2 bra L;
         add.u32 %r11, %r10, 5; L: @%p1 st.global.u32 [%d1], %r11;""",
+    "rows of a matrix that end with known numbers, and are loaded": f"""
+        ld.global.u32 %r10, [%d1]; and.b32 %r6, %r2, 3; setp.eq.u32 %p2, %r6, 3;
+        selp.b32 %r12, 7, %r10, %p2; {STORE_ROWS} bar.sync 0; ld.shared.u32 %r11, [%r5+12];
+        ld.shared.u32 %r13, [%r5]; add.u32 %r11, %r11, %r13; @%p1 st.global.u32 [%d2], %r11;""",
     "rows of a matrix, the other warp the other way round": f"""
         {REVERSED} xor.b32 %r6, %r2, 7; and.b32 %r6, %r6, 7; shl.b32 %r6, %r6, 4;
         add.u32 %r6, %r6, %r3; selp.b32 %r5, %r5, %r6, %p1; {STORE_ROWS}""",

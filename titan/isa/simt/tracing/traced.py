@@ -313,7 +313,8 @@ class TracingExecution(SimtExecution):
                 made = {(self.forms[now.pc], index, sources) for index in indices}
             known = len(made) == 1 and sources is not None
             number = self.numbers.of(("row", made.pop())) if known else self.numbers.fresh()
-            self.shared_of(number_of_cta).write(at, size, Traced(now.pc, number, now.node))
+            shared = self.shared_of(number_of_cta)
+            shared.write_unknown(at, size, Traced(now.pc, number, now.node))
             kept = [row_keys(now.operands[1:], index) if plain else None for index in indices]
             for other in kept[1:]:
                 alike = min(alike, self.lanes.compared(kept[0], other))

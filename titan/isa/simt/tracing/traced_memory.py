@@ -100,6 +100,14 @@ class TracedBytes(Bytes):
         elif isinstance(value, Opaque):
             self._mark(at, count)
 
+    def write_unknown(self, at: int, count: int, value: Traced) -> None:
+        """Write a value where bytes are not known; those that are known stay."""
+        places = [place for place in range(at, at + count) if self.state[place] == KNOWN]
+        known = [(place, self.data[place]) for place in places]
+        self.write(at, count, value)
+        for place, byte in known:
+            self.write(place, 1, byte)
+
     def fill(self, at: int, count: int, state: int) -> None:
         """As of any memory; the bytes belong to a new value."""
         super().fill(at, count, state)
