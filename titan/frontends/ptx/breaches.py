@@ -204,20 +204,24 @@ def _diagnose(
         case ev.RendezvousEvent(
             meeting=ev.Meeting.NAMED, number=number, threads=threads, side=side
         ):
-            # 0 in place of a count is all threads of the CTA, and an arrival has to have a count.
-            if threads % WARP_THREADS:
-                headline = f"bar {number} waits for {threads} threads, which is no multiple of 32"
-            elif not threads and side is ev.Side.ARRIVE:
-                headline = f"an arrival at bar {number} has a count of 0 threads"
-            else:
-                return None
-            return diagnostic("TTN404", headline, span, who)
+            headline = _thread_count(number, threads, side)
+            return diagnostic("TTN404", headline, span, who) if headline else None
         case ev.PartialCollective(lanes=lanes, expected=expected):
             return diagnostic("TTN220", _partial(lanes, expected), span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
             headline = f"{columns} columns of tensor memory at {column} were not allocated so"
             return diagnostic("TTN218", headline, span, who)
     return None
+
+
+def _thread_count(number: int, threads: int, side: ev.Side) -> str:
+    """What is wrong with the number of threads that a named barrier is given, if anything is."""
+    if threads % WARP_THREADS:
+        return f"bar {number} waits for {threads} threads, which is not a multiple of 32"
+    # 0 in place of a count is all threads of the CTA, and an arrival has to have a count.
+    if not threads and side is ev.Side.ARRIVE:
+        return f"an arrival at bar {number} has a count of 0 threads"
+    return ""
 
 
 def _partial(lanes: int, expected: int) -> str:

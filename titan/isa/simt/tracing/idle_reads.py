@@ -27,7 +27,7 @@ _JUMPS = (Op.BRANCH, Op.BRANCH_INDEXED, Op.CALL, Op.RETURN)
 Loads = list[frozenset[int]]  # of each lane
 
 
-class LaneUses(SimtExecution):
+class FollowedLoads(SimtExecution):
     """Follows what the loads in `candidates` give. A load of a lane is a number: the count of
     instructions then, times 32, and the lane. `unsure`: nothing is shown of the run.
     """
@@ -123,7 +123,7 @@ def clashes_that_remain(run: Run) -> tuple[ev.LaneClash, ...] | None:
     if not loads or run.instructions > INSTRUCTIONS_MAX:
         return None
     parts = made.code, made.layout, made.launch, made.options
-    first, second = LaneUses(*parts), IdleReads(*parts)
+    first, second = FollowedLoads(*parts), IdleReads(*parts)
     first.follow(loads)
     first.load_parameters(list(made.parameters))
     first.run()
