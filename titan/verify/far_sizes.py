@@ -2,8 +2,9 @@
 
 A condition such as `t != 40` or `2 * t < n + 20`, or a loop from 1000 on, changes what happens
 beyond the numbers that a bounded check tries. Where no engine covers every number, happens-before
-runs the numbers around each constant that conditions, bounds of loops and clamps compare with. What
-it finds refutes; what it does not find proves nothing, and is not part of the verdict.
+runs the numbers around each constant that conditions, bounds of loops and clamps compare with, and
+where a quotient reaches it (`t // 16 != 3`). What it finds refutes; what it does not find proves
+nothing, and is not part of the verdict.
 """
 
 from __future__ import annotations
@@ -60,11 +61,34 @@ def _all_of(expression: Expression) -> Iterator[int]:
     match expression:
         case Constant(value):
             yield abs(value)
-        case Binary(_, left, right):
+        case Binary(operator, left, right):
             yield from _all_of(left)
             yield from _all_of(right)
+            if operator in _COMPARING:
+                yield from _reached(left, right)
+                yield from _reached(right, left)
         case Not(operand):
             yield from _all_of(operand)
+
+
+def _reached(quotient: Expression, limit: Expression) -> Iterator[int]:
+    """The first dividend with each constant of the limit as its quotient, and the first beyond."""
+    divisor = _divisor_of(quotient)
+    if divisor > 1:
+        for constant in _all_of(limit):
+            yield from (divisor * constant, divisor * (constant + 1))
+
+
+def _divisor_of(expression: Expression) -> int:
+    """The product of what the expression is divided by, rounded; 1 without a quotient."""
+    match expression:
+        case Binary("//", left, Constant(value)) if value > 0:
+            return value * _divisor_of(left)
+        case Binary(_, left, right):
+            return max(_divisor_of(left), _divisor_of(right))
+        case Not(operand):
+            return _divisor_of(operand)
+    return 1
 
 
 def _compared(expression: Expression) -> Iterator[int]:
