@@ -45,6 +45,15 @@ def dma(rest: str, target: str = "gfx942", load: str = "A[0]") -> str:
     )
 
 
+def grids(where: str) -> str:
+    """One role ends a grid, which the other waits for."""
+    return text(
+        roles="{w: {warps: 1}, v: {warps: 1" + where + "}}",
+        buffers="{G: {space: global, bytes: 64}}", barriers="{b: {count: 1, kind: grid}}",
+        program="{v: [{store: G = 0}, {arrive: b}], w: [{wait: b, phase: 0}, {load: G = 0}]}",
+    )  # fmt: skip
+
+
 def remote_store(proxy: str) -> str:
     """`st.async` from registers, through a proxy."""
     return text(
@@ -396,6 +405,10 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
         text(buffers="{A: {bytes: 64, stages: 2}}", barriers="{b: {count: 1, stages: 2}}",
              program='{w: [{bulk_load: "A[0] = 0, A[1] = 0", completes: "b[0], b[1]", '
                      "bytes: 64}]}"),
+    ),
+    "grid_ends_before_who_waits": (
+        grids(""),
+        grids(", outside: true"),
     ),
     "counter_arrives": (
         text(queues="{g: wgmma}", barriers="{b: 1}",

@@ -374,6 +374,28 @@ def _elsewhere(case: Case, missing: int, name: str) -> tuple[str, ...]:
     return (words,)
 
 
+@rule("TTN435", "named_barriers")
+def grid_ends_before_who_waits(case: Case) -> Iterator[Diagnostic]:
+    """The end of a grid is waited for in a later one: no role of it does, nor one beside it."""
+    own = {role.name for role in case.own_roles}
+    ending: dict[str, set[str]] = {}
+    for role, item in case.operations:
+        if isinstance(item, Arrive) and case.is_grid(item.barrier.name):
+            ending.setdefault(item.barrier.name, set()).add(plain(role.name))
+    for role, item in case.operations:
+        if not isinstance(item, Wait | TokenWait):
+            continue
+        name, who = item.barrier.name, plain(role.name)
+        beside = ending.get(name, set()) & (own if who in own else {who})
+        if beside:
+            headline = f"{quoted(who)} waits for {quoted(plain(name))}, the end of the grid that "
+            headline += f"it runs in itself, by {listed(sorted(beside))}"
+            helps = ("declare `outside: true` for the roles of the other grid",)
+            source = "PTX, griddepcontrol.wait: waits for prerequisite grids, of earlier launches"
+            yield case.fault("TTN435", headline, item.span, source=source, helps=helps)
+            return
+
+
 def _acts_at_home(operation: Operation) -> str:
     """What an operation does that only the barrier's own CTA can; empty for others."""
     if isinstance(operation, Wait | TokenWait):

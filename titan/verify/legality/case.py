@@ -212,6 +212,10 @@ class Case:
         """Whether a barrier is an mbarrier, and no flag or end of a grid."""
         return self._kinds.get(plain(name), "mbarrier") == "mbarrier"
 
+    def is_grid(self, name: str) -> bool:
+        """Whether a barrier is the end of a grid."""
+        return self._kinds.get(plain(name)) == "grid"
+
     def in_a_warp(self, name: str) -> bool:
         """Whether a named barrier is one among the threads of a warp (`bar.warp.sync`)."""
         return self._kinds.get(plain(name)) == "warp"
