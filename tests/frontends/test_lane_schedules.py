@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.frontends.test_verify_code import NOTHING, codes, verified
+from tests.frontends.test_verify_code import NOTHING, codes, kernel, verified
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import CodePolicies
 
@@ -244,3 +244,34 @@ def test_a_lane_hands_over_what_others_have_stored(way, sync):
     finding = verified(whole(steps), NOTHING)
     expected = Verdict.VERIFIED if sync else Verdict.REFUTED
     assert finding.verdict is expected, (codes(finding), finding.notes)
+
+
+SHARED_READS = """
+	.reg .b64 %rd<4>;
+	setp.eq.u32 %p1, %r0, 0;
+	@%p1 mbarrier.init.shared.b64 [b], 64;
+	bar.sync 0;
+	mov.u32 %r2, s; shl.b32 %r3, %r0, 2; add.u32 %r3, %r3, %r2; xor.b32 %r4, %r3, 128;
+	mov.u32 %r9, %clock;
+	st.shared.u32 [%r3], %r9;
+	mbarrier.arrive.shared.b64 _, [b];
+	and.b32 %r5, %r0, 31; setp.ne.u32 %p2, %r5, 0;
+	@%p2 bra N;
+	W: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0; @!%p3 bra W;
+N:
+	{meeting}
+	ld.shared.u32 %r6, [%r4];
+	{own}
+	st.shared.u32 [%r3+1024], %r6;
+"""
+
+
+@pytest.mark.parametrize("own", ["", "ld.shared.u32 %r7, [%r3]; add.u32 %r6, %r6, %r7;"])
+@pytest.mark.parametrize("meeting", ["", "bar.warp.sync -1;"])
+def test_a_warp_may_read_its_own_bytes_beside_those_that_a_lane_waits_for(own, meeting):
+    """Two warps load each byte, and one of them has written it: no work of the other repeated."""
+    finding = verified(kernel(SHARED_READS.format(own=own, meeting=meeting), 64), NOTHING)
+    if meeting:
+        assert finding.verdict is Verdict.VERIFIED, finding.notes
+    else:
+        assert codes(finding) == ["TTN201"], finding.notes

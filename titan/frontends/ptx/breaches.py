@@ -201,11 +201,8 @@ def _diagnose(
         ):
             headline = f"bar.warp.sync with mask {members & ALL_LANES:#x} lacks a lane that runs it"
             return diagnostic("TTN210", headline, span, who)
-        case ev.RendezvousEvent(
-            meeting=ev.Meeting.NAMED, number=number, threads=threads, side=side
-        ):
-            headline = _thread_count(number, threads, side)
-            return diagnostic("TTN404", headline, span, who) if headline else None
+        case ev.RendezvousEvent(meeting=ev.Meeting.NAMED) if headline := _wrong_count(event):
+            return diagnostic("TTN404", headline, span, who)
         case ev.PartialCollective(lanes=lanes, expected=expected):
             return diagnostic("TTN220", _partial(lanes, expected), span, who)
         case ev.TensorDeallocate(known=False, column=column, columns=columns):
@@ -214,13 +211,13 @@ def _diagnose(
     return None
 
 
-def _thread_count(number: int, threads: int, side: ev.Side) -> str:
-    """What is wrong with the number of threads that a named barrier is given, if anything is."""
-    if threads % WARP_THREADS:
-        return f"bar {number} waits for {threads} threads, which is not a multiple of 32"
-    # 0 in place of a count is all threads of the CTA, and an arrival has to have a count.
-    if not threads and side is ev.Side.ARRIVE:
-        return f"an arrival at bar {number} has a count of 0 threads"
+def _wrong_count(event: ev.RendezvousEvent) -> str:
+    """What is wrong with the thread count at a named barrier: 0 in its place is all threads of the
+    CTA, and an arrival has to have one."""
+    if event.threads % WARP_THREADS:
+        return f"bar {event.number} waits for {event.threads} threads, not a multiple of 32"
+    if not event.threads and event.side is ev.Side.ARRIVE:
+        return f"an arrival at bar {event.number} has a count of 0 threads"
     return ""
 
 

@@ -23,7 +23,21 @@ def worth_tracing(run: Run) -> bool:
 
     Some bytes are stored by two warps in equal pieces, or loaded by two of which one writes there.
     """
+    return stores_repeat(run) or _loads_repeat(run)
+
+
+def stores_repeat(run: Run) -> bool:
+    """Whether two warps store some bytes in equal pieces."""
     stored: dict[Footprint, int] = {}
+    for event in run.events:
+        agent = event.cta * WARPS_MAX + event.warp
+        if any(stored.setdefault(footprint, agent) != agent for footprint in _stores(event)):
+            return True
+    return False
+
+
+def _loads_repeat(run: Run) -> bool:
+    """Whether two warps load some bytes to which one of them writes."""
     loaded: dict[Footprint, set[int]] = {}
     written: dict[int, set[tuple[MemorySpace, int, int, int]]] = {}
     for event in run.events:
@@ -32,8 +46,6 @@ def worth_tracing(run: Run) -> bool:
             loaded.setdefault(event.footprint, set()).add(agent)
             continue
         for footprint in _stores(event):
-            if stored.setdefault(footprint, agent) != agent:
-                return True
             memory = footprint.space, footprint.cta
             written.setdefault(agent, set()).add((*memory, *footprint.bounds))
     return any(

@@ -27,7 +27,7 @@ from titan.frontends.ptx.breaches import (
     unfenced_products,
     with_fences_followed,
 )
-from titan.frontends.ptx.equal_writes import worth_tracing
+from titan.frontends.ptx.equal_writes import stores_repeat, worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
@@ -296,7 +296,7 @@ def _of_lanes(
     for other in other_schedules(run):
         where = [(trial.label, trial.cta)]
         ((_, found),) = _judged_by_groups([other], where, name, places, policies, None)
-        repeated = worth_tracing(run) and any(f.code in UNORDERED for f in found.diagnostics)
+        repeated = stores_repeat(run) and any(f.code in UNORDERED for f in found.diagnostics)
         if found.order is Verdict.REFUTED and found.verdict is Verdict.REFUTED and not repeated:
             return replace(
                 trial,

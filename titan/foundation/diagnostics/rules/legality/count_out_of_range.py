@@ -3,8 +3,9 @@
 ## What it means
 
 A barrier is initialised with a count outside 1 to 1048575, one `mbarrier.arrive` brings a count
-outside of it, or bytes beyond 1048575 are expected in one phase. In PTX, too: a named barrier is to
-wait for a number of threads that is not a multiple of 32, or an arrival there has a count of 0.
+outside of it, or bytes beyond 1048575 are expected in one phase. In PTX, too: a named barrier
+(`bar`) is to wait for a number of threads that is not a multiple of 32, or an arrival there has a
+count of 0.
 
 ## Why it is a fault
 
