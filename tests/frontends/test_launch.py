@@ -142,6 +142,27 @@ def test_faults_that_the_code_shows(text, said):
     assert any(item.headline.startswith(said) for item in problems), problems
 
 
+@pytest.mark.parametrize(
+    ("block", "right"), [("128", True), ("[16, 8]", True), ("129", False), ("[64, 2, 2]", False)]
+)
+def test_a_block_beyond_what_the_code_is_compiled_for(block, right):
+    described, _ = read(f"{{block: {block}}}")
+    launch, problems, _ = completed(described, entry(maxntid=(64, 2)), whole_file("k.ptx"))
+    assert (launch is not None) is right, problems
+    if not right:
+        assert problems[0].headline.startswith("k is compiled for at most 128 threads")
+
+
+@pytest.mark.parametrize(("dynamic", "right"), [(232448 - 1024, True), (232448 - 1020, False)])
+def test_static_and_dynamic_shared_memory_together(dynamic, right):
+    static = Variable("s", StateSpace.SHARED, "b8", 1024, 16)
+    function = Function("k", True, (), (), (), (static,), 0, 0, {"reqntid": (32,)})
+    described, _ = read(f"{{dynamic_shared: {dynamic}}}")
+    launch, problems, _ = completed(described, function, whole_file("k.ptx"))
+    assert (launch is not None) is right, problems
+    assert right or "more than 232448" in problems[0].headline
+
+
 def test_a_block_that_nothing_tells_is_asked_for():
     launch, problems, _ = completed(None, entry(maxntid=(64, 2)), whole_file("k.ptx"))
     assert launch is None

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from math import prod
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -396,14 +397,17 @@ def completed(
     reader, notes = Reader(), list[str]()
     directives = function.performance
     block = described.block or _directive(directives, "reqntid")
+    limit = _directive(directives, "maxntid")
     if block is None:
-        limit = _directive(directives, "maxntid")
-        hint = "" if limit is None else f", at most {limit[0] * limit[1] * limit[2]} threads"
+        hint = "" if limit is None else f", at most {prod(limit)} threads"
         headline = f"the launch of {function.name} lacks its block{hint}"
         reader.error("TTN018", headline, described.span)
         block = (32, 1, 1)
-    elif block[0] * block[1] * block[2] > BLOCK_MAX:
+    elif prod(block) > BLOCK_MAX:
         reader.error("TTN009", f"a block has at most {BLOCK_MAX} threads", described.span)
+    elif limit is not None and prod(block) > prod(limit):
+        headline = f"{function.name} is compiled for at most {prod(limit)} threads, not {block}"
+        reader.error("TTN017", headline, described.span)
     required = _directive(directives, "reqntid")
     if required is not None and required != block:
         headline = f"{function.name} is compiled for a block of {required}, not {block}"
@@ -421,8 +425,11 @@ def completed(
         headline = f"a grid of {_times(grid)} is not a multiple of its cluster of {_times(cluster)}"
         reader.error("TTN017", headline, described.span)
     shared = described.shared_bytes
+    static = sum(item.size_bytes for item in function.variables if item.space == "shared")
+    if shared is not None and static + shared > SHARED_MAX:
+        headline = f"{static} static and {shared} dynamic shared bytes are more than {SHARED_MAX}"
+        reader.error("TTN017", headline, described.span)
     if shared is None:
-        static = sum(item.size_bytes for item in function.variables if item.space == "shared")
         shared = max(0, SHARED_MAX - static)
         notes.append(f"no shared bytes are given: {shared} are used")
     parameters = _bound(reader, described, function)
