@@ -24,6 +24,15 @@ IDLE = {
     "loaded behind the store": (
         f"{COMMON} ld.global.u32 %r10, [%d2]; @%p2 st.global.u32 [%d4], %r10;"
         "ld.global.u32 %r12, [%d4]; @%p2 st.shared.u32 [%r3], %r12;"),
+    "the value of lane 0 goes to all": (
+        f"{LOAD} shfl.sync.idx.b32 %r12, %r10, 0, 31, -1; {RAISED}"
+        "@%p1 st.shared.u32 [%r4], %r12;"),
+    "eight lanes add what they store over, the others do the same": (
+        "and.b32 %r6, %r2, 7; mul.wide.u32 %d5, %r6, 4; sub.s64 %d4, %d1, %d3;"
+        "add.s64 %d4, %d4, %d5; setp.lt.u32 %p2, %r1, 8; ld.global.u32 %r10, [%d4];"
+        "shfl.sync.bfly.b32 %r11, %r10, 4, 31, -1; add.u32 %r11, %r10, %r11;"
+        "shfl.sync.bfly.b32 %r12, %r11, 1, 31, -1; add.u32 %r11, %r11, %r12;"
+        "@%p2 st.global.u32 [%d4], %r11;"),
 }  # fmt: skip
 USED = {
     "no lane uses it": f"{LOAD} @%p2 st.global.u32 [%d4], %r2;",
@@ -36,6 +45,11 @@ USED = {
     "another lane's value goes to lane 0": (
         f"{LOAD} {RAISED} shfl.sync.idx.b32 %r12, %r10, 5, 31, -1;"
         "@%p2 st.shared.u32 [%r3], %r12;"),
+    "a lane of the other eight adds to it": (
+        "and.b32 %r6, %r2, 7; mul.wide.u32 %d5, %r6, 4; sub.s64 %d4, %d1, %d3;"
+        "add.s64 %d4, %d4, %d5; setp.lt.u32 %p2, %r1, 8; ld.global.u32 %r10, [%d4];"
+        "shfl.sync.bfly.b32 %r11, %r10, 8, 31, -1; add.u32 %r11, %r10, %r11;"
+        "@%p2 st.global.u32 [%d4], %r11;"),
     "all lanes vote on it": (
         f"{LOAD} {RAISED} setp.eq.u32 %p4, %r10, 0; vote.sync.ballot.b32 %r12, %p4, -1;"
         "@%p2 st.shared.u32 [%r3], %r12;"),

@@ -32,23 +32,33 @@ def marks(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> int:
 def shuffle(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """shfl.sync (PTX, "shfl.sync": the pseudo-code of the source lane)."""
     registers, pc = fragment.warp.registers, fragment.pc
-    mode = SHUFFLES[step.flags[0]]
     a, b, c = (registers[number] for number in step.args[:3])
     values: list[Scalar] = [0] * 32
     inside: list[Scalar] = [0] * 32
     for index in lanes_of(mask):
-        distance, clamp = lane(b, index), lane(c, index)
-        if isinstance(distance, Opaque) or isinstance(clamp, Opaque):
+        found_in = shuffled_from(step, b, c, index)
+        if found_in is None:
             values[index] = inside[index] = opaque_at(pc)
             continue
-        source, valid = _source(mode, index, distance & 31, clamp & 31, clamp >> 8 & 31)
+        source, valid = found_in
         inside[index] = int(valid)
-        source = source if valid else index
         values[index] = lane(a, source) if mask >> source & 1 else opaque_at(pc)
     found = marks(machine, fragment, step)
     put(machine, fragment, step.out[0], values, mask, found)
     put(machine, fragment, step.out[1], inside, mask, found)
     return False
+
+
+def shuffled_from(step: DecodedStep, b: Value, c: Value, index: int) -> tuple[int, bool] | None:
+    """The lane whose value a lane gets in a shfl.sync, and whether it asked for one in its segment;
+    None where that is not known.
+    """
+    distance, clamp = lane(b, index), lane(c, index)
+    if isinstance(distance, Opaque) or isinstance(clamp, Opaque):
+        return None
+    mode = SHUFFLES[step.flags[0]]
+    source, valid = _source(mode, index, distance & 31, clamp & 31, clamp >> 8 & 31)
+    return source if valid else index, valid
 
 
 def _source(mode: str, index: int, distance: int, clamp: int, segment: int) -> tuple[int, bool]:

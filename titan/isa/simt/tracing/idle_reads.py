@@ -4,9 +4,9 @@ Where all lanes of a warp load a number and one of them stores another over it, 
 `x[0] += 1`, the other lanes' loads may come before the store or after it: they use nothing of them.
 So a run that has such clashes is made again twice on the Python machine. The first time it is noted
 of each register which loads its value in a lane comes from, and what is used of them: what a lane
-stores, what decides control or an address, what goes to other lanes. The second time loads count as
-reads of those lanes alone that use them. Nothing is shown of runs with branches on unknown data,
-with calls, or of more than INSTRUCTIONS_MAX warp instructions.
+stores, what decides control or an address. Shuffles hand it on to other lanes, other exchanges use
+it. The second time loads count as reads of those lanes alone that use them. Nothing is shown of
+runs with branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp instructions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.operations import PURE, DecodedStep, Op
 from titan.isa.simt.outcome import Ending, Run
@@ -62,6 +63,8 @@ class FollowedLoads(SimtExecution):
         made: Loads = [_NOTHING] * LANES
         if step.op in PURE:
             made = [_NOTHING.union(*(of[at] for of in sources)) for at in range(LANES)]
+        elif step.op is Op.SHUFFLE:
+            made = self._shuffled(fragment, step, held)
         else:
             alone = step.op in (Op.LOAD, Op.STORE, Op.ATOMIC, *_JUMPS)
             for of in sources:
@@ -72,6 +75,16 @@ class FollowedLoads(SimtExecution):
         for register in step.out:
             if register >= 0:
                 self._write(held, register, made, holds, maybe)
+
+    def _shuffled(self, fragment: Fragment, step: DecodedStep, held: dict[int, Loads]) -> Loads:
+        """Of each lane what it gets from another; what says from which is used."""
+        b, c = (fragment.warp.registers[register] for register in step.args[1:3])
+        for register in step.args[1:]:
+            if register in held:
+                self._use(held[register], (1 << LANES) - 1)
+        of = held.get(step.args[0], [_NOTHING] * LANES)
+        sources = [shuffled_from(step, b, c, at) for at in range(LANES)]
+        return [_NOTHING.union(*of) if source is None else of[source[0]] for source in sources]
 
     def _use(self, of: Loads, mask: int) -> None:
         self.used.update(*(of[at] for at in lanes_of(mask)))
