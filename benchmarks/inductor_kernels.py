@@ -172,7 +172,7 @@ def measured(name: str, case: Case) -> Row:
         fault = cause_of(error)
         if not isinstance(fault, LaunchFault):
             raise
-        apart = ", ".join(f"`{item.code}`" for item in fault.diagnostics)
+        apart = ", ".join(f"`{item.code}`" for item in fault.findings)
     counts = checker.verdicts - before
     verified = counts.pop(Verdict.VERIFIED, 0)
     others = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items()) or "-"
