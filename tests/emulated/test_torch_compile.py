@@ -42,6 +42,8 @@ agree(lambda w, at: F.embedding(at, w) * 2, made(10, 64), torch.tensor([1, 2, 2,
 agree(lambda x: x + torch.tensor([1.0, 2.0, 3.0] * 5, device="cuda"), made(4, 15))
 agree(lambda x: torch.sort(x, -1)[0].cumsum(-1), made(3, 20))
 agree(lambda x: (x.relu() * 2).sum(-1), made(6, 33), mode="reduce-overhead")
+agree(torch.nn.BatchNorm1d(6).cuda(), made(8, 6))
+agree(lambda x: x.std(0), made(100, 5))
 agree(lambda x: torch.zeros(3, 7, device=x.device) + x.to("cuda").flip(1)[1:], made(4, 7))
 """
 OTHERS = """
