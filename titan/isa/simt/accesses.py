@@ -18,8 +18,11 @@ from titan.isa.simt.lane_uses import LaneAccess
 from titan.isa.simt.layout import (
     GRID_WORKSPACE,
     GRID_WORKSPACE_BYTES,
+    HIGHEST_GLOBAL,
+    LOWEST_GLOBAL,
     OFFSET_MASK,
     RANK_SHIFT,
+    RESERVED_BYTES,
     resolve,
 )
 from titan.isa.simt.machine import SimtMachine
@@ -33,7 +36,6 @@ from titan.isa.simt.tensor_maps import whole
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
 COMMUTING = ATOMICS[:6]  # with themselves: add, min, max, and, or, xor
-ADDRESS_MAX = 1 << 60  # no driver gives higher ones
 RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
 NOTED_BYTES_MAX = 512  # of what a write is known to write
 
@@ -91,12 +93,12 @@ def place(
 def outside(machine: SimtMachine, cta: Cta | None, space: int, at: int, count: int) -> bool:
     """Whether bytes are in no allocation."""
     if space == MemorySpace.SHARED:
-        return cta is None or not 0 <= at <= cta.shared.size - count
+        return cta is None or not RESERVED_BYTES <= at <= cta.shared.size - count
     if space == MemorySpace.GLOBAL:
         bounds = global_bounds(machine)
-        if not 0 <= at <= ADDRESS_MAX:
-            return True
-        return bool(bounds) and not any(low <= at and at + count <= high for low, high in bounds)
+        if not bounds:
+            return not LOWEST_GLOBAL <= at < HIGHEST_GLOBAL
+        return not any(low <= at and at + count <= high for low, high in bounds)
     size = {
         MemorySpace.LOCAL: machine.code.local_bytes,
         MemorySpace.PARAMETER: machine.parameters.size,

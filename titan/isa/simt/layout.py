@@ -5,7 +5,9 @@ Shared memory of a CTA is a window of 2^24 bytes; the first 1024 are reserved by
 an address has the CTA's rank in bits 24 and above, in both shared windows.
 
 Generic addresses: global ones are themselves; the other windows are far above any address of a
-driver. The numbers have no meaning outside of a run.
+driver. The numbers have no meaning outside of a run. As on a device, a window does not begin at a
+multiple of 2^32: an address that is cut to 32 bits in place of `cvta` leads nowhere. Below
+`LOWEST_GLOBAL` no driver has memory, so that a number of another window, or none, is no pointer.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 RESERVED_BYTES = 1024
 WINDOW_BITS = 48
+WINDOW_START = 0x58000000  # of each in its 2^48 bytes, a multiple of what code aligns to
+LOWEST_GLOBAL = 1 << 16
 GENERIC_WINDOWS = {
     MemorySpace.SHARED: 0xFE,
     MemorySpace.LOCAL: 0xFC,
     MemorySpace.PARAMETER: 0xFA,
     MemorySpace.CONSTANT: 0xF8,
 }
+HIGHEST_GLOBAL = min(GENERIC_WINDOWS.values()) << WINDOW_BITS
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
 GRID_WORKSPACE = 0xDF << WINDOW_BITS  # of a cooperative launch
 GRID_WORKSPACE_BYTES = 4096
@@ -41,7 +46,7 @@ SPACES = {
 def to_generic(space: MemorySpace, address: int) -> int:
     """The generic address of an address of a window."""
     window = GENERIC_WINDOWS.get(space)
-    return address if window is None else (window << WINDOW_BITS) + address
+    return address if window is None else (window << WINDOW_BITS) + WINDOW_START + address
 
 
 def resolve(address: int) -> tuple[MemorySpace, int]:
@@ -49,7 +54,7 @@ def resolve(address: int) -> tuple[MemorySpace, int]:
     window = address >> WINDOW_BITS
     for space, number in GENERIC_WINDOWS.items():
         if window == number:
-            return space, address & ((1 << WINDOW_BITS) - 1)
+            return space, (address - WINDOW_START) & ((1 << WINDOW_BITS) - 1)
     return MemorySpace.GLOBAL, address
 
 

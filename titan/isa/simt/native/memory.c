@@ -165,6 +165,8 @@ static void havoc(Machine *machine, int32_t number, const uint64_t *answer)
 
 typedef struct { int space; Cta *cta; int64_t at; } Spot;
 
+/* As in layout.py. */
+enum { WINDOW_START = 0x58000000, LOWEST_GLOBAL = 1 << 16, RESERVED_BYTES = 1024 };
 static int64_t window_of(int space)
 {
     switch (space) {
@@ -177,17 +179,21 @@ static int64_t window_of(int space)
 }
 static uint64_t to_generic(int space, uint64_t address)
 {
-    return ((uint64_t)window_of(space) << 48) + address;
+    int64_t window = window_of(space);
+    return window ? ((uint64_t)window << 48) + WINDOW_START + address : address;
 }
 static int resolve(uint64_t *address)
 {
+    int space = GLOBAL;
     switch (*address >> 48) {
-    case 0xFE: *address &= 0xFFFFFFFFFFFFull; return SHARED;
-    case 0xFC: *address &= 0xFFFFFFFFFFFFull; return LOCAL;
-    case 0xFA: *address &= 0xFFFFFFFFFFFFull; return PARAMETER;
-    case 0xF8: *address &= 0xFFFFFFFFFFFFull; return CONSTANT;
+    case 0xFE: space = SHARED; break;
+    case 0xFC: space = LOCAL; break;
+    case 0xFA: space = PARAMETER; break;
+    case 0xF8: space = CONSTANT; break;
     default: return GLOBAL;
     }
+    *address = (*address - WINDOW_START) & 0xFFFFFFFFFFFFull;
+    return space;
 }
 static Cta *shared_of(const Warp *warp, uint64_t address, int64_t *offset)
 {
@@ -212,14 +218,15 @@ static int outside(const Machine *machine, const Cta *cta, int space, int64_t at
 {
     int64_t size = 0;
     switch (space) {
-    case SHARED: return !cta || at < 0 || at > cta->shared.size - count;
+    case SHARED: return !cta || at < RESERVED_BYTES || at > cta->shared.size - count;
     case GLOBAL:
-        if (at < 0 || at > 1ll << 60) return 1;
+        if (!machine->launch->bound_count)
+            return at < LOWEST_GLOBAL || at >= window_of(CONSTANT) << 48;
         for (int32_t n = 0; n < machine->launch->bound_count; n++)
             if (machine->launch->bounds[2 * n] <= at &&
                 at + count <= machine->launch->bounds[2 * n + 1])
                 return 0;
-        return machine->launch->bound_count > 0;
+        return 1;
     case LOCAL: size = machine->code->local_bytes; break;
     case PARAMETER: size = machine->launch->parameter_bytes; break;
     case CONSTANT: size = machine->launch->constant_bytes; break;
