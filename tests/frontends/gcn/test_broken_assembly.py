@@ -80,7 +80,11 @@ def test_there_are_enough_of_both():
     [
         ("global_load_lds_dwordx4 v1, s[4:5]", "gfx942", "gfx942 has no global_load_lds_dwordx4"),
         ("buffer_load_dwordx4 off, s[4:7], 0 lds", "gfx942", "has no buffer_load_dwordx4 to LDS"),
-        ("buffer_load_dwordx2 off, s[4:7], 0 lds", "gfx950", "has no buffer_load_dwordx2 to LDS"),
+        (
+            "buffer_load_dwordx2 off, s[4:7], 0 lds",
+            "gfx950",
+            "takes no such operands",
+        ),
         ("global_load_dword v1, s[4:5] lds", "gfx950", "gfx950 has no global_load_dword to LDS"),
         ("global_store_dword v1, v0, s[4:5] sc1", "gfx90a", "no sc1 behind global_store_dword"),
         ("global_store_dword v1, v0, s[4:5] glc", "gfx942", "no glc behind global_store_dword"),

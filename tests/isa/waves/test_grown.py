@@ -88,7 +88,10 @@ def texts():
         elif name.removeprefix("v_") in THREE:
             yield f"{name} v14, v10, v12, v16"
             yield f"{name} v14, v10, 5, s12"
-        elif name.startswith(("v_mov", "v_not", "v_accvgpr")):
+        elif name.startswith("v_accvgpr"):
+            if "write" in name:  # the others read what is no operand here
+                yield f"{name} a14, v10"
+        elif name.startswith(("v_mov", "v_not")):
             yield f"{name} v14, v10"
         else:
             yield f"{name}_e64 v14, v10, v12" if name.count("_") < 4 else f"{name} v14, v10, v12"

@@ -52,7 +52,7 @@ def test_a_carry_that_only_a_pointer_takes_decides_nothing():
     ("s15, s15, 0xffff", "s15, s15, 0x3ffff"),  # the carry may turn into a stride
     ("s_cmp_gt_i32 s6, 0", "s_cmp_lg_u64 s[8:9], s[6:7]"),
     ("s_and_b32 s10, s8, 0x2000", "s_and_b32 s10, s9, 0x2000"),
-    ("s_and_b32 s10, s8, 0x2000", "s_and_b64 s[10:11], s[8:9], s[18:19]\\n\\ts_mov_b32 s10, s11"),
+    ("s_and_b32 s10, s8, 0x2000", "s_and_b64 s[10:11], s[8:9], s[18:19]\n\ts_mov_b32 s10, s11"),
     ("s_mov_b64 s[24:25], s[14:15]", "s_lshl_b64 s[24:25], s[14:15], 1"),
 ])  # fmt: skip
 def test_where_it_may_decide_something_it_is_followed(old, new):

@@ -141,7 +141,7 @@ REFUSED = {
     "a barrier": "s_barrier",
     "the end": "s_endpgm",
     "a branch back": ".Lback:\nv_add_u32_e32 v5, v5, v6\ns_cbranch_execnz .Lback",
-    "the mask by a comparison": "v_cmpx_gt_u32_e32 v5, v6",
+    "the mask by a comparison": "v_cmpx_gt_u32_e32 vcc, v5, v6",
     "the mask in part": "s_mov_b32 exec_lo, 5",
     "what restores the mask, written where no lane may come": "s_mov_b64 s[12:13], 0",
 }

@@ -27,6 +27,7 @@ from titan.isa.gcn.module import (
 )
 from titan.isa.gcn.names_gfx1250 import OLDER, TARGET
 from titan.isa.gcn.opcodes import OPCODES, base_name
+from titan.isa.gcn.operand_forms import modifier_fault, operand_fault, wait_fault
 from titan.isa.gcn.operands import BadOperand, as_encoded, modifier, operand, split, words
 from titan.isa.gcn.reading_gfx1250 import DUAL, adapted, dual_fault, in_sequence
 from titan.isa.gcn.register_banks import with_banks
@@ -212,16 +213,24 @@ class _Reader:
         start = column + len(word)
         operands: tuple[GcnOperand, ...] = ()
         modifiers: dict[str, str] = {}
+        wrong = ""
         if base.startswith(("s_branch", "s_cbranch_")):
             name = rest.strip()
             place = start + len(rest) - len(rest.lstrip())
             self.branches.append((len(self.instructions), name, number, place))
         elif base in _BARE:
             operands = (SymbolOperand(rest.strip()),)
+            wrong = wait_fault(rest.strip()) if base == "s_waitcnt" else ""
         else:
+            known = len(self.findings)
             operands, modifiers = self._operands(rest, number, start)
+            if not self.later and len(self.findings) == known:
+                wrong = operand_fault(_whole_mnemonic(word, modifiers), operands, [*modifiers])
+                wrong = wrong or modifier_fault(_whole_mnemonic(word, modifiers), modifiers)
             operands = operands if self.later else as_encoded(base, operands)
         word = _whole_mnemonic(word, modifiers)
+        if wrong:
+            self.fault(UNKNOWN, wrong, number, column, len(word))
         item = AssemblyInstruction(
             word, base, operands, modifiers, number, column, -1, self.locations.current
         )
