@@ -256,6 +256,41 @@ def test_numbers_with_one_zero_have_no_infinities():
         assert [encode(float(value), form) for value in values] == list(made)
 
 
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("v_cvt_pk_fp8_f32 v8, v4, v5 op_sel:[0,0,1]", 0xB840_5678),
+        ("v_cvt_pk_fp8_f32 v8, v4, v5 op_sel:[0,0,0]", 0x1234_B840),
+        ("v_cvt_scalef32_pk_fp8_f32 v8, v4, v5, 1.0", 0x1234_B840),
+        ("v_cvt_scalef32_pk_fp8_f32 v8, v4, v5, 1.0 op_sel:[0,0,0,1]", 0xB840_5678),
+    ],
+)
+def test_a_conversion_to_bytes_writes_the_half_that_is_chosen(line, made):
+    rows = np.zeros((64, 4), np.float32)
+    rows[:, 0], rows[:, 1] = 2.0, -1.0
+    assert set(computed(f"v_mov_b32_e32 v8, 0x12345678\n{line}", rows, "gfx950")) == {made}
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("v_cvt_pk_f32_fp8_e32 v[8:9], v10", (-1.0, 2.0)),
+        ("v_cvt_pk_f32_fp8_sdwa v[8:9], v10 src0_sel:WORD_1", (0.5, -4.0)),
+        ("v_cvt_pk_f32_fp8_e64 v[8:9], v10 op_sel:[1,0]", (0.5, -4.0)),
+        ("v_cvt_scalef32_pk_f32_fp8 v[8:9], v10, 1.0", (-1.0, 2.0)),
+        ("v_cvt_scalef32_pk_f32_fp8 v[8:9], v10, 1.0 op_sel:[1,0,0]", (0.5, -4.0)),
+        ("v_mov_b32_e32 v8, v10\nv_cvt_pk_f32_fp8_e32 v[8:9], v8", (-1.0, 2.0)),
+    ],
+)
+def test_two_bytes_are_widened(line, made):
+    """0xC8, 0x30, 0x40 and 0xB8 are -4, 0.5, 2 and -1 in e4m3."""
+    before = "v_mov_b32_e32 v10, 0xC83040B8\n"
+    rows = np.zeros((64, 4), np.float32)
+    for moved, value in (("", made[0]), ("\nv_mov_b32_e32 v8, v9", made[1])):
+        found = computed(before + line + moved, rows, "gfx950")
+        assert set(found.view(np.float32)) == {value}
+
+
 def test_a_conversion_to_bytes_keeps_the_other_half():
     rows = np.zeros((64, 4), np.float32)
     rows[:, 0], rows[:, 1] = 2.0, -1.0

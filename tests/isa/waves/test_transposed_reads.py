@@ -29,7 +29,7 @@ def by_lanes(rows):
 def test_it_is_the_transposition_of_four_rows():
     for _ in range(5):
         rows = RANDOM.integers(0, 256, (64, 8), np.uint8)
-        assert (transposed(rows) == by_lanes(rows)).all()
+        assert (transposed(rows, "ds_read_b64_tr_b16") == by_lanes(rows)).all()
 
 
 def test_two_of_them_load_an_operand_of_a_product():
@@ -44,7 +44,18 @@ def test_two_of_them_load_an_operand_of_a_product():
             along = lane // 32 * 8 + half * 4 + lane % 16 // 4
             row = lane % 32 // 16 * 16 + lane % 4 * 4
             addressed[lane] = kept[along, row : row + 4]
-        halves.append(transposed(addressed.view(np.uint8).reshape(64, 8)).view(np.uint16))
+        read = transposed(addressed.view(np.uint8).reshape(64, 8), "ds_read_b64_tr_b16")
+        halves.append(read.view(np.uint16))
     operand = np.concatenate(halves, axis=1)
     for lane in range(64):
         assert (operand[lane] == kept[lane // 32 * 8 : lane // 32 * 8 + 8, lane % 32]).all()
+
+
+def test_bytes_have_eight_rows_of_two_lanes():
+    for _ in range(5):
+        rows = RANDOM.integers(0, 256, (64, 8), np.uint8)
+        found = transposed(rows, "ds_read_b64_tr_b8")
+        for lane in range(64):
+            group, column = lane // 16 * 16, lane % 16
+            for row in range(8):
+                assert found[lane, row] == rows[group + 2 * row + column // 8, column % 8]

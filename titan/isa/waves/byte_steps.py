@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from titan.isa.gcn.module import Literal
 from titan.isa.numbers.formats import (
     E4M3,
     E4M3_FNUZ,
@@ -22,11 +23,13 @@ from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.sources import selected, vector_source
 from titan.isa.waves.state import NOT_WRITTEN, OpaqueWord, Wave, Words
 
-NEVER_WRITTEN = np.uint32(0xDEAD_0000)
+NEVER_WRITTEN = np.uint32(0xDEAD_0000)  # of a lower half: 0xDEAD
+_HALF = np.uint32(0xFFFF)
 BYTE_FORMATS: dict[str, dict[str, FloatFormat]] = {
     "gfx942": {"fp8": E4M3_FNUZ, "bf8": E5M2_FNUZ},
     "gfx950": {"fp8": E4M3, "bf8": E5M2},
 }
+_ONE = Literal(0x3F80_0000, True)  # the scale of conversions that have one
 _NONE = OpaqueWord("nothing", -1)
 
 
@@ -36,9 +39,16 @@ def byte_step(code: DecodedInstruction, target: str) -> Step | None:
     words = item.base.split("_")
     if words[:3] == ["v", "cvt", "f32"] and words[3] in formats and len(words) == 4:
         return _widened(code, formats[words[3]])
-    plain = not any(word in item.options for word in ("clamp", "op_sel"))
-    if words[:3] == ["v", "cvt", "pk"] and words[3] in formats and words[4:] == ["f32"] and plain:
+    if "clamp" in item.options:
+        return None
+    if words[:3] == ["v", "cvt", "pk"] and words[3] in formats and words[4:] == ["f32"]:
         return _narrowed(code, formats[words[3]])
+    by_one = words[:4] == ["v", "cvt", "scalef32", "pk"] and item.operands[-1] == _ONE
+    pair = words[:4] == ["v", "cvt", "pk", "f32"] or (by_one and words[4] == "f32")
+    if pair and words[-1] in formats:
+        return _widened_pair(code, formats[words[-1]])
+    if by_one and words[4] in formats and words[5:] == ["f32"]:
+        return _narrowed(code, formats[words[4]])
     return None
 
 
@@ -59,11 +69,39 @@ def _widened(code: DecodedInstruction, form: FloatFormat) -> Step | None:
     return step
 
 
+def _widened_pair(code: DecodedInstruction, form: FloatFormat) -> Step | None:
+    """Both bytes of one half, which `op_sel` or SDWA chooses."""
+    item = code.item
+    if set(item.options) - {"src0_sel", "op_sel"}:
+        return None
+    half = item.options.get("src0_sel", "WORD_0")
+    if item.options.get("op_sel", "[0").startswith("[1"):
+        half = "WORD_1"
+    source = selected(vector_source(item.operands[1], code.number), half)
+    if source is None:
+        return None
+    targets = register_numbers(item.operands[0])
+    table = np.array([decode(one, form) for one in range(256)], np.float32).view(np.uint32)
+
+    def step(wave: Wave) -> None:
+        values, known, origin = source(wave)
+        values = values.copy()  # the result may be written over it
+        for at, target in enumerate(targets):
+            byte = values >> np.uint32(8 * at) & np.uint32(0xFF)
+            wave.set_vector(target, table[byte], known & wave.exec, origin)
+
+    return step
+
+
 def _narrowed(code: DecodedInstruction, form: FloatFormat) -> Step:
     target = register_numbers(code.item.operands[0])[0]
     low, high = (
         vector_source(operand, code.number, real=True) for operand in code.item.operands[1:3]
     )
+
+    # The last bit chooses the half of the result that is written.
+    upper = code.item.options.get("op_sel", "").strip("[]").split(",")[-1].strip() == "1"
+    shift = np.uint32(16 if upper else 0)
 
     def step(wave: Wave) -> None:
         (a, a_known, a_why), (b, b_known, b_why) = low(wave), high(wave)
@@ -71,12 +109,12 @@ def _narrowed(code: DecodedInstruction, form: FloatFormat) -> Step:
             wave.vectors[target], wave.known[target], wave.origins[target],
         )  # fmt: skip
         if not kept_known and kept_why is NOT_WRITTEN:
-            kept, kept_known = np.full(len(kept), NEVER_WRITTEN), wave.exec
+            kept, kept_known = np.full(len(kept), NEVER_WRITTEN >> shift), wave.exec
         made = narrowed(a, form) | narrowed(b, form) << np.uint32(8)
         whys = ((a_known, a_why), (b_known, b_why), (kept_known, kept_why))
         origin = next((why for known, why in whys if wave.exec & ~known), _NONE)
         known = a_known & b_known & kept_known & wave.exec
-        wave.set_vector(target, kept & np.uint32(0xFFFF_0000) | made, known, origin)
+        wave.set_vector(target, kept & ~(_HALF << shift) | made << shift, known, origin)
 
     return step
 

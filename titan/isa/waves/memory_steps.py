@@ -107,7 +107,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             return
         addresses = lds_addresses(wave, address_of, item)
         if group.contents is not None:
-            if addresses is None or atomic or (moved and item.base != COMPUTED):
+            if addresses is None or atomic or (moved and item.base not in COMPUTED):
                 raise Refused(f"{item.opcode} is not computed")
             if moved and wave.exec != FULL:
                 raise Refused(f"{item.opcode} with lanes that are not active")
@@ -165,7 +165,7 @@ def _lds_contents(
         places = np.where(wave.active, addresses + offset & LDS_ADDRESS, np.int64(-1))
         if registers:
             rows = contents.read_lds(places, size)
-            rows = transposed(rows) if item.base == COMPUTED else rows
+            rows = transposed(rows, item.base) if item.base in COMPUTED else rows
             set_registers(wave, registers[at * each : (at + 1) * each], rows, item)
         else:
             contents.write_lds(places, register_rows(wave, data[at], size, item))
