@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.gcn.test_verify_assembly import judged
+from tests.frontends.gcn.test_verify_assembly import ONE_WAVE, judged
 from tests.frontends.gcn.texts import kernel
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
@@ -102,7 +102,7 @@ def test_what_a_target_lacks_is_refused(lines, target, words):
 
 def test_a_kernel_that_does_not_end_is_undecided():
     text = kernel("s_branch .Lover\n.Lover:\ns_endpgm").replace("\t.Lover", ".Lover")
-    finding = judged(text.replace("\ts_endpgm\n", "\ts_nop 0\n"))
+    finding = judged(text.replace("\ts_endpgm\n", "\ts_nop 0\n"), ONE_WAVE)
     assert finding.verdict is Verdict.UNDECIDED
     assert any("execution leaves the kernel" in note for note in finding.notes)
 

@@ -18,6 +18,7 @@ from titan.isa.waves.events import (
     EndsSignalled,
     LanesDiffer,
     OutsideLds,
+    OutsidePrivate,
     PendingRegister,
     WaitStatesMissing,
     WaveSignal,
@@ -121,6 +122,12 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
         case OutsideLds(footprint=footprint, size_bytes=size):
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"
+            return diagnostic("TTN218", headline, places.span(event.instruction), who)
+        case OutsidePrivate(start=start, count=count, size_bytes=size):
+            headline = (
+                f"private memory+{start:#x}..{start + count - 1:#x} lies beyond the {size} bytes "
+                "of a lane"
+            )
             return diagnostic("TTN218", headline, places.span(event.instruction), who)
         case _:
             return None

@@ -28,6 +28,7 @@ from titan.isa.waves.events import (
     CounterWait,
     OperationIssued,
     OutsideLds,
+    OutsidePrivate,
     PendingRegister,
     UnknownAddress,
     WaitStatesMissing,
@@ -182,7 +183,13 @@ def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess
                 words.append(f"{queue} {event.lanes:x} {event.uses}")
                 flying.setdefault((wave, queue), []).append(access)
                 found.append((access, event))
-            case UnknownAddress() | PendingRegister() | WaitStatesMissing() | OutsideLds():
+            case (
+                UnknownAddress()
+                | PendingRegister()
+                | WaitStatesMissing()
+                | OutsideLds()
+                | OutsidePrivate()
+            ):
                 words.append(type(event).__name__)
     return found
 

@@ -230,5 +230,14 @@ class OutsideLds(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OutsidePrivate(Event):
+    """An access beyond the private memory of a lane: its bytes, and those that the lane has."""
+
+    start: int
+    count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownAddress(Event):
     """A load from global memory at an address that is not known."""

@@ -119,6 +119,7 @@ class WaveGroup:
         self.cta = cta
         self.queues = queues
         self.lds_bytes = lds_bytes
+        self.private_bytes: int | None = None  # of a lane; None: not judged
         self.constants = tuple(constants)
         self.events: list[Event] = []
         self._footprints: dict[tuple[bytes, int, MemorySpace], Footprint] = {}

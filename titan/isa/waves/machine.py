@@ -49,7 +49,7 @@ from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.skipped_lanes import leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
-from titan.isa.waves.start import constants_of, lds_bytes, waves_of
+from titan.isa.waves.start import constants_of, lds_bytes, private_bytes, waves_of
 from titan.isa.waves.state import LANES, UNKNOWN_MASK, OpaqueWord, Refused, Wave
 from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
 from titan.isa.waves.vector_steps import opaque_step, vector_step
@@ -105,6 +105,7 @@ class WaveMachine:
         later = code.target == GFX1250
         queues = OF_GFX1250 if later else OLDER
         self.group = WaveGroup(cta, lds_bytes(kernel, launch), constants, contents, queues)
+        self.group.private_bytes = private_bytes(kernel)
         if contents is None and launch.memory:
             self.group.initial = Contents(
                 [(start, np.frombuffer(data, np.uint8)) for start, data in launch.memory.items()]

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titan.isa.gcn.module import AssemblyInstruction, Registers
+from titan.isa.simt.values import lanes_of
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, written_in_order
+from titan.isa.waves.events import OutsidePrivate
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
@@ -54,8 +57,18 @@ def private_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     stores = group.queues.private
     origin = OpaqueWord("private memory", number)
 
+    starts_of = private_starts(item, number)
+    size, limit = size_of(item), group.private_bytes
+
     def step(wave: Wave) -> None:
         start = address_of(wave)
+        if limit is not None:
+            starts = starts_of(wave)
+            outside = starts[(starts < 0) | (starts > limit - size)]
+            if outside.size:
+                header, first = group.header(wave, number), int(outside[0])
+                group.events.append(OutsidePrivate(*header, first, size, limit))
+                start = None
         if start is None:
             if not load:
                 wave.private.clear()
@@ -73,6 +86,28 @@ def private_step(code: DecodedInstruction, group: WaveGroup) -> Step:
         group.issue(wave, number, group.queues.loads if load else stores, registers, ())
 
     return step
+
+
+def private_starts(item: AssemblyInstruction, number: int) -> Callable[[Wave], NDArray[np.int64]]:
+    """Where an access of private memory begins in the lanes that take part, as far as known."""
+    operands = item.operands[1:] if "_load_" in item.base else item.operands
+    address = operands[0]
+    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
+    base_of = None if base is None else scalar_source(base, 1, number)
+    lanes = isinstance(address, Registers) and address.bank == "v"
+    register = register_numbers(address)[0] if lanes else 0
+    offset = item.integer("offset")
+
+    def found(wave: Wave) -> NDArray[np.int64]:
+        start = 0 if base_of is None else base_of(wave)
+        if isinstance(start, OpaqueWord) or not wave.exec:
+            return np.zeros(0, np.int64)
+        if not lanes:
+            return np.full(1, start + offset, np.int64)
+        known = lanes_of(wave.known[register] & wave.exec)
+        return wave.vectors[register][known].astype(np.int64) + start + offset
+
+    return found
 
 
 def private_address(item: AssemblyInstruction, number: int) -> Callable[[Wave], int | None]:

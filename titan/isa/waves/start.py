@@ -27,6 +27,13 @@ def lds_bytes(kernel: AssemblyKernel, launch: Launch) -> int:
     return kernel.settings.get("group_segment_fixed_size", 0) + launch.dynamic_shared_bytes
 
 
+def private_bytes(kernel: AssemblyKernel) -> int | None:
+    """The private memory of a lane; None where the kernel does not say, or lets it grow."""
+    if kernel.settings.get("uses_dynamic_stack"):
+        return None
+    return kernel.settings.get("private_segment_fixed_size")
+
+
 def constants_of(kernel: AssemblyKernel, launch: Launch) -> list[ConstantBytes]:
     """Memory that the runtime fills in."""
     data, known = kernarg(kernel, launch)
