@@ -54,14 +54,14 @@ def test_products_of_bytes_are_computed():
 
 
 def test_what_is_not_computed_is_no_number():
-    """A transposed read of single bytes."""
+    """A transposed read of half bytes."""
     made = form("copy")
     code = code_of(made)
     at = next(n for n, item in enumerate(code.instructions) if item.base == "ds_read_b128")
     item = code.instructions[at]
     first = item.operands[0]
     assert isinstance(first, Registers)
-    name = "ds_read_b64_tr_b8"
+    name = "ds_read_b64_tr_b4"
     operands = (replace(first, count=2), *item.operands[1:])
     other = replace(item, opcode=name, base=name, operands=operands)
     instructions = (*code.instructions[:at], other, *code.instructions[at + 1 :])
