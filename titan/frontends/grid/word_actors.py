@@ -460,9 +460,8 @@ def check_waiting(runs: AskedRuns, turn_run: Run, question: AskedWord) -> None:
     body = innermost(runs.made.code, question.instruction)
     made = turn_run.prepared
     assert made is not None
-    machine = _Watched(made.code, made.layout, made.launch, made.options)
+    machine = _Watched.again(made)
     machine.warp, machine.passed = question.warp, set()
-    machine.load_parameters(list(made.parameters))
     machine.run()
     if not machine.passed <= body:
         raise NotWaiting("a CTA asks for a word again and again", question.instruction)

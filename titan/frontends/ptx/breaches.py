@@ -18,8 +18,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.fences_on_way import unfenced_on_way
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import LIMIT
-from titan.isa.simt.outcome import Run
-from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Run
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF

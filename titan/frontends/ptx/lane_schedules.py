@@ -50,9 +50,8 @@ def other_schedules(run: Run) -> list[Run]:
         return []
     if run.instructions > INSTRUCTIONS_MAX:
         return []
-    machine = SimtExecution(made.code, made.layout, made.launch, made.options)
+    machine = SimtExecution.again(made)
     machine.apart = True
-    machine.load_parameters(list(made.parameters))
     again = replace(machine.run(), prepared=made)
     if again.outcome != run.outcome:
         return []

@@ -103,8 +103,7 @@ def shows_fault(run: Run, places: CodePlaces, found: MachineInterleaving) -> boo
     if made is None or FaultKind(found.code) not in SHOWN:
         return False
     options = replace(made.options, first_poll_fails=False)
-    machine = SteeredExecution(made.code, made.layout, made.launch, options)
-    machine.load_parameters(list(made.parameters))
+    machine = SteeredExecution.again(made, options)
     player = _Player(machine, places, found)
     try:
         machine.begin()

@@ -74,10 +74,10 @@ from titan.isa.ptx.module import Module
 from titan.isa.simt import events as ev
 from titan.isa.simt.grid_wait import EarlyAccesses, early_accesses
 from titan.isa.simt.launch import Launch
-from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
 from titan.isa.simt.stale_reads import stale_reads
 from titan.isa.simt.tracing.idle_reads import clashes_that_remain
-from titan.isa.simt.tracing.traced import INSTRUCTIONS_MAX, traced
+from titan.isa.simt.tracing.traced import traced
 from titan.sync.fault import FaultKind
 
 EXIT_HELP = (

@@ -16,6 +16,8 @@ phase changes; a hang is when nothing can change any more.
 
 from __future__ import annotations
 
+from typing import Self
+
 from titan.isa.simt.control import skip_branch
 from titan.isa.simt.handlers import HANDLERS
 from titan.isa.simt.joins import arrive_at_join, check_members, meet
@@ -32,7 +34,15 @@ from titan.isa.simt.operations import (
     DecodedStep,
     Op,
 )
-from titan.isa.simt.outcome import Confluence, Ending, Outcome, Policy, Run, Waiter
+from titan.isa.simt.outcome import (
+    Confluence,
+    Ending,
+    Outcome,
+    Policy,
+    PreparedLaunch,
+    Run,
+    Waiter,
+)
 from titan.isa.simt.recorder import EndedRun
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.values import opaque_at
@@ -49,6 +59,13 @@ class SimtExecution(SimtMachine):
     ) -> None:
         super().__init__(code, layout, launch, options)
         self.handlers: list[Handler | None] = [HANDLERS.get(step.op) for step in code.steps]
+
+    @classmethod
+    def again(cls, made: PreparedLaunch, options: Options | None = None) -> Self:
+        """The machine for a run that is made again; `options`, if they are to be others."""
+        machine = cls(made.code, made.layout, made.launch, options or made.options)
+        machine.load_parameters(list(made.parameters))
+        return machine
 
     # ------------------------------------------------------------------------ scheduling
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.operations import DecodedStep, Op, PresetKind
-from titan.isa.simt.outcome import PreparedLaunch, Run, UnfencedOnWay
+from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.operations import DecodedCode, DecodedStep, Op, PresetKind
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Run, UnfencedOnWay
 from titan.isa.simt.register_fences import ProductRegisters, State
 from titan.isa.simt.state import Fragment, Warp
-
-INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
 
 
 def unfenced_on_way(run: Run) -> UnfencedOnWay | None:
@@ -24,7 +24,7 @@ def unfenced_on_way(run: Run) -> UnfencedOnWay | None:
     made = run.prepared
     if made is None or run.instructions > INSTRUCTIONS_MAX:
         return None
-    machine = _FollowedExecution(made)
+    machine = _FollowedExecution.again(made)
     again = machine.run()
     if list(again.events) != list(run.events) or again.outcome != run.outcome:
         return None
@@ -34,11 +34,12 @@ def unfenced_on_way(run: Run) -> UnfencedOnWay | None:
 class _FollowedExecution(SimtExecution):
     """A run that keeps two states of each warp's registers: what is certain, what is possible."""
 
-    def __init__(self, made: PreparedLaunch) -> None:
-        super().__init__(made.code, made.layout, made.launch, made.options)
-        self.load_parameters(list(made.parameters))
-        constants = {p.register for p in made.code.presets if p.kind is PresetKind.CONSTANT}
-        self.of_products = ProductRegisters(made.code.steps, constants)
+    def __init__(
+        self, code: DecodedCode, layout: MemoryLayout, launch: Launch, options: Options
+    ) -> None:
+        super().__init__(code, layout, launch, options)
+        constants = {p.register for p in code.presets if p.kind is PresetKind.CONSTANT}
+        self.of_products = ProductRegisters(code.steps, constants)
         self.certain: set[int] = set()
         self.possible: set[int] = set()
         self._states: dict[Warp, tuple[State, State]] = {}

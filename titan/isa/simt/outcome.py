@@ -124,6 +124,9 @@ class Confluence:
     atomics: tuple[int, ...] = ()
 
 
+INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
     """What a run was made from. `parameters`: offset and bytes of each parameter of the entry."""

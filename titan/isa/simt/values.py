@@ -6,7 +6,7 @@ opaque value remembers where it came from, so that a refusal can say it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,6 +38,15 @@ def opaque_at(site: int) -> Opaque:
 
 
 UNKNOWN = opaque_at(-1)
+
+
+def any_opaque(values: Iterable[Value]) -> bool:
+    """Whether some lane of some value is not known."""
+    return any(
+        isinstance(item, Opaque)
+        for value in values
+        for item in (value if isinstance(value, list) else (value,))
+    )
 
 
 def lanes_of(mask: int) -> list[int]:

@@ -6,16 +6,17 @@ Memory of each lane alone: values are kept where the address is the same for all
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from titan.isa.gcn.module import AssemblyInstruction, Registers
+from titan.isa.gcn.module import AssemblyInstruction, GcnOperand, Registers
 from titan.isa.simt.values import lanes_of
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, written_in_order
 from titan.isa.waves.events import OutsidePrivate
 from titan.isa.waves.group import WaveGroup
-from titan.isa.waves.sources import scalar_source
+from titan.isa.waves.sources import ScalarSource, scalar_source
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
 
 _SIZES = {
@@ -88,24 +89,41 @@ def private_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     return step
 
 
+class _PrivatePlace(NamedTuple):
+    """The operands that say where private memory is accessed. `base_of`: of all lanes."""
+
+    address: GcnOperand
+    base_of: ScalarSource | None
+    offset: int
+
+    @staticmethod
+    def of(item: AssemblyInstruction, number: int) -> _PrivatePlace:
+        operands = item.operands[1:] if "_load_" in item.base else item.operands
+        scalars = (one for one in operands if isinstance(one, Registers) and one.bank == "s")
+        base = next(scalars, None)
+        base_of = None if base is None else scalar_source(base, 1, number)
+        return _PrivatePlace(operands[0], base_of, item.integer("offset"))
+
+    def start(self, wave: Wave) -> int | OpaqueWord:
+        """Where accesses begin that have no register with a place for each lane."""
+        start = 0 if self.base_of is None else self.base_of(wave)
+        return start if isinstance(start, OpaqueWord) else start + self.offset
+
+
 def private_starts(item: AssemblyInstruction, number: int) -> Callable[[Wave], NDArray[np.int64]]:
     """Where an access of private memory begins in the lanes that take part, as far as known."""
-    operands = item.operands[1:] if "_load_" in item.base else item.operands
-    address = operands[0]
-    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
-    base_of = None if base is None else scalar_source(base, 1, number)
-    lanes = isinstance(address, Registers) and address.bank == "v"
-    register = register_numbers(address)[0] if lanes else 0
-    offset = item.integer("offset")
+    place = _PrivatePlace.of(item, number)
+    lanes = isinstance(place.address, Registers) and place.address.bank == "v"
+    register = register_numbers(place.address)[0] if lanes else 0
 
     def found(wave: Wave) -> NDArray[np.int64]:
-        start = 0 if base_of is None else base_of(wave)
+        start = place.start(wave)
         if isinstance(start, OpaqueWord) or not wave.exec:
             return np.zeros(0, np.int64)
         if not lanes:
-            return np.full(1, start + offset, np.int64)
+            return np.full(1, start, np.int64)
         known = lanes_of(wave.known[register] & wave.exec)
-        return wave.vectors[register][known].astype(np.int64) + start + offset
+        return wave.vectors[register][known].astype(np.int64) + start
 
     return found
 
@@ -113,17 +131,13 @@ def private_starts(item: AssemblyInstruction, number: int) -> Callable[[Wave], N
 def private_address(item: AssemblyInstruction, number: int) -> Callable[[Wave], int | None]:
     """Where an access of private memory begins, the same for all lanes; None if that is not known,
     or if parts of words are accessed."""
-    operands = item.operands[1:] if "_load_" in item.base else item.operands
-    address = operands[0]
-    base = next((one for one in operands if isinstance(one, Registers) and one.bank == "s"), None)
-    base_of = None if base is None else scalar_source(base, 1, number)
-    uniform = not (isinstance(address, Registers) and address.bank != "s")
-    offset = item.integer("offset")
+    place = _PrivatePlace.of(item, number)
+    uniform = not (isinstance(place.address, Registers) and place.address.bank != "s")
     followed = uniform and size_of(item) >= 4
 
     def found(wave: Wave) -> int | None:
-        start = 0 if base_of is None else base_of(wave)
-        return start + offset if followed and not isinstance(start, OpaqueWord) else None
+        start = place.start(wave)
+        return start if followed and not isinstance(start, OpaqueWord) else None
 
     return found
 

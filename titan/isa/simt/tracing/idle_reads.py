@@ -17,11 +17,10 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.operations import PURE, DecodedStep, Op
-from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
 from titan.isa.simt.state import Fragment
-from titan.isa.simt.values import LANES, Opaque, Value, lanes_of
+from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
-INSTRUCTIONS_MAX = 200_000
 _NOTHING: frozenset[int] = frozenset()
 _WEAK = int(ev.AccessSemantics.WEAK)
 _JUMPS = (Op.BRANCH, Op.BRANCH_INDEXED, Op.CALL, Op.RETURN)
@@ -55,7 +54,7 @@ class FollowedLoads(SimtExecution):
             holds, maybe = self.guarded(warp, step, holds)
         if step.op in _JUMPS:
             values = [warp.registers[register] for register in step.args if register >= 0]
-            self.unsure |= bool(maybe) or step.op is Op.CALL or _unknown(values)
+            self.unsure |= bool(maybe) or step.op is Op.CALL or any_opaque(values)
         held = self._of.setdefault((warp.cta.number, warp.index), {})
         if step.guard in held:
             self._use(held[step.guard], fragment.mask)
@@ -135,15 +134,14 @@ def clashes_that_remain(run: Run) -> tuple[ev.LaneClash, ...] | None:
     loads = _loads(run.events, made.code.steps)
     if not loads or run.instructions > INSTRUCTIONS_MAX:
         return None
-    parts = made.code, made.layout, made.launch, made.options
-    first, second = FollowedLoads(*parts), IdleReads(*parts)
+    first = FollowedLoads.again(made)
     first.follow(loads)
-    first.load_parameters(list(made.parameters))
     first.run()
-    second.idle = first.idle()
-    if first.unsure or not second.idle:
+    idle = first.idle()
+    if first.unsure or not idle:
         return None
-    second.load_parameters(list(made.parameters))
+    second = IdleReads.again(made)
+    second.idle = idle
     again = second.run()
     if again.outcome != run.outcome:
         return None
@@ -155,11 +153,3 @@ def _loads(events: Sequence[ev.Event], steps: Sequence[DecodedStep]) -> set[int]
     clashes = [event for event in events if isinstance(event, ev.LaneClash)]
     found = {event.other for event in clashes} | {event.instruction for event in clashes}
     return {instruction for instruction in found if steps[instruction].op is Op.LOAD}
-
-
-def _unknown(values: Iterable[Value]) -> bool:
-    return any(
-        isinstance(item, Opaque)
-        for value in values
-        for item in (value if isinstance(value, list) else (value,))
-    )

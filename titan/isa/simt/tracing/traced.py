@@ -31,7 +31,15 @@ from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
-from titan.isa.simt.outcome import Alike, Ending, Policy, PreparedLaunch, Run, TracedAccesses
+from titan.isa.simt.outcome import (
+    INSTRUCTIONS_MAX,
+    Alike,
+    Ending,
+    Policy,
+    PreparedLaunch,
+    Run,
+    TracedAccesses,
+)
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, parts_of, row_keys
 from titan.isa.simt.tracing.fragments import warp_product
@@ -45,9 +53,8 @@ from titan.isa.simt.tracing.traced_memory import (
     ValueNumbers,
     nodes_of,
 )
-from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
+from titan.isa.simt.values import LANES, Opaque, Scalar, Value, any_opaque, lane, lanes_of, uniform
 
-INSTRUCTIONS_MAX = 200_000  # of a run that is made again: a minute of processor time
 SPAN_MAX = 1 << 20  # bytes of one access
 UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
@@ -572,15 +579,7 @@ class TracingExecution(SimtExecution):
 
 
 def _doubtful(now: _Executed) -> bool:
-    return not now.certain or _opaque(now.operands)
-
-
-def _opaque(values: Iterable[Value]) -> bool:
-    return any(
-        isinstance(item, Opaque)
-        for value in values
-        for item in (value if isinstance(value, list) else (value,))
-    )
+    return not now.certain or any_opaque(now.operands)
 
 
 def _alike(now: _Executed) -> bool:

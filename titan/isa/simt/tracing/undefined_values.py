@@ -22,11 +22,11 @@ from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
-from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.fragments import left_row, sums_at, warp_product
 from titan.isa.simt.tracing.pure_regions import PureRegions
-from titan.isa.simt.tracing.traced import ADDRESS_MASK, INSTRUCTIONS_MAX
+from titan.isa.simt.tracing.traced import ADDRESS_MASK
 from titan.isa.simt.tracing.undefined_memory import UndefinedBytes, UndefinedValue, origin_of
 from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors, wgmma_operands
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
