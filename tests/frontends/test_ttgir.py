@@ -136,6 +136,8 @@ module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
     %c1 = arith.constant 1 : i32
     %a = ttg.local_alloc : () -> {TILE}
     %b = ttg.local_alloc : () -> {TILE}
+    %c = arith.constant dense<0.0> : tensor<64x64xf16, #b>
+    ttg.local_store %c, %a : tensor<64x64xf16, #b> -> {TILE}
     %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%x = %a, %y = %b) -> ({TILE}, {TILE})  : i32 {{
       %v = ttg.local_load %x : {TILE} -> tensor<64x64xf16, #b>
       scf.yield %y, %x : {TILE}, {TILE}
@@ -152,6 +154,64 @@ def test_allocations_that_a_loop_swaps_are_not_taken_for_one():
     assert "a loop carries views of different allocations" in finding.diagnostics[0].headline
     same = SWAPPED.replace("scf.yield %y, %x", "scf.yield %x, %y")
     assert verified(same).verdict is Verdict.VERIFIED
+
+
+FILLED = f"""
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @filled(%n: i32) {{
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant dense<0.0> : tensor<64x64xf16, #b>
+    %a = ttg.local_alloc : () -> {TILE}
+    ttg.local_store %zero, %a : tensor<64x64xf16, #b> -> {TILE}
+    scf.for %t = %c0 to %n step %c1  : i32 {{
+      %v = ttg.local_load %a : {TILE} -> tensor<64x64xf16, #b>
+    }}
+    tt.return
+  }}
+}}
+"""
+
+
+def test_memory_that_nothing_has_written():
+    assert verified(FILLED).verdict is Verdict.VERIFIED
+    finding = verified(without("local_store", FILLED))
+    assert finding.verdict is Verdict.UNDECIDED and finding.exit_code == 3
+    assert [item.code for item in finding.diagnostics] == ["TTN222"]
+
+
+@pytest.mark.parametrize(
+    ("use", "verdict"), [("%true", Verdict.UNDECIDED), ("%false", Verdict.VERIFIED)]
+)
+def test_a_product_that_adds_to_what_nothing_has_written(use, verdict):
+    text = sample("pipelined_gemm_sm100")
+    text = re.sub(r"(tc_gen5_mma %total_13, %total_15, %total), %\w+,", f"\\1, {use},", text)
+    assert verified(text).verdict is Verdict.VERIFIED  # the sum begins with zeros
+    assert verified(without("tmem_store %cst", text)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (lambda t: without("%total_6 = ttg.memdesc_index", t), "TTN011", "nothing defines"),
+        (lambda t: t.replace("%total_6 =", "%total_66 ="), "TTN011", "%total_6`"),
+        (lambda t: re.sub(r"(%total_6 = )ttg.memdesc_index.*", r"\1tt.load %k : T", t), "TTN010",
+         "memory that the analysis does not track"),
+        (lambda t: t.replace(" {pendings = 0 : i32}", " {pendings = 0 : i32, late}"), "TTN010",
+         "attribute `late`"),
+        (lambda t: t.replace("%full = ttg.local_alloc :", "%full = ttg.local_alloc {far = 1} :"),
+         "TTN010", "attribute `far`"),
+    ],
+)  # fmt: skip
+def test_what_is_left_open_is_refused(change, code, said):
+    finding = verified(change(RING))
+    assert finding.verdict is Verdict.REFUSED
+    assert any(item.code == code and said in item.headline for item in finding.diagnostics)
+
+
+def test_attributes_of_passes_mean_nothing():
+    text = RING.replace(" {pendings = 0 : i32}", " {pendings = 0 : i32, loop.stage = 2 : i32}")
+    assert verified(text).verdict is Verdict.VERIFIED
 
 
 def test_all_unknown_operations_are_told_at_once():

@@ -15,7 +15,7 @@ titan: 1
 kernel: pools
 target: sm_90a
 sizes: {tiles: any}
-buffers: {X: {bytes: 16}}
+buffers: {X: {bytes: 16, initial: 0}}
 barriers: {ready: 1}
 pools: {registers: 0}
 roles: {writer: {warps: 1}, reader: {warps: 1}}

@@ -24,7 +24,8 @@ class VerifyOptions:
     `seconds_max` is processor time, a backstop: what it ends is undecided, and says so.
     `as_written`: lowering adds no fence (None: where the kernel models existing code).
     `reviews_fences`: what is VERIFIED is searched for fences that nothing needs; no verdict depends
-    on it.
+    on it. `examines_reads`: what is VERIFIED is undecided where it reads memory that nothing has
+    written; False where the caller examines them itself.
     """
 
     overrides: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -38,6 +39,7 @@ class VerifyOptions:
     rewrites: frozenset[str] = frozenset()
     as_written: bool | None = None
     reviews_fences: bool = True
+    examines_reads: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from titan.verify.legality.check import Legality, examine
 from titan.verify.lowering import LoweredKernel, NotLowered, sync_program
 from titan.verify.model import Decision, EngineReport, Finding, VerifyOptions
 from titan.verify.tracefile import SavedTrace, save
+from titan.verify.unwritten import masked_buffers, unwritten_reads
 from titan.verify.vacuity import vacuous, written_fences
 
 
@@ -115,11 +116,17 @@ def _judged(kernel: Kernel, lowered: LoweredKernel, options: VerifyOptions) -> F
     legality = examine(kernel, lowered.program)
     decision = _decided(kernel, lowered.program, legality, options)
     diagnostics = list(decision.diagnostics)
+    unwritten: list[Diagnostic] = []
     if decision.verdict is Verdict.VERIFIED:
+        if options.examines_reads:
+            masked = masked_buffers(kernel.protocol)
+            unwritten = unwritten_reads(lowered.program, masked=masked)
         diagnostics += _warnings(kernel, lowered.program, legality.warnings, options)
     else:
         diagnostics += [_missing(note) for note in lowered.missing]
-    verdict, reports = decision.verdict, decision.engines
+    diagnostics += unwritten
+    verdict = Verdict.UNDECIDED if unwritten else decision.verdict
+    reports = decision.engines
     if lowered.report is not None:
         verdict = _worse(verdict, lowered.report) if not legality.errors else verdict
         reports = reports if legality.errors else (lowered.report, *reports)

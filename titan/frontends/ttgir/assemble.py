@@ -40,11 +40,15 @@ Change = Callable[[Expression], Expression]
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The kernel, what each of its parameters is in terms of the arguments, and remarks."""
+    """The kernel, what each of its parameters is in terms of the arguments, and remarks.
+
+    `sums`: products that add to what their accumulator holds.
+    """
 
     kernel: Kernel
     sizes: tuple[tuple[str, Expression], ...]
     notes: tuple[str, ...] = ()
+    sums: frozenset[Span] = frozenset()
 
 
 def assemble(
@@ -92,7 +96,8 @@ def assemble(
         ctas=len({draft.place.cta for draft in drafts}),
         placed=False,  # Triton places barriers of threads, and memory, when it lowers
     )  # fmt: skip
-    return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found)), []
+    sums = frozenset(span for draft in drafts for span in draft.sums)
+    return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found), sums=sums), []
 
 
 def _declared(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.source.span import Span
 from titan.frontends.ttgir.effects import Made
 from titan.frontends.ttgir.places import DraftPlace
 from titan.frontends.ttgir.values import Root
@@ -26,7 +27,8 @@ class RoleDraft:
 class FunctionDraft:
     """A function for some threads: roles, allocations, named barriers.
 
-    `arguments` are names of sizes; those of equal places in two drafts are equal.
+    `arguments` are names of sizes; those of equal places in two drafts are equal. `sums`: products
+    that add to what is there from the first trip on.
     """
 
     place: DraftPlace
@@ -34,4 +36,5 @@ class FunctionDraft:
     roots: list[Root] = field(default_factory=list)
     meetings: list[str] = field(default_factory=list)
     arguments: set[str] = field(default_factory=set)
+    sums: set[Span] = field(default_factory=set)
     faults: list[Diagnostic] = field(default_factory=list)

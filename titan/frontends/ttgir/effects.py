@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.errors import TitanError
-from titan.frontends.ttgir.model import TtgirOperation
+from titan.frontends.ttgir.attributes import unknown_attributes
+from titan.frontends.ttgir.model import TtgirOperation, memory_types
 from titan.frontends.ttgir.places import DraftPlace, bases, group, shared_bits
 from titan.frontends.ttgir.values import MemoryView, Value, is_integer, why_unknown
 from titan.sync import program as ir
@@ -45,6 +47,15 @@ class Operands:
     place: DraftPlace = field(default_factory=DraftPlace)
     layouts: Mapping[str, str] = field(default_factory=dict)
     pairs: bool = False
+
+    def check(self) -> None:
+        """Raises Untranslatable where an attribute, or an operand in memory, is not followed."""
+        for name in unknown_attributes(self.operation):
+            raise Untranslatable(f"the meaning of its attribute {quoted(name)} is not known")
+        if self.operation.name in HANDLERS:
+            left_out = len(memory_types(self.operation.types)) - len(self.views())
+            if left_out > 0:
+                raise Untranslatable("an operand is memory that the analysis does not track")
 
     def view(self, place: int) -> MemoryView:
         """The view of memory at a place. Raises Untranslatable."""
@@ -330,6 +341,15 @@ def _tensor_core(of: Operands) -> Made:
         made += guarded(_number(part[1]) if len(part) > 1 else ONE, arrivals)
     condition = _number(*parts[4 + scales][:1])
     return guarded(condition, made) if pair else []
+
+
+def adds_up(of: Operands) -> bool:
+    """Whether a product adds to what its accumulator holds, whatever the trip."""
+    if not of.operation.name.startswith("ttng.tc_gen5_mma"):
+        return False
+    parts = of.parts()
+    place = 5 if of.operation.name.endswith("scaled") else 3
+    return len(parts) > place and parts[place][:1] == [ONE]
 
 
 def _number(value: Value) -> Expression:

@@ -78,3 +78,12 @@ def samples(sizes: Sizes, minimums: Mapping[str, int]) -> list[dict[str, int]]:
     }
     ordered = sorted(found.values(), key=lambda values: (sum(values.values()), *values.values()))
     return ordered[:SAMPLES_MAX]
+
+
+def largest(sizes: Sizes, bound: int) -> dict[str, int]:
+    """Values of all sizes that belong together, none beyond a bound, with the largest sum."""
+    within = (
+        values for values in computed(sizes) if all(value <= bound for value in values.values())
+    )
+    found = max(within, key=lambda values: (sum(values.values()), *values.values()), default=None)
+    return {name: 0 for name, _ in sizes} if found is None else found

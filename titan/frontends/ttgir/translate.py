@@ -27,7 +27,7 @@ from titan.frontends.ttgir.blocks import (
     yielded,
 )
 from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, RoleDraft
-from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable
+from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, adds_up
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.loops import (
     LoopDraft,
@@ -219,11 +219,15 @@ class _Translator:
     def _effects(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
+        operands = self._operands(operation, values)
         try:
-            made = HANDLERS[operation.name](self._operands(operation, values))
+            operands.check()
+            made = HANDLERS[operation.name](operands)
         except (Untranslatable, ValueError) as reason:
             self._fault(operation, f"{quoted(operation.name)} is not supported: {reason}")
             return []
+        if not self.quiet and adds_up(operands):
+            self.draft.sums.add(operation.span)
         if operation.name == "ttng.warp_group_dot_wait":
             for result, value in zip(operation.results, values, strict=False):
                 environment[result] = value
@@ -233,8 +237,9 @@ class _Translator:
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> Made:
         try:
-            view = self.allocations.allocate(operation)
             operands = self._operands(operation, values)
+            operands.check()
+            view = self.allocations.allocate(operation)
             view.root.bytes_here, view.root.led = operands.bytes_here(view), operands.leads(view)
         except Untranslatable as reason:
             self._fault(operation, str(reason))
@@ -249,6 +254,7 @@ class _Translator:
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]
     ) -> None:
         try:
+            self._operands(operation, values).check()
             environment[operation.results[0]] = view_of(operation, values)
         except Untranslatable as reason:
             self._fault(operation, str(reason))

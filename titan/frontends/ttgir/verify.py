@@ -7,12 +7,14 @@ nothing.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from titan.engines.explore.search import CoreMissingError
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.foundation.diagnostics.wording import quoted, suggestion
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
@@ -22,12 +24,13 @@ from titan.frontends.ttgir.clusters import (
     place_cluster_barriers,
     without_cluster_barriers,
 )
+from titan.frontends.ttgir.definitions import undefined_values
 from titan.frontends.ttgir.drafts import FunctionDraft
 from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
 from titan.frontends.ttgir.places import DraftPlace
-from titan.frontends.ttgir.samples import dependent, samples
-from titan.frontends.ttgir.translate import draft
+from titan.frontends.ttgir.samples import dependent, largest, samples
+from titan.frontends.ttgir.translate import FAULTS_MAX, draft
 from titan.frontends.ttgir.waves import alternate, meetings
 from titan.sync.expression import Name, to_text
 from titan.sync.program import Policies
@@ -35,6 +38,8 @@ from titan.verify.coverage import with_policies
 from titan.verify.engines import VerifyBudget, run_explorer
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
+from titan.verify.sizes import bound_of
+from titan.verify.unwritten import unwritten_reads
 
 ANY_STATES_MAX = 300_000  # of a search for any numbers of sizes that rest on one argument
 TEXT_BYTES_MAX = 16 << 20
@@ -91,7 +96,8 @@ def assembled(
         headline = f"a cluster has {known} CTAs, and not {ctas}"
         return None, [diagnostic("TTN010", headline, function.span)]
     drafts = [draft(module, function, place) for place in _places(module, function)]
-    faults = list(dict.fromkeys(fault for made in drafts for fault in made.faults))
+    refused = [fault for made in drafts for fault in made.faults]
+    faults = list(dict.fromkeys([*_undefined(function), *refused]))
     notes: tuple[str, ...] = ()
     if not faults and drafts[0].place.ctas > 1:
         if one_for_all(drafts):
@@ -107,6 +113,16 @@ def assembled(
         return None, faults
     made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES)
     return (made and replace(made, notes=notes)), lost
+
+
+def _undefined(function: TtgirFunction) -> list[Diagnostic]:
+    """The values that are used and not defined."""
+    found = []
+    for operation, name, known in itertools.islice(undefined_values(function), FAULTS_MAX):
+        headline = f"{quoted(operation.name)} uses {quoted(name)}, which nothing defines before it"
+        helps = suggestion(name, sorted(known))
+        found.append(diagnostic("TTN011", headline, operation.span, helps=helps))
+    return found
 
 
 def _places(module: TtgirModule, function: TtgirFunction) -> list[DraftPlace]:
@@ -135,12 +151,28 @@ def _verified(
         return _refused(path, errors, function.name)
     kernel = with_policies(made.kernel, options.policies)
     made = replace(made, kernel=kernel)
-    finding = _together(made, options) if dependent(made.sizes) else None
+    plain = replace(options, examines_reads=False)
+    finding = _together(made, plain) if dependent(made.sizes) else None
     if finding is None:
-        finding = verify_kernel(kernel, options)
+        finding = verify_kernel(kernel, plain)
+    if finding.verdict is Verdict.VERIFIED:
+        finding = _filled(made, finding)
     meanings = [f"{name} is {to_text(value)}" for name, value in made.sizes if value != Name(name)]
     notes = (*finding.notes, *meanings, *made.notes, ASSUMED)
     return replace(finding, notes=notes, seconds=time.thread_time() - started)
+
+
+def _filled(made: Assembled, finding: Finding) -> Finding:
+    """The finding on a verified kernel: undecided where it reads what nothing has written."""
+    program = made.kernel.program
+    if program is None:
+        return finding
+    sizes = largest(made.sizes, bound_of(program)) if dependent(made.sizes) else None
+    unwritten = unwritten_reads(program, sizes, made.sums)
+    if not unwritten:
+        return finding
+    diagnostics = (*finding.diagnostics, *unwritten)
+    return replace(finding, verdict=Verdict.UNDECIDED, diagnostics=diagnostics)
 
 
 def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
