@@ -25,6 +25,7 @@ from titan.sync.expression import Constant, Expression
 from titan.sync.fault import Actor
 from titan.sync.interpreter import SEMANTICS, UNDEFINED, Interpreter
 from titan.sync.memory_rules import MemoryRules
+from titan.sync.parts import effects_of
 from titan.sync.reductions import Reduction
 from titan.sync.state import Cell, Draft, ExecutionContext, Extent, key_text
 from titan.verify.sizes import bound_of, free_parameters
@@ -83,6 +84,17 @@ def unwritten_reads(
     ]  # fmt: skip
 
 
+def _reads_anything(program: ir.SyncProgram, examined: set[str]) -> bool:
+    """Whether some read of these names no tile; engines compare the others."""
+    storages = {item.name: item.storage or item.name for item in program.buffers}
+    return any(
+        not effect.write and effect.tile is None and storages[effect.buffer] in examined
+        for role in program.roles
+        for operation in ir.walk(role.body)
+        for effect in effects_of(operation)
+    )
+
+
 def _read_in_one_run(
     program: ir.SyncProgram, sizes: Mapping[str, int], sums: frozenset[Span], masked: frozenset[str]
 ) -> dict[Span | None, Cell]:
@@ -90,6 +102,8 @@ def _read_in_one_run(
     found: dict[Span | None, Cell] = {}
     examined = {item.storage or item.name for item in program.buffers if item.space in SPACES}
     examined -= {item.storage or item.name for item in program.buffers if item.name in masked}
+    if not sums and not _reads_anything(program, examined):
+        return found
 
     class UnwrittenCells(MemoryRules):
         """The rules of memory; what is read and was never written is noted."""
