@@ -19,6 +19,7 @@ from titan.sync.parts import barriers_of
 from titan.sync.program import SyncProgram
 from titan.verify.sizes import bound_of, free_parameters
 
+VACUOUS = "TTN215"
 STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not used
 
 
@@ -54,7 +55,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
             place = spans[min(names_left)]
             words = (one if len(names_left) == 1 else many).format(listed(sorted(names_left)))
             headline = f"{words} in any of the runs tried"
-            found.append(diagnostic("TTN215", headline, place or span))
+            found.append(diagnostic(VACUOUS, headline, place or span))
     return found
 
 

@@ -7,8 +7,8 @@ are taken to be independent: that leaves out no run, and what it adds is reporte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.span import Span
@@ -35,41 +35,45 @@ from titan.sync.expression import (
 from titan.sync.parts import queue_of
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-Change = Callable[[Expression], Expression]
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
     """The kernel, what each of its parameters is in terms of the arguments, and remarks.
 
-    `sums`: products that add to what their accumulator holds.
+    `sums`: products that add to what their accumulator holds. `decided`: parameters that are not
+    0 where a condition holds, with the branch on it.
     """
 
     kernel: Kernel
     sizes: tuple[tuple[str, Expression], ...]
     notes: tuple[str, ...] = ()
     sums: frozenset[Span] = frozenset()
+    decided: Mapping[str, Span] = field(default_factory=dict)
 
 
 def assemble(
     drafts: Sequence[FunctionDraft], function: TtgirFunction, path: str, target: str,
-    policies: ir.Policies,
+    policies: ir.Policies, either_way: bool = False,
 ) -> tuple[Assembled | None, list[Diagnostic]]:  # fmt: skip
-    """The kernel of drafts without faults, or the numbers in them that are not known."""
+    """The kernel of drafts without faults, or the numbers in them that are not known.
+
+    `either_way`: the drafts are so (`translate.draft`), and ends of loops are sizes of their own.
+    """
     written = [(draft, role) for draft in drafts for role in draft.roles]
     for _, role in written:
         role.body = _needed(role)
     lost = [item for _, role in written for item in _lost(role)]
     if lost:
         return None, list(dict.fromkeys(lost))
-    sizes = _Sizes({name for draft in drafts for name in draft.arguments})
+    sizes = _Sizes({name for draft in drafts for name in draft.arguments}, either_way)
     for _, role in written:
         for operation in ir.walk(tuple(role.body)):
             for expression in _expressions(operation):
                 sizes.note(expression)
     roles = []
     for draft, role in written:
-        body = _fenced(_changed(tuple(role.body), sizes.change))
+        body = _fenced(_changed(tuple(role.body), sizes))
         minimums = {name: low for name, _, low in sizes.found}
         body = without_copies(with_last_trips_behind(body, minimums))
         used = {one.variable for one in ir.walk(body) if isinstance(one, ir.Assign)}
@@ -97,7 +101,9 @@ def assemble(
         placed=False,  # Triton places barriers of threads, and memory, when it lowers
     )  # fmt: skip
     sums = frozenset(span for draft in drafts for span in draft.sums)
-    return Assembled(kernel, tuple((name, value) for name, value, _ in sizes.found), sums=sums), []
+    meanings = tuple((name, value) for name, value, _ in sizes.found)
+    decided = {name: span for draft in drafts for name, span in draft.decided.items()}
+    return Assembled(kernel, meanings, sums=sums, decided=decided), []
 
 
 def _declared(
@@ -280,12 +286,25 @@ def _with_fences(body: ir.Block, written: set[str]) -> ir.Block:
 class _Sizes:
     """Puts a parameter in the place of each term that holds arguments alone."""
 
-    def __init__(self, arguments: set[str]) -> None:
+    def __init__(self, arguments: set[str], either_way: bool) -> None:
+        self.either_way = either_way
         self.arguments = frozenset(arguments)
         self.fixed = holds_only(self.arguments)
         self.names: dict[Expression, str] = {}
         self.found: list[tuple[str, Expression, int]] = []
         self.quotients: set[tuple[Expression, int]] = set()
+
+    def end(self, expression: Expression) -> Expression:
+        """The end of a loop: a size of its own where it is a sum of several, such as `a - b`.
+
+        Numbers below 0 mean no trips, as 0 does. Where the sizes occur elsewhere they are
+        independent of this one: that adds runs and leaves out none.
+        """
+        terms, _ = split(expression)
+        several = sum(bool(names_of(term) & self.arguments) for term in terms) > 1
+        if several and self.either_way and self.fixed(expression):
+            return self._parameter(expression)
+        return self.change(expression)
 
     def note(self, expression: Expression) -> None:
         """Remember the quotients of arguments that occur, before anything is replaced."""
@@ -376,11 +395,13 @@ def _holds_truth(expression: Expression) -> bool:
     return False
 
 
-def _changed(body: ir.Block, change: Change) -> ir.Block:
-    return tuple(_one_changed(operation, change) for operation in body)
+def _changed(body: ir.Block, sizes: _Sizes) -> ir.Block:
+    return tuple(_one_changed(operation, sizes) for operation in body)
 
 
-def _one_changed(operation: ir.Operation, change: Change) -> ir.Operation:
+def _one_changed(operation: ir.Operation, sizes: _Sizes) -> ir.Operation:
+    change = sizes.change
+
     def reference(of: ir.Reference) -> ir.Reference:
         return replace(of, index=change(of.index))
 
@@ -388,14 +409,14 @@ def _one_changed(operation: ir.Operation, change: Change) -> ir.Operation:
         case ir.Assign():
             return replace(operation, value=change(operation.value))
         case ir.Loop():
-            body = _changed(operation.body, change)
-            return replace(operation, stop=change(operation.stop), body=body)
+            body = _changed(operation.body, sizes)
+            return replace(operation, stop=sizes.end(operation.stop), body=body)
         case ir.Branch():
             return replace(
                 operation,
                 condition=change(operation.condition),
-                then=_changed(operation.then, change),
-                otherwise=_changed(operation.otherwise, change),
+                then=_changed(operation.then, sizes),
+                otherwise=_changed(operation.otherwise, sizes),
             )
         case ir.Access():
             effects = tuple(replace(one, stage=change(one.stage)) for one in operation.effects)

@@ -25,6 +25,11 @@ IGNORED = {
     "amdg.scaled_downcast_fp4", "amdg.scaled_downcast_fp8",
 }  # fmt: skip
 
+_LATER = "an operation that is not lowered yet"
+REFUSED = {"tt.call": "a call"} | {
+    f"tt.descriptor_{what}": _LATER for what in ("load", "store", "reduce", "gather", "scatter")
+}
+
 
 def indexed_shapes(block: Block, found: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
     """The shapes of views that are indexed somewhere."""

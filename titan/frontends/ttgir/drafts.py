@@ -14,6 +14,20 @@ MAIN = "default"  # the role of the function itself
 
 
 @dataclass(slots=True)
+class Names:
+    """Names of the program for values of the text, each given once."""
+
+    given: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, name: str) -> str:
+        """A name that no other value of the program has."""
+        plain = "".join(c if c.isalnum() else "_" for c in name.strip("%").partition("#")[0])
+        plain = plain if plain[:1].isalpha() else f"v{plain}"
+        self.given[plain] = count = self.given.get(plain, 0) + 1
+        return plain if count == 1 else f"{plain}_{count}"
+
+
+@dataclass(slots=True)
 class RoleDraft:
     """A role as it is written: its operations, and first values of its counters."""
 
@@ -28,7 +42,8 @@ class FunctionDraft:
     """A function for some threads: roles, allocations, named barriers.
 
     `arguments` are names of sizes; those of equal places in two drafts are equal. `sums`: products
-    that add to what is there from the first trip on.
+    that add to what is there from the first trip on. `decided`: the sizes among `arguments` that
+    are in the place of a condition, with the branch on it.
     """
 
     place: DraftPlace
@@ -37,4 +52,5 @@ class FunctionDraft:
     meetings: list[str] = field(default_factory=list)
     arguments: set[str] = field(default_factory=set)
     sums: set[Span] = field(default_factory=set)
+    decided: dict[str, Span] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)

@@ -17,7 +17,7 @@ from titan.frontends.ttgir.integers import Fixed
 from titan.frontends.ttgir.model import Block, TtgirOperation
 from titan.frontends.ttgir.values import Value, is_integer
 from titan.sync import program as ir
-from titan.sync.expression import ONE, ZERO, Binary, Expression, Name, names_of
+from titan.sync.expression import ONE, ZERO, Binary, Constant, Expression, Name, names_of
 
 Probed = Mapping[str, tuple[Value, Value]]  # of each carried value: before a trip, and after it
 
@@ -149,3 +149,14 @@ def while_trips(
                 if before == number and step > 0 and is_integer(start):
                     return integers.ceiling_divide(integers.subtract(bound, start), step)
     return None
+
+
+def steady_growth(probed: Probed) -> dict[str, int]:
+    """What each carried number grows by in every trip, where that is always the same."""
+    grown: dict[str, int] = {}
+    for name, (probe, value) in probed.items():
+        if is_integer(value) and isinstance(probe, Name):
+            difference = integers.subtract(value, probe)
+            if isinstance(difference, Constant) and difference.value >= 0:
+                grown[name] = difference.value
+    return grown

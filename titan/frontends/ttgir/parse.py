@@ -14,6 +14,7 @@ from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.errors import TitanError
 from titan.foundation.source.span import Source, Span
+from titan.frontends.ttgir.control_flow import UnstructuredError, structured
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 
 DEPTH_MAX = 64
@@ -127,10 +128,23 @@ def _function(reader: _Reader, found: re.Match[str]) -> TtgirFunction:
     if not _without_location(line).rstrip().endswith("{"):
         raise _Fault(reader.at, "a function has a body in braces", start)
     reader.at += 1
-    body = Block("function")
-    _block(reader, body, 0)
+    blocks = [Block("function")]
+    _block(reader, blocks[0], 0)
+    while _label_at(reader) is not None:
+        name = reader.lines[reader.at].split("^", 1)[1].split(":")[0].split("(")[0].strip()
+        blocks.append(Block(name))
+        _block(reader, blocks[-1], 0)
     reader.at += 1
+    try:
+        body = structured(blocks)
+    except UnstructuredError as reason:
+        raise _Fault(reason.operation.span.start_line - 1, str(reason)) from None
     return TtgirFunction(found[2].strip('"'), span, arguments, body)
+
+
+def _label_at(reader: _Reader) -> re.Match[str] | None:
+    """The label of a block where the reader is."""
+    return _LABEL.match(_without_location(reader.lines[reader.at].partition("//")[0]))
 
 
 def _arguments(text: str) -> list[tuple[str, str]]:
@@ -212,14 +226,19 @@ def _location_start(text: str) -> int | None:
 
 
 def _block(reader: _Reader, block: Block, depth: int) -> None:
-    """Operations up to the line that begins with a closing brace, which is left to be read."""
+    """Operations up to the line that begins with a closing brace, which is left to be read.
+
+    Those of a function end at the label of its next block, too.
+    """
     if depth > DEPTH_MAX:
         raise _Fault(reader.at, f"regions are nested deeper than {DEPTH_MAX}")
     while reader.at < len(reader.lines):
         text = reader.lines[reader.at].strip()
         if text.startswith("}"):
             return
-        label = _LABEL.match(_without_location(reader.lines[reader.at]))
+        label = _label_at(reader)
+        if label is not None and block.operations and depth == 0:
+            return  # another block of the function
         if label is not None:
             block.arguments = _arguments(label[1] or "")
             reader.at += 1

@@ -17,6 +17,7 @@ from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.blocks import (
     IGNORED,
     QUIET,
+    REFUSED,
     at_once,
     captured,
     gives_integer,
@@ -26,7 +27,7 @@ from titan.frontends.ttgir.blocks import (
     synchronises,
     yielded,
 )
-from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, RoleDraft
+from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, Names, RoleDraft
 from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, adds_up
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.loops import (
@@ -36,6 +37,7 @@ from titan.frontends.ttgir.loops import (
     decided_by,
     flattened,
     repeated,
+    steady_growth,
     while_form,
     while_trips,
 )
@@ -54,28 +56,22 @@ from titan.frontends.ttgir.values import (
 )
 from titan.frontends.ttgir.waves import MEETINGS, PIPELINED, THREAD_NUMBERS, Waves
 from titan.sync import program as ir
-from titan.sync.expression import (
-    ONE,
-    ZERO,
-    Constant,
-    Expression,
-    Name,
-    binary,
-)
+from titan.sync.expression import ONE, ZERO, Binary, Constant, Expression, Name, Not, binary
 
 FAULTS_MAX = 20
-_LATER = "an operation that is not lowered yet"
-_REFUSED = {"tt.call": "a call"} | {
-    f"tt.descriptor_{what}": _LATER for what in ("load", "store", "reduce", "gather", "scatter")
-}
 _CONTROL = ("ttg.warp_specialize", "scf.for", "scf.if", "scf.while", "scf.execute_region")
 
 
-def draft(module: TtgirModule, function: TtgirFunction, place: DraftPlace) -> FunctionDraft:
-    """The function as roles of some threads; `faults` says what could not be translated."""
+def draft(
+    module: TtgirModule, function: TtgirFunction, place: DraftPlace, either_way: bool = False
+) -> FunctionDraft:
+    """The function as roles of some threads; `faults` says what could not be translated.
+
+    `either_way`: a branch outside of loops that arguments decide may go either way.
+    """
     unbounded: set[str] = set()
     while True:
-        translator = _Translator(module, function, place, unbounded)
+        translator = _Translator(module, function, place, unbounded, either_way)
         translator.run()
         if not translator.falls:
             return translator.draft
@@ -85,11 +81,12 @@ def draft(module: TtgirModule, function: TtgirFunction, place: DraftPlace) -> Fu
 
 class _Translator:
     def __init__(
-        self, module: TtgirModule, function: TtgirFunction, place: DraftPlace, unbounded: set[str]
-    ) -> None:
+        self, module: TtgirModule, function: TtgirFunction, place: DraftPlace, unbounded: set[str],
+        either_way: bool,
+    ) -> None:  # fmt: skip
         self.function, self.place = function, place
         self.layouts, self.pairs = module.layouts, works_in_pairs(module)
-        self.unbounded = unbounded
+        self.unbounded, self.either_way = unbounded, either_way
         self.falls: set[str] = set()
         self.draft = FunctionDraft(place)
         self.waves = Waves.of(module, place)
@@ -98,7 +95,8 @@ class _Translator:
         self.draft.roles.append(self.role)
         self.around: list[Expression | LoopDraft] = []  # conditions and loops of the main role
         self.loops = 0
-        self.names: dict[str, int] = {}
+        self._fresh = Names().fresh
+        self.decided: dict[str, Name] = {}  # by data, of which every value is possible
         indexed = indexed_shapes(function.body, set())
         self.allocations = Allocations(self.draft.roots, indexed, self._fresh)
         self.quiet = False  # an attempt: faults are reported when the real one is made
@@ -115,13 +113,6 @@ class _Translator:
         self.draft.arguments.add(plain)
         self.arithmetic.minimums[plain] = 0
         return Name(plain)
-
-    def _fresh(self, name: str) -> str:
-        """A name that no other value of the program has."""
-        plain = "".join(c if c.isalnum() else "_" for c in name.strip("%").partition("#")[0])
-        plain = plain if plain[:1].isalpha() else f"v{plain}"
-        self.names[plain] = count = self.names.get(plain, 0) + 1
-        return plain if count == 1 else f"{plain}_{count}"
 
     def _fault(self, operation: TtgirOperation, text: str, helps: tuple[str, ...] = ()) -> None:
         if not self.quiet and len(self.draft.faults) < FAULTS_MAX:
@@ -179,8 +170,8 @@ class _Translator:
             "pure", ""
         ):
             self._fault(operation, "assembly with side effects is not supported")
-        elif name in _REFUSED:
-            self._fault(operation, f"{quoted(name)} is {_REFUSED[name]}")
+        elif name in REFUSED:
+            self._fault(operation, f"{quoted(name)} is {REFUSED[name]}")
         elif not name.startswith(QUIET) and name not in IGNORED:
             self._unknown(operation)
         return []
@@ -295,7 +286,7 @@ class _Translator:
         if pair is not None:
             name, loop = pair
             return self._carried(loop, names, starts, environment, {name: 0})
-        steady = {} if self.loops else self._steady(probed)
+        steady = {} if self.loops else steady_growth(probed)
         if PIPELINED not in operation.attributes:
             return self._carried(loop, names, starts, environment, steady)
         if any(one.name in MEETINGS for one in body.operations):
@@ -338,7 +329,7 @@ class _Translator:
         if len(probed) != len(names):
             self._fault(operation, "a loop hands on another number of values than it carries")
             return []
-        growth = self._steady(probed)
+        growth = steady_growth(probed)
         inside = {
             **environment,
             **dict(zip(form.asked, (probed[n][0] for n in names), strict=True)),
@@ -383,16 +374,6 @@ class _Translator:
         del self.draft.roots[before[1] :]
         ends = yielded(loop.body, inner)
         return {name: (probes[name], end) for name, end in zip(names, ends, strict=False)}
-
-    def _steady(self, probed: Probed) -> dict[str, int]:
-        """What each carried number grows by in every trip, where that is always the same."""
-        grown: dict[str, int] = {}
-        for name, (probe, value) in probed.items():
-            if is_integer(value) and isinstance(probe, Name):
-                difference = integers.subtract(value, probe)
-                if isinstance(difference, Constant) and difference.value >= 0:
-                    grown[name] = difference.value
-        return grown
 
     def _carried(
         self,
@@ -488,6 +469,8 @@ class _Translator:
         condition = values[0] if values else Unknown()
         then = operation.regions[0] if operation.regions else Block()
         otherwise = operation.regions[1] if len(operation.regions) > 1 else Block()
+        if synchronises(then) or synchronises(otherwise):
+            condition = self._either(operation, condition)
         if not is_integer(condition):
             if synchronises(then) or synchronises(otherwise):
                 self._fault(operation, f"a condition is not known: {why_unknown(condition)}")
@@ -511,6 +494,21 @@ class _Translator:
         if merged is not None:
             return merged
         return [ir.Branch(decided, tuple(made[0]), tuple(made[1]))] if any(made) else []
+
+    def _either(self, operation: TtgirOperation, condition: Value) -> Value:
+        """A size in the place of a scalar that data decide: 0 or not, the same in all threads.
+
+        In a loop it may be another one in each trip; two CTAs may have two.
+        """
+        alone = self.role.name == MAIN and not self.loops and self.place.ctas == 1
+        open_end = isinstance(condition, Binary | Name | Not) and self.either_way
+        if not alone or not (isinstance(condition, Unknown) or open_end) or not operation.operands:
+            return condition
+        name = operation.operands[0]
+        if name not in self.decided:
+            self.decided[name] = self._argument(f"{name}_holds")
+            self.draft.decided[self.decided[name].name] = operation.span
+        return Binary("!=", self.decided[name], ZERO)
 
     def _merged(
         self,

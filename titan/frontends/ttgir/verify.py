@@ -33,13 +33,14 @@ from titan.frontends.ttgir.samples import dependent, largest, samples
 from titan.frontends.ttgir.translate import FAULTS_MAX, draft
 from titan.frontends.ttgir.waves import alternate, meetings
 from titan.sync.expression import Name, to_text
-from titan.sync.program import Policies
+from titan.sync.program import Policies, SyncProgram
 from titan.verify.coverage import with_policies
 from titan.verify.engines import VerifyBudget, run_explorer
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
 from titan.verify.sizes import bound_of
 from titan.verify.unwritten import unwritten_reads
+from titan.verify.vacuity import VACUOUS, vacuous
 
 ANY_STATES_MAX = 300_000  # of a search for any numbers of sizes that rest on one argument
 TEXT_BYTES_MAX = 16 << 20
@@ -82,9 +83,9 @@ def _refused(path: str, errors: list[Diagnostic], kernel: str = "") -> Finding:
 
 
 def assembled(
-    module: TtgirModule, function: TtgirFunction, path: str
+    module: TtgirModule, function: TtgirFunction, path: str, either_way: bool = False
 ) -> tuple[Assembled | None, list[Diagnostic]]:
-    """The kernel of a function, or what is wrong with it."""
+    """The kernel of a function, or what is wrong with it; `either_way` as of `draft`."""
     word = module.attributes.get("ttg.target", "").strip('"')
     if word not in TARGETS:
         known = ", ".join(TARGETS)
@@ -95,7 +96,7 @@ def assembled(
         known = ", ".join(map(str, CLUSTERS))
         headline = f"a cluster has {known} CTAs, and not {ctas}"
         return None, [diagnostic("TTN010", headline, function.span)]
-    drafts = [draft(module, function, place) for place in _places(module, function)]
+    drafts = [draft(module, function, place, either_way) for place in _places(module, function)]
     refused = [fault for made in drafts for fault in made.faults]
     faults = list(dict.fromkeys([*_undefined(function), *refused]))
     notes: tuple[str, ...] = ()
@@ -111,7 +112,7 @@ def assembled(
         faults = _uneven(drafts, function)
     if faults:
         return None, faults
-    made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES)
+    made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES, either_way)
     return (made and replace(made, notes=notes)), lost
 
 
@@ -149,17 +150,46 @@ def _verified(
     made, errors = assembled(module, function, path)
     if made is None:
         return _refused(path, errors, function.name)
-    kernel = with_policies(made.kernel, options.policies)
-    made = replace(made, kernel=kernel)
+    made = replace(made, kernel=with_policies(made.kernel, options.policies))
     plain = replace(options, examines_reads=False)
-    finding = _together(made, plain) if dependent(made.sizes) else None
+    finding = None if dependent(made.sizes) else verify_kernel(made.kernel, plain)
+    if finding is None or not _for_any(finding):
+        free = _free(module, function, made, options)
+        found = None if free is None else verify_kernel(free.kernel, replace(plain, require="any"))
+        if free is not None and found is not None and found.verdict is Verdict.VERIFIED:
+            made, finding = free, found
     if finding is None:
-        finding = verify_kernel(kernel, plain)
+        finding = _together(made, plain) or verify_kernel(made.kernel, plain)
     if finding.verdict is Verdict.VERIFIED:
         finding = _filled(made, finding)
     meanings = [f"{name} is {to_text(value)}" for name, value in made.sizes if value != Name(name)]
+    meanings = [item for item in meanings if item.split(" is ")[0] not in made.decided]
+    meanings += [
+        f"{name} may be any number: not 0 where the condition in line {span.start_line} holds"
+        for name, span in made.decided.items()
+    ]
     notes = (*finding.notes, *meanings, *made.notes, ASSUMED)
     return replace(finding, notes=notes, seconds=time.thread_time() - started)
+
+
+def _for_any(finding: Finding) -> bool:
+    """Whether nothing is left to find: refuted, or verified for any numbers."""
+    if finding.verdict is not Verdict.VERIFIED:
+        return finding.verdict is Verdict.REFUTED
+    return all(values is None for _, values in finding.coverage.parameters)
+
+
+def _free(
+    module: TtgirModule, function: TtgirFunction, made: Assembled, options: VerifyOptions
+) -> Assembled | None:
+    """The kernel whose branches outside of loops may go either way; None where it is the same.
+
+    It has all runs of the other and more, so what is verified of it holds.
+    """
+    free, _ = assembled(module, function, made.kernel.path, either_way=True)
+    if free is None or len(free.decided) == len(made.decided):
+        return None
+    return replace(free, kernel=with_policies(free.kernel, options.policies))
 
 
 def _filled(made: Assembled, finding: Finding) -> Finding:
@@ -167,12 +197,42 @@ def _filled(made: Assembled, finding: Finding) -> Finding:
     program = made.kernel.program
     if program is None:
         return finding
-    sizes = largest(made.sizes, bound_of(program)) if dependent(made.sizes) else None
-    unwritten = unwritten_reads(program, sizes, made.sums)
-    if not unwritten:
-        return finding
-    diagnostics = (*finding.diagnostics, *unwritten)
-    return replace(finding, verdict=Verdict.UNDECIDED, diagnostics=diagnostics)
+    bound = bound_of(program)
+    sizes = {item.name: max(bound, item.minimum) for item in program.parameters}
+    if dependent(made.sizes):
+        sizes = largest(made.sizes, bound)
+    unwritten = [
+        item
+        for holds in ((0, 1) if made.decided else (0,))
+        for item in unwritten_reads(
+            program, sizes | dict.fromkeys(made.decided.keys() & sizes, holds), made.sums
+        )
+    ]
+    verdict = Verdict.UNDECIDED if unwritten else finding.verdict
+    diagnostics = (*_idle(made, program, finding), *unwritten)
+    return replace(finding, verdict=verdict, diagnostics=diagnostics)
+
+
+def _idle(made: Assembled, program: SyncProgram, finding: Finding) -> list[Diagnostic]:
+    """The diagnostics of a finding; roles do nothing only where they do not whichever
+    condition on data holds.
+
+    What does nothing was looked for in runs in which all of them hold, such as that of an early
+    return.
+    """
+    kept = [item for item in finding.diagnostics if item.code != VACUOUS]
+    if not made.decided or len(kept) == len(finding.diagnostics):
+        return list(finding.diagnostics)
+    found: list[Diagnostic] = []
+    for holds in ("", *sorted(made.decided)):
+        parameters = tuple(
+            replace(item, value=int(item.name == holds)) if item.name in made.decided else item
+            for item in program.parameters
+        )
+        found = vacuous(replace(program, parameters=parameters), made.kernel.span)
+        if not found:
+            break
+    return [*kept, *found]
 
 
 def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
