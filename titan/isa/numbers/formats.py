@@ -1,7 +1,8 @@
 """Floating-point formats by their bits: exact decoding, correctly rounded encoding.
 
 Sources: IEEE 754; OCP 8-bit Floating Point Specification (e4m3 has no infinities, its largest
-pattern is NaN); PTX, "Fundamental Types" and `cvt`; for fnuz, arXiv:2206.02915 and CDNA3, 7.1.
+pattern is NaN); OCP Microscaling Formats (6 and 4 bits: every pattern is a number); PTX,
+"Fundamental Types" and `cvt`; for fnuz, arXiv:2206.02915 and CDNA3, 7.1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from fractions import Fraction
 class FloatFormat:
     """`exponent_bits` and `fraction_bits`; `finite`: no infinities, one NaN pattern (e4m3).
 
-    `one_zero`: no infinities either, and the pattern of negative zero is NaN (fnuz).
+    `one_zero`: no infinities either, and the pattern of negative zero is NaN (fnuz). `plain`: every
+    pattern is a number (6 and 4 bits).
     """
 
     name: str
@@ -23,6 +25,7 @@ class FloatFormat:
     fraction_bits: int
     finite: bool = False
     one_zero: bool = False
+    plain: bool = False
 
     @property
     def bits(self) -> int:
@@ -43,7 +46,7 @@ class FloatFormat:
     @property
     def largest(self) -> int:
         """The bits of the largest finite number."""
-        if self.one_zero:
+        if self.one_zero or self.plain:
             return (1 << (self.bits - 1)) - 1
         top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
         return top | ((1 << self.fraction_bits) - 2) if self.finite else top - 1
@@ -72,6 +75,9 @@ E4M3 = FloatFormat("e4m3", 4, 3, finite=True)
 E5M2 = FloatFormat("e5m2", 5, 2)
 E4M3_FNUZ = FloatFormat("e4m3fnuz", 4, 3, one_zero=True)
 E5M2_FNUZ = FloatFormat("e5m2fnuz", 5, 2, one_zero=True)
+E2M3 = FloatFormat("e2m3", 2, 3, plain=True)
+E3M2 = FloatFormat("e3m2", 3, 2, plain=True)
+E2M1 = FloatFormat("e2m1", 2, 1, plain=True)
 TF32 = FloatFormat("tf32", 8, 10)  # stored in 32 bits, the low 13 of them zero
 FORMATS = {item.name: item for item in (F16, BF16, F32, F64, E4M3, E5M2)}
 
@@ -83,7 +89,7 @@ def decode(bits: int, form: FloatFormat) -> float:
     fraction = bits & ((1 << form.fraction_bits) - 1)
     if form.one_zero and bits == form.nan:
         return math.nan
-    if exponent == (1 << form.exponent_bits) - 1 and not form.one_zero:
+    if exponent == (1 << form.exponent_bits) - 1 and not (form.one_zero or form.plain):
         if not form.finite:
             return sign * math.inf if fraction == 0 else math.nan
         if fraction == (1 << form.fraction_bits) - 1:
@@ -138,7 +144,7 @@ def encode(
 
 def _overflow(form: FloatFormat, negative: bool, sat: bool, *, infinite: bool) -> int:
     sign = negative << (form.bits - 1)
-    if sat:
+    if sat or form.plain:
         return sign | form.largest
     if form.finite or form.one_zero:
         return sign | form.nan

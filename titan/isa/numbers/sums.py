@@ -54,7 +54,9 @@ def split(bits: Integers, form: FloatFormat) -> tuple[Integers, Integers, Intege
     fraction = bits & ((1 << form.fraction_bits) - 1)
     stored = bits >> form.fraction_bits & field
     special = np.zeros(bits.shape, dtype=np.int64)
-    if form.one_zero:
+    if form.plain:
+        pass
+    elif form.one_zero:
         special[bits == form.nan] = 2
     elif form.finite:
         special[(stored == field) & (fraction == (1 << form.fraction_bits) - 1)] = 2
