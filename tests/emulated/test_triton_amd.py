@@ -11,6 +11,7 @@ import pytest
 triton = pytest.importorskip("triton")
 
 from tests.emulated import triton_examples as examples  # noqa: E402
+from tests.emulated.triton_amd_kernels import AMD_KERNELS  # noqa: E402
 from tests.emulated.triton_driver import checking_driver  # noqa: E402
 from tests.frontends import triton_kernels  # noqa: E402
 from titan.cli.main import run  # noqa: E402
@@ -30,6 +31,15 @@ def device(request, tmp_path_factory, monkeypatch):
 def test_kernels_agree_with_numpy(name, device):
     example, tolerance = examples.EXAMPLES[name]
     got, right = example(np.random.default_rng(1))
+    assert np.abs(got.astype(np.float64) - right).max() <= tolerance
+    assert set(device.queue.checker.verdicts) == {Verdict.VERIFIED}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", sorted(AMD_KERNELS))
+def test_types_that_amd_has_instructions_for(name, device):
+    kernel, tolerance = AMD_KERNELS[name]
+    got, right = kernel(np.random.default_rng(2))
     assert np.abs(got.astype(np.float64) - right).max() <= tolerance
     assert set(device.queue.checker.verdicts) == {Verdict.VERIFIED}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import triton
 
+from tests.emulated import triton_amd_kernels
 from tests.emulated import triton_examples as examples
 from tests.frontends import triton_kernels
 
@@ -21,7 +22,8 @@ def checking_driver(tmp_path_factory, monkeypatch, backend):
     monkeypatch.setattr(driver, "_active", None)
     made = TitanDriver()
     driver.set_active(made)
-    for function in (*vars(examples).values(), *vars(triton_kernels).values()):
+    modules = (examples, triton_kernels, triton_amd_kernels)
+    for function in (one for module in modules for one in vars(module).values()):
         caches = getattr(function, "device_caches", None)
         if caches is not None:
             caches.clear()

@@ -138,6 +138,7 @@ UNARY: dict[str, Callable[[Words], Words]] = {
     "v_not_b32": lambda a: ~a,
     "v_bfrev_b32": _reversed,
     "v_ffbh_u32": _leading_zeros,
+    "v_ffbh_i32": lambda a: _leading_zeros(a ^ _u32(_i32(a) >> 31)),
     "v_ffbl_b32": _trailing_zeros,
     "v_cvt_f32_u32": lambda a: _bits(a.astype(np.float32)),
     "v_cvt_f32_i32": lambda a: _bits(_i32(a).astype(np.float32)),

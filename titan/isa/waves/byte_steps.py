@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from titan.isa.gcn.module import Literal
 from titan.isa.numbers.formats import (
     E4M3,
     E4M3_FNUZ,
@@ -23,13 +22,12 @@ from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.sources import selected, vector_source
 from titan.isa.waves.state import NOT_WRITTEN, OpaqueWord, Wave, Words
 
-NEVER_WRITTEN = np.uint32(0xDEAD_0000)  # of a lower half: 0xDEAD
+NEVER_WRITTEN = np.uint32(0xDEAD_DEAD)
 _HALF = np.uint32(0xFFFF)
 BYTE_FORMATS: dict[str, dict[str, FloatFormat]] = {
     "gfx942": {"fp8": E4M3_FNUZ, "bf8": E5M2_FNUZ},
     "gfx950": {"fp8": E4M3, "bf8": E5M2},
 }
-_ONE = Literal(0x3F80_0000, True)  # the scale of conversions that have one
 _NONE = OpaqueWord("nothing", -1)
 
 
@@ -43,12 +41,8 @@ def byte_step(code: DecodedInstruction, target: str) -> Step | None:
         return None
     if words[:3] == ["v", "cvt", "pk"] and words[3] in formats and words[4:] == ["f32"]:
         return _narrowed(code, formats[words[3]])
-    by_one = words[:4] == ["v", "cvt", "scalef32", "pk"] and item.operands[-1] == _ONE
-    pair = words[:4] == ["v", "cvt", "pk", "f32"] or (by_one and words[4] == "f32")
-    if pair and words[-1] in formats:
+    if words[:4] == ["v", "cvt", "pk", "f32"] and words[-1] in formats:
         return _widened_pair(code, formats[words[-1]])
-    if by_one and words[4] in formats and words[5:] == ["f32"]:
-        return _narrowed(code, formats[words[4]])
     return None
 
 
@@ -109,7 +103,7 @@ def _narrowed(code: DecodedInstruction, form: FloatFormat) -> Step:
             wave.vectors[target], wave.known[target], wave.origins[target],
         )  # fmt: skip
         if not kept_known and kept_why is NOT_WRITTEN:
-            kept, kept_known = np.full(len(kept), NEVER_WRITTEN >> shift), wave.exec
+            kept, kept_known = np.full(len(kept), NEVER_WRITTEN), wave.exec
         made = narrowed(a, form) | narrowed(b, form) << np.uint32(8)
         whys = ((a_known, a_why), (b_known, b_why), (kept_known, kept_why))
         origin = next((why for known, why in whys if wave.exec & ~known), _NONE)
@@ -121,7 +115,11 @@ def _narrowed(code: DecodedInstruction, form: FloatFormat) -> Step:
 
 def narrowed(words: Words, form: FloatFormat) -> NDArray[np.uint32]:
     """The bytes nearest to numbers of binary32, ties to even."""
-    values = words.view(np.float32).astype(np.float64)
+    return narrowed_reals(words.view(np.float32).astype(np.float64), form)
+
+
+def narrowed_reals(values: NDArray[np.float64], form: FloatFormat) -> NDArray[np.uint32]:
+    """The codes nearest to numbers, ties to even; of formats without NaN the nearest of all."""
     codes = np.array([one for one in range(form.largest + 1)])
     numbers = np.array([decode(int(one), form) for one in codes])
     size = np.abs(values)
@@ -133,7 +131,9 @@ def narrowed(words: Words, form: FloatFormat) -> NDArray[np.uint32]:
     beyond = size > numbers[-1] + last / 2
     if form.one_zero:  # whose largest number is odd
         beyond = size >= numbers[-1] + last / 2
-    made = np.where(beyond, form.nan, codes[nearest])
+    made = np.where(beyond, form.largest if form.plain else form.nan, codes[nearest])
+    if form.plain:
+        return (made | np.signbit(values).astype(np.int64) << form.bits - 1).astype(np.uint32)
     if not form.finite and not form.one_zero:
         infinite = ((1 << form.exponent_bits) - 1) << form.fraction_bits
         made = np.where(size >= numbers[-1] + last / 2, infinite, made)

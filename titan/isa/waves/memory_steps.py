@@ -19,7 +19,7 @@ from titan.isa.gcn.operands import M0
 from titan.isa.simt.events import Assumption
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Policy
-from titan.isa.waves.atomic_steps import contents_atomic
+from titan.isa.waves.atomic_steps import contents_atomic, contents_lds_atomic
 from titan.isa.waves.contents import Contents, register_rows, set_registers
 from titan.isa.waves.decode import (
     DecodedInstruction,
@@ -107,11 +107,15 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             return
         addresses = lds_addresses(wave, address_of, item)
         if group.contents is not None:
-            if addresses is None or atomic or (moved and item.base not in COMPUTED):
+            if addresses is None or (moved and item.base not in COMPUTED):
                 raise Refused(f"{item.opcode} is not computed")
             if moved and wave.exec != FULL:
                 raise Refused(f"{item.opcode} with lanes that are not active")
-            _lds_contents(group.contents, wave, code, addresses, data)
+            if atomic:
+                where = [_inside_window(wave, addresses + offset) for offset in offsets]
+                contents_lds_atomic(group.contents, wave, code, where, size)
+            else:
+                _lds_contents(group.contents, wave, code, addresses, data)
             uses: tuple[WaveUse, ...] = ()
         elif addresses is None:
             header = group.header(wave, number)
@@ -162,13 +166,18 @@ def _lds_contents(
     offsets = lds_offsets(item, size)
     each = max(1, size // 4)
     for at, offset in enumerate(offsets):
-        places = np.where(wave.active, addresses + offset & LDS_ADDRESS, np.int64(-1))
+        places = _inside_window(wave, addresses + offset)
         if registers:
             rows = contents.read_lds(places, size)
             rows = transposed(rows, item.base) if item.base in COMPUTED else rows
             set_registers(wave, registers[at * each : (at + 1) * each], rows, item)
         else:
             contents.write_lds(places, register_rows(wave, data[at], size, item))
+
+
+def _inside_window(wave: Wave, addresses: Addresses) -> Addresses:
+    """Places in LDS, negative for lanes that are not active."""
+    return np.where(wave.active, addresses & LDS_ADDRESS, np.int64(-1))
 
 
 def lds_addresses(

@@ -1,9 +1,9 @@
 """Instructions that take parts of words (SDWA) or words of other lanes (DPP), in runs that compute.
 
-SDWA: each source is a part of its word, extended by zeros; the result goes to a part of the target,
-whose other bits become zero (UNUSED_PAD) or stay (UNUSED_PRESERVE). DPP: the first source is that
-of another lane (`moved_lanes.py`); where there is none, or it is not active, zero (bound_ctrl), or
-the lane writes nothing. Sources: CDNA3, "SDWA" and "DPP".
+SDWA: each source is a part of its word, extended by zeros or its sign; the result goes to a part of
+the target, whose other bits become zero (UNUSED_PAD) or stay (UNUSED_PRESERVE). DPP: the first
+source is that of another lane (`moved_lanes.py`); where there is none, or it is not active, zero
+(bound_ctrl), or the lane writes nothing. Sources: CDNA3, "SDWA" and "DPP".
 """
 
 from __future__ import annotations
@@ -14,44 +14,53 @@ import numpy as np
 
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.moved_lanes import dpp_lanes, dpp_written, swap_rows
-from titan.isa.waves.sources import VectorSource, selected
+from titan.isa.waves.sources import VectorSource
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
 _KNOWN = OpaqueWord("nothing", -1)
+Given = tuple[Words, int, OpaqueWord]
+PartWriter = Callable[[Wave, Words, int, list[Given]], None]
 
 
 def part_step(
     code: DecodedInstruction, function: Callable[..., Words], sources: list[VectorSource]
 ) -> Step | None:
-    """The step of an instruction with parts; None for parts that are not computed."""
+    """The step of an instruction with parts, whose sources have been chosen (`part_source`); None
+    for parts of the result that are not computed."""
+    write = part_writer(code)
+    if write is None:
+        return None
+
+    def step(wave: Wave) -> None:
+        made, known = known_sources(sources, wave)
+        with np.errstate(all="ignore"):
+            values = function(*(words for words, _, _ in made))
+        write(wave, values, known, made)
+
+    return step
+
+
+def part_writer(code: DecodedInstruction) -> PartWriter | None:
+    """What puts values, known in some lanes, into the part of the result that is named."""
     options = code.item.options
-    chosen = [
-        selected(source, options.get(f"src{at}_sel", "")) for at, source in enumerate(sources)
-    ]
-    parts = [one for one in chosen if one is not None]
     place = _place(options.get("dst_sel", "DWORD"))
     rest = options.get("dst_unused", "UNUSED_PAD")
-    if len(parts) < len(chosen) or place is None:
-        return None
-    if rest not in ("UNUSED_PAD", "UNUSED_PRESERVE"):
+    if place is None or rest not in ("UNUSED_PAD", "UNUSED_PRESERVE"):
         return None
     (shift, bits), keeps = place, rest == "UNUSED_PRESERVE"
     inside = np.uint32((1 << bits) - 1 << shift)
     target = register_numbers(code.item.operands[0])[0]
 
-    def step(wave: Wave) -> None:
-        made, known = known_sources(parts, wave)
-        with np.errstate(all="ignore"):
-            values = function(*(words for words, _, _ in made))
+    def write(wave: Wave, values: Words, known: int, made: list[Given]) -> None:
         values = values << np.uint32(shift) & inside
         if keeps and bits < 32:
             before = wave.vectors[target], wave.known[target], wave.origins[target]
-            made.append(before)
+            made = [*made, before]
             known &= before[1]
             values = values | before[0] & ~inside
         wave.set_vector(target, values, known, origin_of(made, wave))
 
-    return step
+    return write
 
 
 def moved_step(

@@ -19,9 +19,18 @@ from titan.isa.waves.byte_steps import byte_step
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.division_steps import division_step, mended
 from titan.isa.waves.matrix_steps import product_step
-from titan.isa.waves.part_steps import known_sources, moved_step, origin_of, part_step, swap_step
-from titan.isa.waves.sources import scalar_source, selected, vector_source
-from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
+from titan.isa.waves.part_steps import (
+    known_sources,
+    moved_step,
+    origin_of,
+    part_step,
+    part_writer,
+    swap_step,
+)
+from titan.isa.waves.scaled_steps import scaled_step
+from titan.isa.waves.sources import part_source, scalar_source, vector_source
+from titan.isa.waves.state import OpaqueWord, Wave, Words, lanes_of
+from titan.isa.waves.typed_steps import typed_step
 
 Reals = NDArray[np.float32]
 
@@ -74,17 +83,6 @@ PACKED: dict[str, Callable[..., Reals]] = {
     "v_pk_mul_f32": lambda a, b: a * b,
     "v_pk_fma_f32": lambda a, b, c: (a.astype(np.float64) * b + c).astype(np.float32),
 }
-_NEVER, _ALWAYS = "f", "tru"
-_COMPARED: dict[str, Callable[[Reals, Reals], NDArray[np.bool_]]] = {
-    "lt": lambda a, b: a < b,
-    "eq": lambda a, b: a == b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "lg": lambda a, b: (a < b) | (a > b),
-    "ge": lambda a, b: a >= b,
-    "o": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-}
-_NEGATED = {"u": "o", "nge": "ge", "nlg": "lg", "ngt": "gt", "nle": "le", "neq": "eq", "nlt": "lt"}
 
 
 def value_step(code: DecodedInstruction, processor: str) -> Step | None:
@@ -92,6 +90,8 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     item, name = code.item, code.item.base
     if code.opcode.kind is OpcodeKind.MATRIX:
         return product_step(code, processor)
+    if name.startswith("v_cvt_scalef32_"):
+        return scaled_step(code)
     if name.startswith("v_cvt_") and ("_fp8" in name or "_bf8" in name):
         return byte_step(code, processor)
     if name in PACKED:
@@ -100,8 +100,8 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
         return swap_step(code)
     if name.startswith("v_fma_mix"):
         return _mixed(code)
-    if name.startswith("v_cmp_") and name.endswith("_f32"):
-        return _compared(code)
+    if name.startswith("v_cmp_") and name.endswith(("_f16", "_f32", "_f64")):
+        return typed_step(code)
     if name == "v_cndmask_b32" and item.opcode.endswith("_sdwa"):
         return _selected_condition(code)
     if name.startswith("v_div_s") or name.startswith("v_div_fmas"):
@@ -110,13 +110,14 @@ def value_step(code: DecodedInstruction, processor: str) -> Step | None:
     if function is None and item.opcode.endswith(("_dpp", "_sdwa")):
         function = UNARY.get(name) or BINARY.get(name)
     if function is None or _changed(code):
-        return None
-    real = name.endswith("_f32")
-    signs = any(isinstance(one, Registers) and (one.negative or one.absolute)
-                for one in item.operands[1:])  # fmt: skip
-    if signs and (not real or item.opcode.endswith("_sdwa")):
-        return None
-    sources = [vector_source(operand, code.number, real) for operand in item.operands[1:]]
+        return typed_step(code)
+    kind = {"_f16": "f16", "_f32": "f32"}.get(name[-4:], "b32")
+    sources = []
+    for at, operand in enumerate(item.operands[1:]):
+        source = part_source(operand, code.number, item.options.get(f"src{at}_sel", ""), kind)
+        if source is None:
+            return None
+        sources.append(source)
     if item.opcode.endswith("_dpp"):
         return moved_step(code, function, sources)
     if item.opcode.endswith("_sdwa"):
@@ -187,19 +188,20 @@ def _mixed(code: DecodedInstruction) -> Step | None:
         item.operands[1:], _choices(code, "op_sel_hi", "0", 3), _choices(code, "op_sel", "0", 3),
         strict=True,
     ):  # fmt: skip
-        if half and isinstance(operand, Registers) and (operand.negative or operand.absolute):
+        part = f"WORD_{int(upper)}" if half else ""
+        source = part_source(operand, code.number, part, "f16" if half else "f32")
+        if source is None:
             return None
-        sources.append((vector_source(operand, code.number, not half), half, upper))
+        sources.append((source, half))
     target, upper = register_numbers(item.operands[0])[0], item.base == "v_fma_mixhi_f16"
 
     def step(wave: Wave) -> None:
-        made = [source(wave) for source, _, _ in sources]
+        made = [source(wave) for source, _ in sources]
         known = wave.exec
         numbers = []
-        for (words, mask, _), (_, half, high) in zip(made, sources, strict=True):
+        for (words, mask, _), (_, half) in zip(made, sources, strict=True):
             known &= mask
-            shifted = words >> np.uint32(16 if half and high else 0)
-            numbers.append(_reals(_from_half(shifted) if half else words))
+            numbers.append(_reals(_from_half(words) if half else words))
         a, b, c = numbers
         with np.errstate(all="ignore"):
             values = _words((a.astype(np.float64) * b + c).astype(np.float32))
@@ -218,43 +220,18 @@ def _word(operand: GcnOperand, upper: bool, negative: bool) -> GcnOperand:
     return Registers(operand.bank, operand.first + int(upper and operand.count > 1), 1, negative)
 
 
-def _compared(code: DecodedInstruction) -> Step | None:
-    word = code.item.base.split("_")[2]
-    positive = _NEGATED.get(word, word)
-    test = _COMPARED.get(positive)
-    target = code.item.operands[0]
-    if test is None or not isinstance(target, Registers) or _changed(code):
-        return None
-    if code.item.opcode.endswith(("_sdwa", "_dpp")):
-        return None
-    left, right = (vector_source(one, code.number, True) for one in code.item.operands[1:3])
-
-    def step(wave: Wave) -> None:
-        made = [left(wave), right(wave)]
-        if wave.exec & ~(made[0][1] & made[1][1]):
-            wave.set_scalar(target.first, origin_of(made, wave), 2)
-            return
-        found = np.broadcast_to(test(_reals(made[0][0]), _reals(made[1][0])), (LANES,))
-        result = ~found if word != positive else found
-        wave.set_scalar(target.first, mask_of(result) & wave.exec, 2)
-
-    return step
-
-
 def _selected_condition(code: DecodedInstruction) -> Step | None:
     """v_cndmask_b32_sdwa: a part of either source."""
-    item = code.item
-    if item.options.get("dst_sel", "DWORD") != "DWORD" or len(item.operands) < 4:
-        return None
-    target = register_numbers(item.operands[0])[0]
+    item, write = code.item, part_writer(code)
     parts = [
-        selected(vector_source(operand, code.number), item.options.get(f"src{at}_sel", ""))
+        part_source(operand, code.number, item.options.get(f"src{at}_sel", ""), "f32")
         for at, operand in enumerate(item.operands[1:3])
     ]
-    if parts[0] is None or parts[1] is None:
+    if write is None or len(item.operands) < 4 or parts[0] is None or parts[1] is None:
         return None
     zero, one = parts[0], parts[1]
     chosen = scalar_source(item.operands[3], 2, code.number)
+    target = register_numbers(item.operands[0])[0]
 
     def step(wave: Wave) -> None:
         mask = chosen(wave)
@@ -263,7 +240,6 @@ def _selected_condition(code: DecodedInstruction) -> Step | None:
             return
         made = [zero(wave), one(wave)]
         known = (made[1][1] & mask | made[0][1] & ~mask) & wave.exec
-        values = np.where(lanes_of(mask), made[1][0], made[0][0])
-        wave.set_vector(target, values, known, origin_of(made, wave))
+        write(wave, np.where(lanes_of(mask), made[1][0], made[0][0]), known, made)
 
     return step

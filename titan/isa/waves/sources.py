@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -107,6 +108,51 @@ def selected(inner: VectorSource, selection: str) -> VectorSource | None:
     return part
 
 
+def part_source(
+    operand: GcnOperand, number: int, selection: str, kind: str, negative: bool = False
+) -> VectorSource | None:
+    """A word a lane of which a part is meant: the one that is selected (SDWA, `op_sel`), extended
+    by its sign where the operand says so, with the modifiers of a number of that kind ("f16",
+    "i16", "b16", "f32", "u32"). None if the selection is unknown.
+    """
+    half = kind.endswith("16")
+    if isinstance(operand, Literal):
+        if half and operand.real:
+            if kind != "f16":
+                return None
+            (value,) = struct.unpack("<f", operand.value.to_bytes(4, "little"))
+            operand = Literal(int.from_bytes(struct.pack("<e", value), "little"))
+        inner: VectorSource | None = selected(vector_source(operand, number), selection)
+    else:
+        plain = operand
+        if isinstance(operand, Registers):
+            plain = replace(operand, negative=False, absolute=False, extended=False)
+        inner = selected(vector_source(plain, number), selection)
+    if inner is None:
+        return None
+    of = operand if isinstance(operand, Registers) else None
+    bits = {"BYTE": 8, "WORD": 16}.get(selection.partition("_")[0], 32)
+    extended = of is not None and of.extended and bits < 32
+    absolute = of is not None and of.absolute
+    negative = negative != (of is not None and of.negative)
+    if not (extended or absolute or negative):
+        return inner
+    if (absolute or negative) and kind[0] != "f":
+        return None
+    top = np.uint32(1 << bits - 1)
+    sign = np.uint32(1 << (15 if half else 31))
+
+    def changed(wave: Wave) -> tuple[Words, int, OpaqueWord]:
+        values, known, origin = inner(wave)
+        if extended:
+            values = (values ^ top) - top
+        if absolute:
+            values = values & ~sign
+        return (values ^ sign if negative else values), known, origin
+
+    return changed
+
+
 def wide_source(operand: GcnOperand, number: int) -> WideSource:
     """A number of 64 bits a lane."""
     if isinstance(operand, Registers) and operand.bank != "s":
@@ -128,3 +174,21 @@ def wide_source(operand: GcnOperand, number: int) -> WideSource:
         return np.array([value], np.uint64), FULL, NOT_WRITTEN
 
     return uniform
+
+
+def signed_wide_source(operand: GcnOperand, number: int) -> WideSource:
+    """A number of binary64 with its modifiers; a literal is its upper word."""
+    if isinstance(operand, Literal) and not operand.real and not -16 <= operand.value <= 64:
+        operand = Literal((operand.value & WORD) << 32)
+    inner, sign = wide_source(operand, number), np.uint64(1 << 63)
+    absolute = isinstance(operand, Registers) and operand.absolute
+    negative = isinstance(operand, Registers) and operand.negative
+    if not absolute and not negative:
+        return inner
+
+    def source(wave: Wave) -> tuple[Wide, int, OpaqueWord]:
+        values, known, why = inner(wave)
+        values = values & ~sign if absolute else values
+        return (values ^ sign if negative else values), known, why
+
+    return source

@@ -27,8 +27,8 @@ from titan.isa.waves.decode import DecodedInstruction, Step, in_halves, register
 from titan.isa.waves.sources import (
     VectorSource,
     WideSource,
+    part_source,
     scalar_source,
-    selected,
     vector_source,
     wide_source,
 )
@@ -79,15 +79,25 @@ def _word_sources(code: DecodedInstruction) -> list[VectorSource] | None:
     if item.base == "v_fmac_f32":
         operands = (*operands, item.operands[0])
     real = item.base.endswith(_REAL)
-    sources = [vector_source(operand, code.number, real) for operand in operands]
     if not item.opcode.endswith("_sdwa"):
-        return sources
+        return [vector_source(operand, code.number, real) for operand in operands]
     if item.options.get("dst_sel", "DWORD") != "DWORD":
         return None
-    chosen = [
-        selected(source, item.options.get(f"src{at}_sel", "")) for at, source in enumerate(sources)
-    ]
-    return None if any(one is None for one in chosen) else [one for one in chosen if one]
+    return _chosen(code, operands, "f32" if real else "b32")
+
+
+def _chosen(
+    code: DecodedInstruction, operands: tuple[GcnOperand, ...], kind: str
+) -> list[VectorSource] | None:
+    """The parts of operands that SDWA selects; None if one of them is not understood."""
+    found = []
+    for at, operand in enumerate(operands):
+        selection = code.item.options.get(f"src{at}_sel", "")
+        one = part_source(operand, code.number, selection, kind)
+        if one is None:
+            return None
+        found.append(one)
+    return found
 
 
 def _destination(code: DecodedInstruction) -> int:
@@ -154,9 +164,14 @@ def opaque_step(code: DecodedInstruction) -> Step:
 def _compare(code: DecodedInstruction) -> Step:
     item, name = code.item, code.item.base
     real, test = real_comparison(name), comparison(name)
-    if len(item.operands) < 3 or item.opcode.endswith(("_sdwa", "_dpp")) or in_halves(item):
+    if len(item.operands) < 3 or item.opcode.endswith("_dpp") or in_halves(item):
         return _unknown_mask(code)
     first, second = item.operands[1:3]
+    if item.opcode.endswith("_sdwa"):
+        parts = _chosen(code, item.operands[1:3], "b32")
+        if test is None or parts is None:
+            return _unknown_mask(code)
+        return _mask(code, parts[0], parts[1], test)
     if real is not None:
         return _mask(code, _normal(first, code.number), _normal(second, code.number), real)
     if test is None:
