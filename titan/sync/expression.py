@@ -227,7 +227,7 @@ def parse_expression(text: str) -> Expression:
         raise ExpressionError(f"expression longer than {TEXT_LENGTH_MAX} characters")
     if not text.strip():
         raise ExpressionError("empty expression")
-    if not text.isascii() or "\n" in text or "\0" in text or "\\" in text:
+    if not text.isascii() or any(character in text for character in "\n\0\\#"):
         raise ExpressionError("expression with a character that is not allowed")
     words = _spell_operators(text.rstrip())
     try:

@@ -30,13 +30,15 @@ def accumulator(warps: str, *statements: str, more: str = "") -> str:
 
 
 def products(*statements: str, ctas: int = 2) -> str:
+    """Products of CTA 0; the other CTAs run a role as well."""
+    others = "{w: {warps: 1, cta: 0}, v: {warps: 1}}"
     return text(
         target="sm_100a",
         ctas=ctas,
         buffers="{A: {bytes: 64, initial: 0}, T: {space: tensor}}",
         queues="{q: tcgen05}",
-        roles="{w: {warps: 1, cta: 0}}",
-        program="{w: [" + ", ".join("{" + item + "}" for item in statements) + "]}",
+        roles=others,
+        program="{w: [" + ", ".join("{" + item + "}" for item in statements) + "], v: []}",
     )
 
 

@@ -248,6 +248,17 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
     ),
     "cluster_size": (text(target="sm_80", ctas=2), text(target="sm_90", ctas=2)),
     "portable_cluster": (text(ctas=9), text(ctas=8)),
+    "used_cta_runs_a_role": (
+        text(
+            ctas=2, buffers="{A: {bytes: 64}}", roles="{w: {warpgroups: 1, cta: 0}}",
+            program="{w: [{store: A@1}]}",
+        ),
+        text(
+            ctas=2, buffers="{A: {bytes: 64}}",
+            roles="{w: {warpgroups: 1, cta: 0}, v: {warpgroups: 1, cta: 1}}",
+            program="{w: [{store: A@1}], v: []}",
+        ),
+    ),
     "matrix_instruction": (
         instruction("kind: wgmma, shape: [64, 100, 16], a: bf16, accumulator: f32"),
         instruction("kind: wgmma, shape: [64, 104, 16], a: bf16, accumulator: f32"),

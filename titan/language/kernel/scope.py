@@ -36,13 +36,31 @@ _SIZE_MAX = 400
 
 @dataclass(slots=True)
 class NameScope:
-    """Names that an expression may use, from the outermost to the innermost block."""
+    """Names that an expression may use, from the outermost to the innermost block.
+
+    `changed`: names of expressions whose counter has taken a new value since, with that counter.
+    """
 
     names: dict[str, Expression] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
 
     def child(self) -> NameScope:
         """A scope for an inner block: what it adds is not seen in this one."""
-        return NameScope(dict(self.names))
+        return NameScope(dict(self.names), dict(self.changed))
+
+    def define(self, name: str, value: Expression) -> None:
+        """The name represents this expression from here on."""
+        self.names[name] = value
+        self.changed.pop(name, None)
+
+    def change(self, counters: set[str]) -> None:
+        """Counters take new values: what names hold of them is no longer what it was."""
+        if not counters:
+            return
+        for name, value in self.names.items():
+            found = (names_of(value) & counters) - {name}
+            if found:
+                self.changed[name] = min(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +108,8 @@ class KernelTerms:
             self.reader.undeclared(name, place, scope.names)
         if unknown:
             return None
+        for name in sorted(names_of(found) & scope.changed.keys()):
+            self._outdated(name, text, span, scope)
         replaced = substitute(found, scope.names)
         if _size(replaced, _SIZE_MAX) > _SIZE_MAX:
             self.reader.error("TTN003", f"{what} is too large once its names are replaced", span)
@@ -101,6 +121,15 @@ class KernelTerms:
             self.reader.error("TTN009", f"{what} goes beyond 32 bits", span)
             return None
         return replaced
+
+    def _outdated(self, name: str, text: str, span: Span, scope: NameScope) -> None:
+        """Report a `let` name whose counter has changed: it would mean another value now."""
+        at = re.search(rf"\b{re.escape(name)}\b", text)
+        place = span.within(at.start(), len(name)) if at else span
+        counter = quoted(scope.changed[name])
+        headline = f"{quoted(name)} stands for an expression of {counter}, which has changed since"
+        help_text = f"define {quoted(name)} again behind `count`, or count behind its last use"
+        self.reader.error("TTN017", headline, place, helps=(help_text,))
 
     def constant(
         self, node: Node, scope: NameScope, what: str, minimum: int = 0, maximum: int = NUMBER_MAX

@@ -13,7 +13,7 @@ from dataclasses import replace
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.errors import UserError
 from titan.foundation.source.span import Span
-from titan.foundation.source.tree import Node, Scalar, Sequence
+from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
 from titan.language.kernel.clause import Clause, read_clause
 from titan.language.kernel.context import Context
 from titan.language.kernel.scope import NameScope, Ref
@@ -42,6 +42,7 @@ class Statements:
         self.reader = context.reader
         self.sync = SyncVerbs(context)
         self.loop_variables: set[str] = set()
+        self._loops: list[str] = []  # the variables of the loops around a statement
         sync = self.sync
         self.sync_verbs: dict[str, Callable[[Clause, NameScope], list[ir.Operation]]] = {
             "init": sync.lifecycle,
@@ -90,7 +91,11 @@ class Statements:
             self._count_statement(item)
             clause = read_clause(self.reader, item)
             if clause is not None:
+                changed = counters_changed(item)
+                if clause.verb.name == "for":  # a later round of it meets what an earlier changed
+                    inner.change(changed)
                 made += self.statement(clause, inner, depth)
+                inner.change(changed)
         return tuple(made)
 
     def _count_statement(self, node: Node) -> None:
@@ -152,16 +157,22 @@ class Statements:
             text = found.group(group)
             bounds.append(self.context.terms.text(text, place, scope, "a bound of the loop"))
         inner = scope.child()
-        inner.names[variable] = Name(variable)
+        inner.define(variable, Name(variable))
+        self._loops.append(variable)
         body = self.block(clause.options["do"], inner, depth + 1)
+        self._loops.pop()
         if bounds[0] is None or bounds[1] is None:
             return []
         return [model.For(variable, bounds[0], bounds[1], body, span=clause.span)]
 
     def _new_name(self, name: str, span: Span) -> None:
-        """A loop variable or `let` name must not hide anything that is declared."""
+        """A loop variable or `let` name must not hide what is declared, or a loop around it.
+
+        An inner loop of the same variable would change how often the outer one goes round.
+        """
         taken = name in RESERVED or name in self.context.declared.kinds
-        if taken or name == self.context.head.index or name in self.context.counters:
+        taken = taken or name == self.context.head.index or name in self.context.counters
+        if taken or name in self._loops:
             self.reader.error("TTN013", f"the name {quoted(name)} is already in use", span)
         elif len(name) > 64:
             self.reader.error("TTN009", "a name is longer than 64 characters", span)
@@ -198,6 +209,7 @@ class Statements:
                 self.reader.undeclared(name, span, self.context.counters, "counter of this role")
             elif value is not None:
                 made.append(model.Count(name, value, span=clause.span))
+            scope.change({name})
         return made
 
     def _let(self, clause: Clause, scope: NameScope, depth: int) -> Made:
@@ -206,7 +218,7 @@ class Statements:
             assert names is not None
             self._new_name(name, names.key_span(name))
             value = self.context.terms.expression(names[name], scope, f"the name {quoted(name)}")
-            scope.names[name] = value if value is not None else Constant(0)
+            scope.define(name, value if value is not None else Constant(0))
         return []
 
     def _compute(self, clause: Clause, scope: NameScope, depth: int) -> Made:
@@ -378,6 +390,21 @@ class Statements:
 def groups_of(node: Node) -> frozenset[str]:
     """The names that `issue ... as` gives anywhere in the program of a role."""
     return frozenset(value for key, value in _texts(node) if key == "as" and value)
+
+
+def counters_changed(node: Node) -> set[str]:
+    """The counters to which a statement, or one inside it, gives a new value."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Sequence):
+            waiting += item.items
+        elif isinstance(item, Mapping):
+            waiting += [entry.value for entry in item]
+            counts = [entry.value for entry in item if entry.key.text == "count"]
+            found.update(*(value.names for value in counts if isinstance(value, Mapping)))
+    return found
 
 
 def ends_unmet(node: Node, barriers: Iterable[str]) -> bool:

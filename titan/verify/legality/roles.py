@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
-from titan.sync.program import Asynchronous
+from titan.sync.parts import barriers_of, effects_of
+from titan.sync.program import Asynchronous, Operation, Space
 from titan.verify.legality.case import Case, plain, round_up
 from titan.verify.legality.rule import rule
 
@@ -154,3 +155,33 @@ def portable_cluster(case: Case) -> Iterator[Diagnostic]:
     if most and limit and most < case.kernel.ctas <= limit:
         headline = f"a cluster of {case.kernel.ctas} CTAs; {most} are portable"
         yield case.fault("TTN423", headline, case.kernel.span, source="cluster_portable")
+
+
+@rule("TTN425", "cluster_max")
+def used_cta_runs_a_role(case: Case) -> Iterator[Diagnostic]:
+    """A CTA that runs no role has ended when the others begin: nothing of it can be used."""
+    running = {role.cta for role in case.program.roles}
+    if case.program.policies.exit_in_flight == "allow" or running >= set(case.ctas):
+        return
+    reported = set()
+    for role, item in case.operations:
+        for name, home in _places(case, item):
+            if home in running or home not in case.ctas or home in reported:
+                continue
+            reported.add(home)
+            headline = f"CTA {home} runs no role and ends at once, and {quoted(plain(role.name))} "
+            headline += f"uses {quoted(plain(name))} of it"
+            helps = (f"give CTA {home} the roles that it runs, with a barrier before they end",)
+            source = "CUDA programming guide, distributed shared memory: its CTA must exist"
+            yield case.fault("TTN425", headline, item.span, source=source, helps=helps)
+
+
+def _places(case: Case, item: Operation) -> Iterator[tuple[str, int]]:
+    """The memory and mbarriers of CTAs that an operation names, each with its CTA."""
+    for effect in effects_of(item):
+        if case.space_of(effect) is not Space.GLOBAL:
+            yield effect.buffer, case.homes[effect.buffer]
+    homes = {barrier.name: barrier.cta for barrier in case.program.barriers}
+    for reference in barriers_of(item):
+        if reference.name in homes and case.is_mbarrier(reference.name):
+            yield reference.name, homes[reference.name]

@@ -3,7 +3,8 @@
 ## What it means
 
 An agent waits on, initialises, invalidates, or takes a token of an mbarrier in the shared memory of
-another CTA, or a bulk copy completes on an mbarrier that is not with its destination.
+another CTA, or a bulk copy completes on an mbarrier that is not with its destination. Or an agent
+uses memory or an mbarrier of a CTA that runs no role, and so ends at once.
 
 ## Why it is a fault
 
