@@ -109,3 +109,50 @@ def test_tensor_memory_is_used_while_its_columns_are_allocated(old: str, new: st
     assert finding.verdict is Verdict.REFUTED
     (item,) = diagnostics_of(finding)
     assert item.code == "TTN305" and "columns" in item.headline
+
+
+PIPELINE = """\
+titan: 1
+kernel: pipeline
+target: sm_100a
+sizes: {n: any}
+buffers:
+  A: {stages: 2, bytes: 4096}
+  T: {space: tensor, tile: [128, 128], dtype: f32}
+barriers: {full: {stages: 2, count: 1}, empty: {stages: 2, count: 1}, done: 1, read: 1}
+pools: {columns: {available: 512, kind: tensor}}
+queues: {tc: tcgen05}
+roles: {load: {warps: 1}, issue: {warps: 1}, reader: {warpgroups: 1}}
+program:
+  load:
+    - for: t in 0..n * n
+      do:
+        - {wait: "empty[t % 2]", phase: t // 2 - 1}
+        - {arrive: "full[t % 2]", bytes: 4096}
+        - {bulk_load: "A[t % 2] = t", completes: "full[t % 2]"}
+    - {wait: done, phase: 0}
+  issue:
+    - {take: columns, amount: 128}
+    - for: t in 0..n * n
+      do:
+        - {wait: "full[t % 2]", phase: t // 2}
+        - {mma: "A[t % 2] = t", into: T = 7, queue: tc}
+        - {commit: tc, arrives: "empty[t % 2]"}
+    - {commit: tc, arrives: done}
+    - {wait: read, phase: 0}
+    - {give: columns, amount: 128}
+  reader:
+    - {wait: done, phase: 0}
+    - {load: T = 7, when: n >= 1}
+    - arrive: read
+"""
+
+
+def test_given_sizes_are_decided_by_the_engine_that_decides_what_completions_publish():
+    """No search covers n * n: the explorer leaves what commits publish to happens-before."""
+    finding = finding_of(PIPELINE, "auto")
+    assert finding.verdict is Verdict.VERIFIED and finding.narrowing is not None
+    early = finding_of(PIPELINE.replace("    - {wait: read, phase: 0}\n", ""), "auto")
+    assert early.verdict is Verdict.REFUTED
+    (item,) = diagnostics_of(early)
+    assert item.code == "TTN305" and "columns" in item.headline

@@ -39,18 +39,24 @@ def judge(kernel: Kernel, program: SyncProgram, options: VerifyOptions) -> Decis
     Raises ZeroDivisionError, LocalLoopError.
     """
     budget = VerifyBudget(options.states_max, options.steps_max, options.seconds_max)
-    if options.engine == "reference":
-        reports = [engines.run_reference(program, budget)]
-    elif options.engine == "order":
-        reports = [engines.run_order(program, budget)]
-    elif options.engine == "explore":
-        reports = _explorer(program, budget, options.require)
-    else:
-        reports = _all(program, budget, options.require)
+    reports = _reports(program, budget, options)
     decision = conclude(kernel, program, reports, options)
     if decision.verdict is not Verdict.VERIFIED or not pools_order(program):
         return decision
     return _without_order_of_pools(decision, kernel, budget, options)
+
+
+def _reports(
+    program: SyncProgram, budget: VerifyBudget, options: VerifyOptions
+) -> list[EngineReport]:
+    """What the engines that `options` names say."""
+    if options.engine == "reference":
+        return [engines.run_reference(program, budget)]
+    if options.engine == "order":
+        return [engines.run_order(program, budget)]
+    if options.engine == "explore":
+        return _explorer(program, budget, options.require)
+    return _all(program, budget, options.require)
 
 
 def _without_order_of_pools(
@@ -70,7 +76,7 @@ def _without_order_of_pools(
     if ordered:
         reports = [engines.run_order(free, budget)]
     else:
-        reports = _explorer(free, budget, options.require)
+        reports = _reports(free, budget, options)
     other = conclude(kernel, free, reports, options)
     if other.verdict is Verdict.VERIFIED:
         return replace(decision, sizes=other.sizes, narrowing=other.narrowing)
