@@ -154,6 +154,7 @@ int64_t titan_trace(search_t *s, step_t *steps, word *sizes)
         path[i] = state;
     memcpy(w, s->program->initial, sizeof(word) * (size_t)s->program->fixed_words);
     int result = match_root(s, w, path[0], 0);
+    slide_windows(s, w, 1); /* as those of the shadow are: turns without an operation are over */
     copy_state(s, shadow, w);
     normalise(s, shadow);
     for (int64_t i = 1; i < length && result == DONE; i++) {
