@@ -248,6 +248,18 @@ TRIPS: dict[str, tuple[str, str]] = {  # rule: (a kernel that trips it, its neig
     ),
     "cluster_size": (text(target="sm_80", ctas=2), text(target="sm_90", ctas=2)),
     "portable_cluster": (text(ctas=9), text(ctas=8)),
+    "warps_execute_alike": (
+        text(
+            buffers="{A: {bytes: 64, initial: 0}}", queues="{q: wgmma}",
+            roles="{w: {warpgroups: 1, agents: 4}}",
+            program="{w: [{mma: A = 0, queue: q, when: self == 0}, {drain: q}]}",
+        ),
+        text(
+            buffers="{A: {bytes: 64, initial: 0}}", queues="{q: wgmma}",
+            roles="{w: {warpgroups: 2, agents: 8}}",
+            program="{w: [{mma: A = 0, queue: q, when: self < 4}, {drain: q}]}",
+        ),
+    ),
     "used_cta_runs_a_role": (
         text(
             ctas=2, buffers="{A: {bytes: 64}}", roles="{w: {warpgroups: 1, cta: 0}}",

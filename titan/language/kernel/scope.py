@@ -127,7 +127,7 @@ class KernelTerms:
         at = re.search(rf"\b{re.escape(name)}\b", text)
         place = span.within(at.start(), len(name)) if at else span
         counter = quoted(scope.changed[name])
-        headline = f"{quoted(name)} stands for an expression of {counter}, which has changed since"
+        headline = f"{quoted(name)} represents an expression of {counter}, which has changed since"
         help_text = f"define {quoted(name)} again behind `count`, or count behind its last use"
         self.reader.error("TTN017", headline, place, helps=(help_text,))
 

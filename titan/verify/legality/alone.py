@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from titan.sync.control import Agent, ControlFlow, LocalLoopError
 from titan.sync.expression import Constant, Expression, evaluate
@@ -26,6 +26,7 @@ from titan.sync.program import (
     PoolTake,
     QueueArrive,
     QueueWait,
+    Role,
     SyncProgram,
     walk,
 )
@@ -72,6 +73,38 @@ def numbers_in_runs(program: SyncProgram) -> Numbers:
         if left <= 0:
             break
     return {key: frozenset(values) for key, values in found.items()}
+
+
+def unlike_members(
+    program: SyncProgram, role: Role, together: int, asked: Callable[[Operation], bool]
+) -> Operation | None:
+    """An operation that some agents of a role execute and others of their group do not, or in
+    another order; `together`: agents of a group. As far as runs alone show."""
+    operations = [item for item in walk(role.body) if asked(item)]
+    for sizes in _sizes(program) if operations and role.agents > 1 else ():
+        control = ControlFlow(program, sizes)
+        agents = [agent for agent in control.agents if agent.role is role]
+        for first in range(0, len(agents), together):
+            ways = [_way(control, agent, asked) for agent in agents[first : first + together]]
+            for (mine, whole), (other, other_whole) in itertools.pairwise(ways):
+                for one, another in itertools.zip_longest(mine, other):
+                    if (one is None and not whole) or (another is None and not other_whole):
+                        break
+                    if one is not another:
+                        return one or another
+    return None
+
+
+def _way(
+    control: ControlFlow, agent: Agent, asked: Callable[[Operation], bool]
+) -> tuple[list[Operation], bool]:
+    """Which of the operations asked for the agent executes, one after the other; whether all."""
+    steps, found = 0, []
+    for operation, _ in executed(control, agent, STEPS_OF_ONE):
+        steps += 1
+        if asked(operation):
+            found.append(operation)
+    return found, steps < STEPS_OF_ONE
 
 
 def _sizes(program: SyncProgram) -> list[dict[str, int]]:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.sync.parts import barriers_of, effects_of
-from titan.sync.program import Asynchronous, Operation, Space
+from titan.sync.program import Asynchronous, Operation, PoolGive, PoolTake, Space
+from titan.verify.legality.alone import unlike_members
 from titan.verify.legality.case import Case, plain, round_up
 from titan.verify.legality.rule import rule
 
@@ -55,6 +56,31 @@ def warpgroups_issue_wgmma(case: Case) -> Iterator[Diagnostic]:
             yield case.fault("TTN416", headline, span, source="warps_per_warpgroup")
     if issuing:
         case.assume("the first warp of each warpgroup has a rank that is a multiple of 4")
+
+
+@rule("TTN416", "warps_per_warpgroup", "threads_per_warp")
+def warps_execute_alike(case: Case) -> Iterator[Diagnostic]:
+    """All warps of a warpgroup execute its wgmma and setmaxnreg, in one order."""
+    width, warps = case.limits.number("threads_per_warp"), case.limits.number("warps_per_warpgroup")
+    if width is None or warps is None:
+        return
+    tensor = {name for name, kind in case.kernel.placement.kinds if kind == "tensor"}
+
+    def collective(item: Operation) -> bool:
+        if isinstance(item, Asynchronous):
+            return case.queue_kind(item.queue) == "wgmma"
+        return isinstance(item, PoolTake | PoolGive) and plain(item.pool) not in tensor
+
+    for role in case.program.roles:
+        together = width * warps // role.threads
+        item = unlike_members(case.program, role, together, collective) if together > 1 else None
+        if item is not None:
+            does = "a product" if isinstance(item, Asynchronous) else "setmaxnreg"
+            headline = f"some warps of a warpgroup of {quoted(plain(role.name))} execute {does}, "
+            headline += "and others do not, or in another order"
+            source = "PTX, wgmma.mma_async, setmaxnreg: executed by all warps of the warpgroup"
+            yield case.fault("TTN416", headline, item.span, source=source)
+            return
 
 
 @rule("TTN406", "setmaxnreg")
