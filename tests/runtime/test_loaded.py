@@ -106,10 +106,22 @@ def test_an_output_that_is_read_only(gemm, launched):
 
 
 def test_no_package(tmp_path):
-    with pytest.raises(CallError, match="is not a package"):
+    with pytest.raises(CallError, match=r"is not a package: it has no manifest\.json$"):
         titan.load(tmp_path)
     with pytest.raises(CallError, match="no packages"):
         titan.Library(tmp_path)
+
+
+def test_a_package_and_a_folder_of_packages_are_told_apart(tmp_path):
+    folder = linked(tmp_path, "gemm_small_tiles")
+    with pytest.raises(CallError, match="packages in it: gemm_small_tiles-sm_90a"):
+        titan.load(folder)
+    with pytest.raises(CallError, match=r"is a package itself, which titan\.load takes"):
+        titan.Library(package("gemm_small_tiles"))
+    library = Library(folder)
+    assert repr(library) == f"<1 packages of {folder}: gemm_small_tiles>"
+    with pytest.raises(CallError, match="`kernel` has to be one of gemm_small_tiles"):
+        library(A, B)
 
 
 def test_arrays_through_dlpack_are_what_numpy_says():

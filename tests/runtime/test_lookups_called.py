@@ -88,7 +88,7 @@ def test_sequences_one_behind_the_other() -> None:
         kernel(*given, offsets)
     with pytest.raises(CallError, match=r"longest is 1\.5, and a size is taken"):
         kernel(*given, offsets, longest=1.5)
-    found = numbers(kernel(*given, offsets, longest=135))
+    found = numbers(kernel(*given, offsets, longest=np.int64(135)))
     for begin, end in itertools.pairwise(offsets):
         later = np.arange(end - begin)[None, :] > np.arange(end - begin)[:, None]
         for h in range(4):

@@ -91,6 +91,12 @@ def test_what_a_call_does_not_take(kernel, launched, given, words):
     assert launched == []
 
 
+def test_numbers_of_numpy_are_numbers(kernel, launched):
+    for factor in (2, np.float32(2), np.float64(2), np.int32(2)):
+        kernel(X, Z, factor=factor)
+    assert launched == [[2.0, 1e-5]] * 4
+
+
 def test_another_package_that_answers_takes_the_usual_numbers_of_the_one_asked(launched, tmp_path):
     twin = TIMES.replace("tile: times\n", "tile: twin\n").replace("factor: 0.5", "factor: 0.25")
     assert twin.count("0.25") == 1 and "tile: twin" in twin

@@ -110,6 +110,80 @@ def test_a_backward_gives_one_gradient_for_each_input():
             operator(a.clone().requires_grad_(), b).sum().backward()
 
 
+def test_a_gradient_through_a_plain_call_is_an_error(tmp_path):
+    """And not left out without a word; without recording outputs are as those of any function."""
+    kernel = titan.load(package("gemm_small_tiles"))
+    packages = titan.Library(linked(tmp_path, "gemm_small_tiles"))
+    a, b = torch.randn(16, 64).bfloat16().requires_grad_(), torch.randn(8, 64).bfloat16()
+    for product in (kernel, lambda *given: packages(*given, kernel="gemm_small_tiles")):
+        with pytest.raises(CallError, match=r"no gradient flows.*titan\.torch_operator"):
+            product(a, b).sum().backward()
+        with torch.no_grad():
+            assert not product(a, b).requires_grad
+        assert not product(a.detach(), b).requires_grad
+
+
+def test_training_is_traced_though_the_backward_calls_packages():
+    kernel = titan.load(package("gemm_small_tiles"))
+
+    def backward(inputs, outputs, gradients):
+        a, b = inputs
+        (gradient,) = gradients
+        columns = kernel(gradient.T.contiguous(), a.T.contiguous())
+        return kernel(gradient.contiguous(), b.T.contiguous()), columns
+
+    operator = titan.torch_operator(kernel, "trained_for_a_test", backward)
+    a, b = torch.randn(16, 64).bfloat16(), torch.randn(8, 64).bfloat16()
+    torch.library.opcheck(operator, (a.clone().requires_grad_(), b.clone().requires_grad_()))
+    found = []
+    for call in (operator, torch.compile(operator, backend="aot_eager", fullgraph=True)):
+        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+        call(x, y).square().sum().backward()
+        found.append((x.grad, y.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_a_traced_backward_gives_zeros_for_none_and_no_view_of_what_it_was_given():
+    kernel = titan.load(package("gemm_small_tiles"))
+    operator = titan.torch_operator(
+        kernel, "passed_for_a_test", lambda i, o, g: (i[0] if i[0].shape[0] > 1 else i[1], None)
+    )
+    compiled = torch.compile(operator, backend="aot_eager", fullgraph=True)
+    a, b = torch.randn(16, 64).bfloat16().requires_grad_(), torch.randn(8, 64).bfloat16()
+    b.requires_grad_()
+    compiled(a, b).sum().backward()
+    torch.testing.assert_close(a.grad, a.detach())
+    assert a.grad.data_ptr() != a.data_ptr()
+    assert not b.grad.any()
+    with pytest.raises(CallError, match=r"a gradient of shape \[8, 64\] where \[1, 64\]"):
+        compiled(a[:1], b).sum().backward()
+
+
+def test_sizes_that_no_shape_names_are_arguments_of_an_operator():
+    """Parts of a product, which lead its output alone; extents that are products."""
+    split = titan.torch_operator(
+        titan.load(package("gemm_split_k_small_tiles")), "parts_for_a_test"
+    )
+    a, b = torch.randn(16, 136).bfloat16(), torch.randn(8, 136).bfloat16()
+    found = split(a, b, parts=2)
+    torch.testing.assert_close(found.sum(0), a.float() @ b.float().T, atol=0.2, rtol=0.02)
+    torch.library.opcheck(split, (a, b, 2))
+    name = "attention_decode_paged_parts"
+    decode = titan.torch_operator(titan.load(package(name)), "decode_for_a_test")
+    kinds = {"bf16": torch.bfloat16, "i32": torch.int32}
+    sizes = {"batch": 2, "kv_heads": 3, "rows": 4, "keys": 64, "parts": 5}
+    shapes = titan.load(package(name)).manifest["tensors"]
+    arrays = [
+        torch.empty(
+            [int(text) if text.isdecimal() else sizes.get(text, 7) for text in item["shape"]],
+            dtype=kinds[item["dtype"]], device="meta",
+        )
+        for item in shapes if not item["output"]
+    ]  # fmt: skip
+    outputs = decode(*arrays, parts=5)
+    assert 3 * 128 in outputs[0].shape, [item["shape"] for item in shapes]
+
+
 @pytest.mark.heavy
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     for name in ("gemm", "attention_forward_64"):

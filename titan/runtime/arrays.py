@@ -30,6 +30,9 @@ _NUMPY_TYPES = {
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0",
     "uint16": "16 bits", "int16": "16 bits", "uint8": "8 bits", "int8": "8 bits",
 }  # fmt: skip
+_BYTES = {
+    "f32": 4, "i32": 4, "u32": 4, "f64": 8, "i64": 8, "f16": 2, "bf16": 2, "16 bits": 2,
+}  # fmt: skip
 BITS_OF = {
     "bf16": "16 bits", "f16": "16 bits", "e4m3": "8 bits", "e5m2": "8 bits", "ue8m0": "8 bits",
     "e2m1x2": "8 bits",
@@ -104,6 +107,11 @@ class ArrayFacts:
             return 0
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + sum((extent - 1) * stride for extent, stride in pairs)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of a type that kernels take, of which the others have one."""
+        return _BYTES.get(self.dtype, 1)
 
     def holds(self, dtype: str) -> bool:
         """Whether the elements are of a type, or its bits as integers."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature, sizes_by_name
 from titan.codegen.tile.scalar_values import scalar_fault
@@ -47,11 +48,12 @@ def scalars_of(manifest: Manifest, keywords: Mapping[str, object]) -> dict[str, 
         value = keywords.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, Real):  # those of NumPy are Real
             raise CallError(f"{name} is a {type(value).__name__}, and a number is taken")
-        if fault := scalar_fault(value):
+        number = float(value)
+        if fault := scalar_fault(number):
             raise CallError(f"{name}: {fault}")
-        found[name] = float(value)
+        found[name] = number
     return found
 
 
@@ -91,9 +93,9 @@ def sizes_given(manifest: Manifest, keywords: Mapping[str, object]) -> dict[str,
         value = keywords.get(name)
         if value is None:
             raise CallError(f"the size {name} is not given: {signature(manifest)}")
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise CallError(f"{name} is {value!r}, and a size is taken")
-        found[name] = value
+        found[name] = int(value)
     return found
 
 

@@ -7,9 +7,9 @@ framework lacks an element type, its bits are integers, as those of the inputs a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import TypeVar
 
 from titan.runtime.arrays import BITS_OF, ArrayFacts, CallError, Foreign
@@ -135,6 +135,42 @@ _FRAMEWORKS = {
         Framework("JAX", _jax_empty, lambda like: 0, lambda array: None, _jax_ready, waits=True),
     ),
 }
+
+
+def without_gradient(
+    outputs: Sequence[Foreign], inputs: Iterable[Foreign], kernel: str
+) -> tuple[Foreign, ...]:
+    """The outputs of a launch; where PyTorch records, such that a gradient that would flow through
+    them raises CallError, and is not left out without a word."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return tuple(outputs)
+    recorded = [one for one in inputs if isinstance(one, torch.Tensor) and one.requires_grad]
+    if not recorded or not all(isinstance(one, torch.Tensor) for one in outputs):
+        return tuple(outputs)
+    found: tuple[Foreign, ...] = _no_gradient(torch).apply(kernel, tuple(outputs), *recorded)
+    return found
+
+
+@cache
+def _no_gradient(torch: Foreign) -> Foreign:
+    """A function of PyTorch whose backward says that there is none."""
+
+    def forward(
+        ctx: Foreign, kernel: str, outputs: tuple[Foreign, ...], *inputs: Foreign
+    ) -> Foreign:
+        ctx.kernel = kernel
+        ctx.mark_non_differentiable(*(one for one in outputs if not one.is_floating_point()))
+        return outputs
+
+    def backward(ctx: Foreign, *gradients: Foreign) -> Foreign:
+        raise CallError(
+            f"no gradient flows through a call of {ctx.kernel}; an operator of"
+            " titan.torch_operator has one where it is given its backward"
+        )
+
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("NoGradient", (torch.autograd.Function,), body)
 
 
 def wait_for(arrays: Iterable[object]) -> None:

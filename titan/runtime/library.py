@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from numbers import Real
 from pathlib import Path
 
 from titan.codegen.tile.alternation import may_alternate
@@ -45,9 +46,10 @@ from titan.runtime.binding import (
 )
 from titan.runtime.chains import Chain, Shapes, chains, counts_of_parts
 from titan.runtime.correspondence import Correspondence, correspondences
-from titan.runtime.frameworks import untraced
-from titan.runtime.loaded import LoadedKernel, output_facts
+from titan.runtime.frameworks import untraced, without_gradient
+from titan.runtime.loaded import MANIFEST, LoadedKernel, output_facts
 from titan.runtime.rows import rows_of_waves, rows_size, shares
+from titan.runtime.sharing import check_apart
 
 SCHEDULE = "schedule.json"
 _LEAST_MEMORY = min(MEMORY_BYTES_A_CYCLE.values())
@@ -104,9 +106,12 @@ class Library:
     """
 
     def __init__(self, folder: str | os.PathLike[str], target: str | None = None) -> None:
-        places = sorted(item.parent for item in Path(folder).glob("*/manifest.json"))
+        self.folder = Path(folder)
+        places = sorted(item.parent for item in self.folder.glob(f"*/{MANIFEST}"))
         if not places:
-            raise CallError(f"no packages in {Path(folder)}")
+            one = (self.folder / MANIFEST).is_file()
+            more = "; it is a package itself, which titan.load takes" if one else ""
+            raise CallError(f"no packages in {self.folder}{more}")
         self.target = target
         self.kernels = tuple(LoadedKernel(place) for place in places)
         self._intervals: dict[Path, int] = {}
@@ -115,9 +120,17 @@ class Library:
         self._rows_sizes: dict[Path, str | None] = {}
         self._chosen: dict[tuple[object, ...], RankedKernel] = {}
 
+    def __repr__(self) -> str:
+        return f"<{len(self.kernels)} packages of {self.folder}: {', '.join(self.names)}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `kernel` may be."""
+        return tuple(sorted({item.name for item in self.kernels}))
+
     @untraced
     def __call__(
-        self, *inputs: Foreign, kernel: str, out: Foreign = None, **keywords: Foreign
+        self, *inputs: Foreign, kernel: str = "", out: Foreign = None, **keywords: Foreign
     ) -> Foreign:
         """Call the best package for these arrays."""
         wanted = self._named(kernel, inputs)
@@ -131,12 +144,15 @@ class Library:
         first = next(iter(facts.values()))
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
+        check_apart(facts, outputs)
         whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
         if any(facts[name].shape.count(0) == 0 for name in outputs):
             best = self._best(wanted, whole, inputs, keywords)
             held = (*given.values(), *outputs.values())
             self._launch(wanted, best, whole, keywords, held)
         found = tuple(outputs.values())
+        if out is None:
+            found = without_gradient(found, given.values(), wanted.name)
         return found[0] if len(found) == 1 else found
 
     def _launch(
@@ -174,6 +190,8 @@ class Library:
         found = next((item for item in usable if item.name == kernel), None)
         if found is None:
             known = sorted({item.name for item in usable})
+            if not kernel:
+                raise CallError(f"`kernel` has to be one of {', '.join(known)}")
             raise CallError("; ".join((f"no package {kernel!r} here", *suggestion(kernel, known))))
         return found
 
@@ -182,7 +200,7 @@ class Library:
         keywords: Mapping[str, Foreign],
     ) -> RankedKernel:  # fmt: skip
         """The first of the ranking, found once for arrays that lie alike."""
-        numbers = [item for item in sorted(keywords.items()) if isinstance(item[1], int | float)]
+        numbers = [item for item in sorted(keywords.items()) if isinstance(item[1], Real)]
         alike = [
             (name, one.address % ALIGNMENT_BYTES, one.shape, one.strides, one.dtype, one.place)
             for name, one in sorted(arrays.items())

@@ -24,8 +24,9 @@ from titan.runtime.binding import (
     output_shapes,
     scalars_of,
 )
-from titan.runtime.frameworks import framework_of, same_place, untraced, wait_for
+from titan.runtime.frameworks import framework_of, same_place, untraced, wait_for, without_gradient
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
+from titan.runtime.sharing import check_apart
 
 MANIFEST = "manifest.json"
 
@@ -36,9 +37,9 @@ class LoadedKernel:
     `kernel(A, B)` gives the output, or a tuple of several in the order of the manifest; inputs may
     go by name, scalar arguments do, and `out` takes arrays to write into. An output that the kernel
     adds to begins with zeros; one of `out` with what it holds. Where no output has an element
-    nothing is launched. Gradients do not flow (`torch_operator`). Raises CallError for
-    arguments that it does not take, CannotLaunch where there is no device for it, and what the
-    device reports.
+    nothing is launched. Gradients do not flow (`torch_operator`): one that would raises CallError,
+    as do arguments that it does not take, outputs that share memory with another array among them;
+    CannotLaunch where there is no device for it, and what the device reports.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -53,7 +54,13 @@ class LoadedKernel:
                 )
             }  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CallError(f"{self.folder} is not a package: {error}") from None
+            reason = str(error)
+            if isinstance(error, OSError):
+                inside = sorted(item.parent.name for item in self.folder.glob(f"*/{MANIFEST}"))
+                reason = f"it has no {MANIFEST}"
+                if inside:
+                    reason += f"; packages in it: {', '.join(inside)}"
+            raise CallError(f"{self.folder} is not a package: {reason}") from None
 
     @property
     def name(self) -> str:
@@ -101,9 +108,12 @@ class LoadedKernel:
         outputs = self.outputs(shapes, out, like)
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
+        check_apart(facts, outputs)
         if any(facts[name].shape.count(0) == 0 for name in outputs):
             self.launch(facts, keywords, (*given.values(), *outputs.values()))
         found = tuple(outputs.values())
+        if out is None:
+            found = without_gradient(found, given.values(), self.name)
         return found[0] if len(found) == 1 else found
 
     def launch(
