@@ -19,7 +19,7 @@ from titan.foundation.collector import uncollected
 from titan.frontends.lift.fold import TRIPS
 from titan.frontends.lift.lifted import LiftedKernel
 from titan.frontends.ptx.sweep import Driver
-from titan.isa.simt.passages import Lanes, RoundCounter, RoundPlan, Steps
+from titan.isa.simt.passages import Lanes, RoundCounter, RoundPlan, Steps, added_rounds
 from titan.sync import program as ir
 from titan.sync.expression import names_of
 from titan.sync.parts import barriers_of, effects_of
@@ -182,22 +182,19 @@ class _Shower:
             more = self.runs.counted(trips + self.period, 0, {})
             if isinstance(fewer, str) or isinstance(more, str):
                 return fewer if isinstance(fewer, str) else str(more)
-            one, other = fewer.counter.counts(), more.counter.counts()
-            found: dict[Lanes, list[tuple[int, int]]] = {}
+            added = added_rounds(fewer.counter, more.counter)
+            if added is None:
+                return "loops are passed in another order with more trips"
             short = 0
-            for lanes in {*one, *other}:
-                passages, longer = one.get(lanes, []), other.get(lanes, [])
-                if [head for head, _ in passages] != [head for head, _ in longer]:
-                    return "loops are passed in another order with more trips"
-                found[lanes] = []
-                for (head, visits), (_, again) in zip(passages, longer, strict=True):
-                    rounds = again - visits
-                    found[lanes].append((head, rounds))
-                    lacking = self.runs.before + 1 + rounds - visits
-                    if rounds > 0 and lacking > 0:
-                        short = max(short, -(-lacking * self.period // rounds))
+            for _, visits, rounds in (row for passages in added.values() for row in passages):
+                lacking = self.runs.before + 1 + rounds - visits
+                if rounds > 0 and lacking > 0:
+                    short = max(short, -(-lacking * self.period // rounds))
             if not short:
-                return found
+                return {
+                    lanes: [(head, rounds) for head, _, rounds in passages]
+                    for lanes, passages in added.items()
+                }
             trips += short
             self.start = max(self.start, trips)
         return "a loop makes too few rounds to decide it"

@@ -20,7 +20,7 @@ from titan.frontends.lift.segments import NotFoldedError
 from titan.sync.expression import Constant, Expression, Name, binary
 
 STAGES_MAX = 64
-STRIDE_MAX = 3  # phases that a round or a trip may advance, in units of the ring
+STRIDE_MAX = 3  # phases that a round or a trip advances where no two points say how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +213,30 @@ def quotient_number(
     trips0, at0, value0 = points[0]
     if len({value for _, _, value in points}) == 1:
         return Constant(value0)
+    known = {(trips, at): value for trips, at, value in points}
     for d in divisors:
-        for b in range(STRIDE_MAX + 1):
-            for a in range(STRIDE_MAX + 1):
+        strides = range(STRIDE_MAX + 1)
+        for b in _strides([(t, r, t + d, r) for t, r in known], known) or strides:
+            for a in _strides([(t, r, t, r + d) for t, r in known], known) or strides:
                 for c in range(d):
                     e = value0 - (a * at0 + b * trips0 + c) // d
                     if all((a * at + b * trips + c) // d + e == v for trips, at, v in points):
                         whole = binary("//", _sum(names, b, a, c), Constant(d))
                         return _plus(whole, e)
     return None
+
+
+def _strides(
+    pairs: Sequence[tuple[int, int, int, int]], known: Mapping[tuple[int, int], int]
+) -> list[int]:
+    """How far numbers go from one point to another, a divisor further on, so that it is a whole
+    stride: one number for all pairs of which both are known. Nothing where there is no pair."""
+    found = {
+        known[(trips, at)] - known[(before, then)]
+        for before, then, trips, at in pairs
+        if (trips, at) in known
+    }
+    return [min(found)] if found else []
 
 
 def _sum(names: tuple[str, str], trips: int, rounds: int, constant: int) -> Expression:

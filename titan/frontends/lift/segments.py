@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from titan.foundation.errors import Refusal
 from titan.sync import program as ir
@@ -143,10 +144,23 @@ class _Splitter:
             if shapes[start + length : start + 2 * length] != body:
                 continue
             rounds = {trips: _repeats(self.shapes[trips], at[trips], body) for trips in self.trips}
+            if not self._ends_alike(at, body, rounds):
+                continue
             segment = self._affine(at, length, rounds)
             if segment is not None:
                 return segment
         return None
+
+    def _ends_alike(self, at: dict[int, int], body: list[int], rounds: dict[int, int]) -> bool:
+        """Whether a round that is begun behind the last whole one goes equally far in all
+        recordings: nine steps of ten that a trip has come again, and leave a different rest."""
+        begun = set()
+        for trips in self.trips:
+            shapes, start = self.shapes[trips], at[trips] + rounds[trips] * len(body)
+            behind = zip(shapes[start : start + len(body)], body, strict=False)
+            same = takewhile(lambda pair: pair[0] == pair[1], behind)
+            begun.add(sum(1 for _ in same))
+        return len(begun) == 1
 
     def _affine(self, at: dict[int, int], length: int, rounds: dict[int, int]) -> Segment | None:
         """The segment, if rounds follow the trips; operations may look alike beyond its end."""

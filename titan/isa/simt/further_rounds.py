@@ -410,6 +410,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
     def _at_head(self, fragment: Fragment, passage: Passage) -> None:
         """A head is reached for the n-th time: nothing, the begin of a window, or its end."""
         key = lanes_at(fragment)
+        if passage.number < 0:
+            return
         added = self.plan.added.get(key, ())
         if passage.number >= len(added) or added[passage.number][0] != passage.head:
             self.disordered = True

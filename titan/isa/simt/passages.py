@@ -1,11 +1,14 @@
 """Rounds of loops in a run, counted, and those that more trips put in; for both machines.
 
 A passage is one time through a loop, of lanes that run together: how often its head was reached.
+One that makes more rounds with more trips *grows*. What lies within it belongs to its rounds, loops
+that it passes in each of them among that (the steps along K of each work item): these passages are
+as many more as its rounds are, and have no number of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Lanes = tuple[int, int, int]  # CTA, warp or wave, mask: lanes that run together
@@ -33,31 +36,44 @@ class RoundPlan:
     steps: Mapping[tuple[Lanes, int], Steps]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Passage:
-    """One time through a loop: how often its head was reached. `number` counts those of the lanes,
-    in the order in which they began."""
+    """One time through a loop: how often its head was reached. `number` counts those of the lanes
+    that lie in none that grows, in the order in which they began; -1: it lies in one. `within`:
+    the passage around it."""
 
     head: int
     number: int
+    within: Passage | None = None
     visits: int = 0
+    grows: bool = False
+
+    @property
+    def covered(self) -> bool:
+        """Whether it lies in a passage that grows."""
+        around = self.within
+        return around is not None and (around.grows or around.covered)
 
 
 @dataclass(slots=True)
 class Passages:
     """All passages of lanes that run together; `open` are those that have not ended. `last`: where
-    the lanes were; an instruction that blocks is stepped again."""
+    the lanes were; an instruction that blocks is stepped again. `numbered`: how many have a
+    number."""
 
     all: list[Passage] = field(default_factory=list)
     open: list[Passage] = field(default_factory=list)
     last: int = -1
+    numbered: int = 0
 
 
 class RoundCounter:
-    """Counts rounds of loops, given by their heads, while a run is made."""
+    """Counts rounds of loops, given by their heads, while a run is made. `growing`: the passages
+    that are known to grow, by lanes and number."""
 
-    def __init__(self, loops: Loops) -> None:
+    def __init__(self, loops: Loops, growing: Collection[tuple[Lanes, int]] = ()) -> None:
         self.loops = loops
+        self.growing = growing
         self.of: dict[Lanes, Passages] = {}
 
     def arrive(self, key: Lanes, pc: int) -> Passage | None:
@@ -76,15 +92,59 @@ class RoundCounter:
             return None
         passage = next((item for item in found.open if item.head == pc), None)
         if passage is None:
-            passage = Passage(pc, len(found.all))
-            found.all.append(passage)
-            found.open.append(passage)
+            passage = self._begun(key, found, pc)
         passage.visits += 1
         return passage
 
-    def counts(self) -> dict[Lanes, list[tuple[int, int]]]:
-        """Heads and visits of all passages, in order."""
-        return {key: [(p.head, p.visits) for p in item.all] for key, item in self.of.items()}
+    def _begun(self, key: Lanes, found: Passages, pc: int) -> Passage:
+        around = found.open[-1] if found.open else self._of_more_lanes(key, pc)
+        passage = Passage(pc, -1, around)
+        if not passage.covered:
+            passage.number = found.numbered
+            passage.grows = (key, passage.number) in self.growing
+            found.numbered += 1
+        found.all.append(passage)
+        found.open.append(passage)
+        return passage
+
+    def _of_more_lanes(self, key: Lanes, pc: int) -> Passage | None:
+        """The innermost passage around a loop that some lanes alone pass, of all that run there."""
+        cta, warp, mask = key
+        for (other_cta, other_warp, other), found in self.of.items():
+            if (other_cta, other_warp) == (cta, warp) and other & mask == mask and other != mask:
+                for item in reversed(found.open):
+                    if pc in self.loops[item.head]:
+                        return item
+        return None
+
+
+def added_rounds(
+    fewer: RoundCounter, more: RoundCounter
+) -> dict[Lanes, list[tuple[int, int, int]]] | None:
+    """By lanes, in the order of their numbers, the head of each passage that lies in none that
+    grows, its visits, and how many the run of more trips has beyond these; None: the two runs pass
+    other loops. Marks those that grow."""
+    found: dict[Lanes, list[tuple[int, int, int]]] = {}
+    # A loop of all lanes comes before those of some of them, which may lie in it.
+    for key in sorted({*fewer.of, *more.of}, key=lambda one: -one[2].bit_count()):
+        rows = found[key] = []
+        longer = iter(_uncovered(more, key))
+        for passage in _uncovered(fewer, key):
+            again = next(longer, None)
+            if again is None or again.head != passage.head:
+                return None
+            rounds = again.visits - passage.visits
+            passage.grows = again.grows = rounds != 0
+            rows.append((passage.head, passage.visits, rounds))
+        if next(longer, None) is not None:
+            return None
+    return found
+
+
+def _uncovered(counter: RoundCounter, key: Lanes) -> Iterator[Passage]:
+    """Passages that lie in none that grows, as far as these are marked when each is asked for."""
+    passages = counter.of.get(key)
+    return (item for item in (passages.all if passages else ()) if not item.covered)
 
 
 def step_between(then: int, now: int) -> int:

@@ -81,7 +81,7 @@ class CountedExecution(SimtExecution):
     ) -> None:
         super().__init__(code, layout, launch, options)
         self.orders_lanes = False
-        self.counter = RoundCounter(loops_of(code))
+        self.counter = RoundCounter(loops_of(code), watched or ())
         self.first = first
         self.watched = watched or {}
         self.steps_between: dict[tuple[Lanes, int], Steps] = {}

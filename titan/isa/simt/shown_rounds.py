@@ -34,7 +34,13 @@ class ShownRounds:
     def plan_rounds(self, plan: RoundPlan, loops: Loops) -> None:
         """Begin, with nothing that ends it."""
         self.plan = plan
-        self.counter = RoundCounter(loops)
+        growing = {
+            (lanes, number)
+            for lanes, passages in plan.added.items()
+            for number, (_, rounds) in enumerate(passages)
+            if rounds
+        }
+        self.counter = RoundCounter(loops, growing)
         self.reach, self.disordered = ENDLESS, False
         self.why, self.site = "", -1
 
@@ -49,11 +55,13 @@ class ShownRounds:
         for key, found in self.counter.of.items():
             added = self.plan.added.get(key, ())
             for passage in found.all:
+                if passage.number < 0:
+                    continue  # a part of the rounds of another
                 wanted = added[passage.number][1] if passage.number < len(added) else 0
                 window = windows.get((key, passage.number))
                 if wanted and (window is None or not window.done):
                     self.limit(0, passage.head, "a loop makes too few rounds to decide it")
-            if len(found.all) < len(added):
+            if found.numbered < len(added):
                 self.disordered = True
         if self.disordered:
             self.limit(0, -1, "loops are passed in another order with other trips")

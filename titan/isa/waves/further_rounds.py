@@ -290,6 +290,8 @@ class FurtherWaves(ShownRounds):
 
     def _at_head(self, wave: Wave, passage: Passage) -> None:
         """A head is reached for the n-th time: nothing, the begin of a window, or its end."""
+        if passage.number < 0:
+            return
         key = lanes_at(self.machine.cta, wave)
         added = self.plan.added.get(key, ())
         if passage.number >= len(added) or added[passage.number][0] != passage.head:

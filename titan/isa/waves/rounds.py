@@ -120,7 +120,7 @@ class CountedWaves:
         watched: Mapping[tuple[Lanes, int], int] | None = None,
     ) -> None:
         self.cta = cta
-        self.counter = RoundCounter(text.loops)
+        self.counter = RoundCounter(text.loops, watched or ())
         self.first = first
         self.watched = watched or {}
         self.steps_between: dict[tuple[Lanes, int], Steps] = {}
