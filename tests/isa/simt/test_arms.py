@@ -197,6 +197,39 @@ def test_a_fence_in_an_arm_is_left_out():
     assert not of(run, ev.FenceEvent)
 
 
+OWN = ".local .align 8 .b8 mine[16]; "
+STORED = OWN + DATA + "st.local.u32 [mine], 4; setp.gt.u32 %p1, %r1, 15; "
+CHANGED = {  # what an arm, and nothing else, does to memory of the thread
+    "a store": "@%p1 bra DONE; st.local.u32 [mine], 8; DONE: ",
+    "a store in the other arm": (
+        "@%p1 bra OTHER; add.u32 %r3, %r1, 1; bra DONE; OTHER: st.local.u32 [mine], 8; DONE: "),
+    "a store of the same number": "@%p1 bra DONE; st.local.u32 [mine], 4; DONE: ",
+    "a store through a pointer": (
+        "cvta.local.u64 %d3, mine; @%p1 bra DONE; st.u32 [%d3], 8; DONE: "),
+    "a store in an arm of an arm": (
+        "@%p1 bra DONE; setp.lt.u32 %p2, %r1, 9; @%p2 bra DONE; st.local.u32 [mine], 8; DONE: "),
+    "a loop of stores": (
+        "AGAIN: st.local.u32 [mine], %r1; sub.u32 %r1, %r1, 1; setp.gt.u32 %p1, %r1, 15; "
+        "@%p1 bra AGAIN; "),
+}  # fmt: skip
+
+
+LEFT = {
+    "a store elsewhere": "@%p1 bra DONE; st.local.u32 [mine+8], 8; DONE: ",
+    "a load": "@%p1 bra DONE; ld.local.u32 %r3, [mine]; DONE: ",
+}
+
+
+@pytest.mark.parametrize("name", [*CHANGED, *LEFT])
+def test_what_an_arm_stores_in_memory_of_the_thread_is_unknown(name):
+    arm = {**CHANGED, **LEFT}[name]
+    run = run_of(STORED + arm + "ld.local.u32 %r4, [mine]; add.u32 %r5, %r2, %r4; "
+                 "st.shared.u32 [%r5], %r1;")  # fmt: skip
+    assert run.outcome.ending is Ending.FINISHED
+    assumed = [event.policy for event in of(run, ev.Assumption)]
+    assert assumed == ([] if name in LEFT else ["opaque-address"])
+
+
 def test_a_loop_that_may_wait_for_others_is_refused():
     run = run_of(DATA + "AGAIN: ld.acquire.gpu.global.b32 %r5, [%d1]; setp.eq.u32 %p1, %r5, 0; "
                  "@%p1 bra AGAIN;")  # fmt: skip

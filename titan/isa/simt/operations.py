@@ -185,8 +185,8 @@ _PRIVATE = (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
 
 
 def touches(step: DecodedStep) -> bool:
-    """Whether the step has an effect that others see, or waits for one."""
-    private = step.op in (Op.LOAD, Op.STORE) and step.flags[0] in _PRIVATE
+    """Whether the step changes memory, its own too, reads what others write, or waits for them."""
+    private = step.op is Op.LOAD and step.flags[0] in _PRIVATE
     return step.op in _TOUCHING and not private
 
 
@@ -291,10 +291,10 @@ class SkippedRegion:
     """What lies between a branch and the place where its arms meet.
 
     `refused`: a step in it that cannot be passed over without a decision, or -1 (what all lanes of
-    a warp do together cannot unless the branch is the same for all of them). `accesses`: it touches
-    memory that others see. `waits`: it does nothing but wait, and holds a wait. `written`:
-    the registers it writes; where it waits, those that are read after it and that the number of
-    rounds may change.
+    a warp do together cannot unless the branch is the same for all of them). `accesses`: it changes
+    memory, or reads what others write. `waits`: it does nothing but wait, and holds a wait.
+    `written`: the registers it writes; where it waits, those that are read after it and that the
+    number of rounds may change.
     `blocks`: of a loop that accesses memory, first instructions and ends in turn. `alike`: the
     branch is shown to be the same for all lanes. `trapped`: from some blocks every way leads to a
     trap, as from a failed assertion; the other fields are about the other blocks.
