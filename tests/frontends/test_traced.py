@@ -97,6 +97,9 @@ CLEAN = {
         ld.global.u32 %r10, [%d1]; setp.eq.u32 %p2, %r10, 0; mov.u32 %r11, 3; @%p2 bra L;
         add.u32 %r11, %r10, 5; setp.lt.u32 %p3, %r11, 9; @%p3 bra L; mul.lo.u32 %r11, %r11, %r11;
         L: st.shared.u32 [%r4], %r11;""",
+    "sums of two words by a carry": """
+        ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; add.cc.u32 %r12, %r10, %r11;
+        addc.u32 %r12, %r10, 3; st.shared.u32 [%r4], %r12;""",
     "a loop on data that only computes": """
         ld.global.u32 %r10, [%d1]; and.b32 %r11, %r10, 7; mov.u32 %r12, %r10;
         A: add.u32 %r12, %r12, %r12; sub.u32 %r11, %r11, 1; setp.gt.s32 %p2, %r11, 0; @%p2 bra A;

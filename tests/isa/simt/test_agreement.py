@@ -38,11 +38,16 @@ _COMPARED = """
 eq.s32 ne.u32 lt.s32 le.u32 gt.s32 ge.u32 lo.u32 hs.u32
 """
 COMPARED = _COMPARED.split()
+_WORDS = """
+add.cc.u32 sub.cc.s32 addc.cc.u32 subc.cc.u32 addc.s32 subc.u32 mad.lo.cc.u32 mad.hi.cc.s32
+madc.lo.cc.s32 madc.hi.cc.u32 madc.hi.u32 madc.lo.u32
+"""
+WORDS = _WORDS.split()
 
 
 @st.composite
 def instruction(draw: st.DrawFn) -> str:
-    kind = draw(st.sampled_from("ubtbtpsvmixcaf"))
+    kind = draw(st.sampled_from("ubtbtpsvmixcafw"))
     r, a, b, c = draw(REGISTER), draw(OPERAND), draw(OPERAND), draw(OPERAND)
     guard = draw(st.sampled_from(["", "", "", "@%p1 ", "@!%p2 "]))
     if kind == "u":
@@ -59,6 +64,11 @@ def instruction(draw: st.DrawFn) -> str:
         return f"{guard}setp.{word}{form}.{type_} {p}|{q}, {a}, {b}{third};"
     if kind == "s":
         return f"{guard}selp.b32 {r}, {a}, {b}, %p1;"
+    if kind == "w":
+        words = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
+        return " ".join(
+            f"{guard}{word} {r}, {a}, {b}{f', {c}' if 'mad' in word else ''};" for word in words
+        )
     if kind == "v":
         mode = draw(st.sampled_from(["up", "down", "bfly", "idx"]))
         return f"shfl.sync.{mode}.b32 {r}|%p3, {draw(REGISTER)}, {a}, {b}, -1;"

@@ -456,3 +456,58 @@ def test_an_offset_of_64_bits_wraps():
     assert lanes(body, 1) == [7]
     body = "ld.param.u64 %d3, [out]; ld.global.u32 %r1, [%d3+18446744073709551612]; mov.u32 %r0, 1;"
     assert lanes(body, 1) == [1]
+
+
+def _words(number: int, count: int, bits: int) -> list[int]:
+    return [number >> bits * at & ((1 << bits) - 1) for at in range(count)]
+
+
+def _chain(word: str, type_: str, register: str, a: list[int], b: list[int]) -> str:
+    """A sum or difference of numbers of four words, each with the carry of the one before."""
+    names = [f"{word}.cc", *[f"{word}c.cc"] * 2, f"{word}c"]
+    return " ".join(
+        f"{name}.{type_} {register}{10 + at}, {x:#x}, {y:#x};"
+        for at, (name, x, y) in enumerate(zip(names, a, b, strict=True))
+    )
+
+
+LONG = st.integers(0, (1 << 256) - 1) | st.sampled_from([0, 1, (1 << 256) - 1, 1 << 255])
+
+
+@settings(max_examples=12, deadline=None)
+@given(LONG, LONG, st.sampled_from(["u32", "s32", "u64", "s64"]), st.sampled_from(["add", "sub"]))
+def test_carries_join_words_to_long_numbers(a, b, type_, word):
+    bits = int(type_[1:])
+    whole = (1 << 4 * bits) - 1
+    a, b = a & whole, b & whole
+    register = "%d" if bits == 64 else "%r"
+    body = _chain(word, type_, register, _words(a, 4, bits), _words(b, 4, bits))
+    wanted = (a + b if word == "add" else a - b) & whole
+    for at in range(4):
+        taken = f"mov.b32 %r0, %r{10 + at};"
+        if bits == 64:
+            taken = f"mov.b64 {{%r0, %r1}}, %d{10 + at}; xor.b32 %r0, %r0, %r1;"
+        half = wanted >> bits * at & ((1 << bits) - 1)
+        assert lanes(body + taken, 1) == [(half ^ half >> 32 if bits == 64 else half) & M32]
+
+
+@settings(max_examples=12, deadline=None)
+@given(LONG, LONG)
+def test_products_of_two_words_by_carries(a, b):
+    (a0, a1), (b0, b1) = _words(a, 2, 32), _words(b, 2, 32)
+    body = f"""
+    mul.lo.u32 %r10, {a0}, {b0}; mul.hi.u32 %r11, {a0}, {b0};
+    mad.lo.cc.u32 %r11, {a1}, {b0}, %r11; madc.hi.u32 %r12, {a1}, {b0}, 0;
+    mad.lo.cc.u32 %r11, {a0}, {b1}, %r11; madc.hi.cc.u32 %r12, {a0}, {b1}, %r12;
+    addc.u32 %r13, 0, 0;
+    mad.lo.cc.u32 %r12, {a1}, {b1}, %r12; madc.hi.u32 %r13, {a1}, {b1}, %r13;
+    """
+    wanted = _words((a1 << 32 | a0) * (b1 << 32 | b0), 4, 32)
+    found = [lanes(body + f"mov.b32 %r0, %r{10 + at};", 1) for at in range(4)]
+    assert found == [[word] for word in wanted]
+
+
+def test_a_carry_is_of_each_lane_and_left_by_a_guard():
+    body = "mov.u32 %r1, %laneid; add.cc.u32 %r2, %r1, -16; setp.lt.u32 %p1, %r1, 8; "
+    body += "@%p1 add.cc.u32 %r2, -1, -1; addc.u32 %r0, 0, 0;"
+    assert lanes(body) == [int(lane < 8 or lane >= 16) for lane in range(32)]

@@ -27,7 +27,8 @@ def _mask(bits: int) -> int:
 def function_of(step: DecodedStep) -> Function:
     """The function of a step of integers (or of f32 and f64) to the bits of its result.
 
-    SETP gives p in bit 0 and q in bit 1. Raises KeyError for what is not arithmetic.
+    SETP gives p in bit 0 and q in bit 1, CARRIED the carry above the word. Raises KeyError for what
+    is not arithmetic.
     """
     if step.kind is Kind.FLOAT and step.op in floats.FUNCTIONS:
         return floats.function_of(step)
@@ -64,6 +65,28 @@ def _multiply(step: DecodedStep) -> Function:
     if both:
         return lambda a, b, c: (product(a, b) + c) & mask
     return lambda a, b: product(a, b) & mask
+
+
+def _carried(step: DecodedStep) -> Function:
+    """A sum of several words: its word, and above it the carry (of a difference the borrow)."""
+    word, adds = step.flags
+    bits, mask, whole = step.bits, _mask(step.bits), _mask(step.bits + 1)
+    is_signed = step.kind is Kind.SIGNED
+
+    def product(a: int, b: int) -> int:
+        if is_signed:
+            a, b = signed(a, bits), signed(b, bits)
+        return (a * b >> (bits if word == Op.MAD_HIGH else 0)) & mask
+
+    def function(*values: int) -> int:
+        carry = values[-1] & 1 if adds else 0
+        if word == Op.SUB:
+            return (values[0] - values[1] - carry) & whole
+        if word == Op.ADD:
+            return values[0] + values[1] + carry
+        return product(values[0], values[1]) + values[2] + carry
+
+    return function
 
 
 def _divide(step: DecodedStep) -> Function:
@@ -413,4 +436,5 @@ _MAKERS: dict[Op, Callable[[DecodedStep], Function]] = {
     Op.SZEXT: _extend,
     Op.FNS: _nth_set,
     Op.HALVES: _halves,
+    Op.CARRIED: _carried,
 }

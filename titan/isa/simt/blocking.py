@@ -94,8 +94,15 @@ def _computed(step: DecodedStep, known: Known, constants: Known, *, certain: boo
     if found is not None:
         for place, register in enumerate(step.out[:2]):
             if register >= 0:
-                left[register] = found >> place & 1 if step.op is Op.SETP else found
+                left[register] = _part(step, found, place)
     return left
+
+
+def _part(step: DecodedStep, found: int, place: int) -> int:
+    """One of several results in the bits of a value."""
+    if step.op is Op.CARRIED:
+        return found >> step.bits if place else found & ((1 << step.bits) - 1)
+    return found >> place & 1 if step.op is Op.SETP else found
 
 
 def _value(step: DecodedStep, values: list[int | None]) -> int | None:

@@ -22,6 +22,7 @@ _INEXACT = ("rz", "rm", "rp", "sat", "approx", "full", "NaN", "xorsign", "oob", 
 _WIDE = {Op.MUL_LOW: Op.MUL_WIDE, Op.MAD_LOW: Op.MAD_WIDE}
 _HIGH = {Op.MUL_LOW: Op.MUL_HIGH, Op.MAD_LOW: Op.MAD_HIGH}
 _PACKED = {"u16x2": Kind.UNSIGNED, "s16x2": Kind.SIGNED}
+CARRYING = ("addc", "subc", "madc")
 _OF_HALVES = (Op.ADD, Op.MIN, Op.MAX)
 # Operands that are always of 32 bits, by the operation and their place.
 _WORDS = {Op.SHL: (1,), Op.SHR: (1,), Op.BFE: (1, 2), Op.BFI: (2, 3)}
@@ -63,11 +64,13 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     """Two- and three-operand arithmetic and logic."""
     op = _PLAIN[instruction.opcode]
     modifiers, operands = instruction.modifiers, instruction.operands
+    if "cc" in modifiers:
+        return carried(context, instruction)
     packed = _halves(context, instruction)
     if packed is not None:
         return packed
     type_ = type_of(modifiers[-1])
-    if type_ is None or "cc" in modifiers or (type_[0] is Kind.BFLOAT and op is not Op.SELP):
+    if type_ is None or (type_[0] is Kind.BFLOAT and op is not Op.SELP):
         return opaque(context, instruction)
     kind, bits = type_
     if kind in _FLOATS and op is not Op.SELP:
@@ -108,6 +111,28 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
             args.append(context.source(operand, width, kind))
     return DecodedStep(op, kind=kind, bits=bits, flags=flags, out=outputs(context, operands[0]),
                 args=tuple(args))  # fmt: skip
+
+
+def carried(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
+    """Sums that give a carry (`.cc`), add one (addc, subc, madc), or both."""
+    words, operands = instruction.modifiers, instruction.operands
+    type_ = type_of(words[-1])
+    if type_ is None or type_[1] not in (32, 64) or type_[0] not in (Kind.UNSIGNED, Kind.SIGNED):
+        raise Unsupported("the type")
+    adds = instruction.opcode in CARRYING
+    op = _PLAIN[instruction.opcode.removesuffix("c") if adds else instruction.opcode]
+    if op is Op.MAD_LOW and "hi" in words:
+        op = Op.MAD_HIGH
+    kind, bits = type_
+    out = context.results(operands[0])
+    args = [context.source(operand, bits, kind) for operand in operands[1:]]
+    if len(out) != 1 or len(args) != (3 if op in (Op.MAD_LOW, Op.MAD_HIGH) else 2):
+        raise Unsupported(f"{len(args)} operands")
+    carry = (context.carry(),)
+    return DecodedStep(
+        Op.CARRIED, kind=kind, bits=bits, flags=(int(op), int(adds)),
+        out=(*out, *(carry if "cc" in words else ())), args=(*args, *(carry if adds else ())),
+    )  # fmt: skip
 
 
 def move(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:

@@ -74,6 +74,7 @@ class DecodeContext:
         self.presets: list[Preset] = []
         self._known: dict[tuple[PresetKind, int, str], int] = {}
         self.bases: dict[str, int] = {}
+        self._carries: dict[str, int] = {}
         self.output_masks: list[tuple[ptx.Instruction, tuple[int, ...]]] = []  # of tcgen05.mma
         self.function = module.functions[0]
         self.starts = {f.name: f.start for f in module.functions if not f.declared}
@@ -99,6 +100,15 @@ class DecodeContext:
     def constant(self, value: int) -> int:
         """The register preset to `value`; equal constants share one register."""
         return self._preset(PresetKind.CONSTANT, value, "", "b64")
+
+    def carry(self) -> int:
+        """The register of the carry (CC.CF), which every function has to itself."""
+        name = f"{self.function.name} carry"
+        if name not in self._carries:
+            self._carries[name] = len(self.names)
+            self.names.append("the carry")
+            self.types.append("pred")
+        return self._carries[name]
 
     def special(self, name: str) -> int:
         """The register preset to a special register such as `%tid.x`; some start opaque."""

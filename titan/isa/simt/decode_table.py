@@ -22,7 +22,7 @@ _PLAIN = (
     "selp slct mul mad lop3 bmsk szext fns mul24 mad24"
 )
 _OPAQUE = (
-    "addc subc madc copysign cos dp2a dp4a ex2 lg2 rcp rsqrt sin sqrt tanh testp vabsdiff "
+    "copysign cos dp2a dp4a ex2 lg2 rcp rsqrt sin sqrt tanh testp vabsdiff "
     "vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 "
     "vset vset2 vset4 vshl vshr vsub vsub2 vsub4 istypep"
 )
@@ -32,6 +32,7 @@ HANDLERS: dict[str, Handler] = {
     **{name: arithmetic.plain for name in _PLAIN.split()},
     **{name: arithmetic.opaque for name in _OPAQUE.split()},
     **{name: arithmetic.nothing for name in _HINTS.split()},
+    **{name: arithmetic.carried for name in arithmetic.CARRYING},
     "mov": arithmetic.move,
     "setp": arithmetic.compare,
     "set": arithmetic.compare,

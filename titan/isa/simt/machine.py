@@ -97,7 +97,7 @@ class SimtMachine(Recorder, ABC):
                 result = lanes if found is None else found
             else:
                 result = apply(step, function, tuple(values))  # type: ignore[arg-type]
-        if step.op in (Op.SETP, Op.UNPACK):
+        if step.op in (Op.SETP, Op.UNPACK, Op.CARRIED):
             self._write_parts(warp, step, result, mask, marks)
         else:
             for register in step.out:
@@ -106,8 +106,8 @@ class SimtMachine(Recorder, ABC):
     def _write_parts(
         self, warp: Warp, step: DecodedStep, result: Value, mask: int, marks: int
     ) -> None:
-        """Several results in the bits of one value: p and q, the parts of a vector."""
-        width = 1 if step.op is Op.SETP else step.flags[0]
+        """Several results in the bits of one value: p and q, parts of a vector, a carry."""
+        width = {Op.SETP: 1, Op.UNPACK: step.flags[0]}.get(step.op, step.bits)
         part = (1 << width) - 1
         for place, register in enumerate(step.out):
             if register < 0:

@@ -83,6 +83,9 @@ class Op(IntEnum):
     SZEXT = 48
     FNS = 49
     HALVES = 50  # two integers of 16 bits; flags (ADD, MIN or MAX, relu)
+    # Sums of several words; flags (ADD, SUB, MAD_LOW or MAD_HIGH, adds the carry); out d[, carry];
+    # args a, b[, c][, carry].
+    CARRIED = 51
 
     BRANCH = 60  # flags (target, uniform)
     BRANCH_INDEXED = 61  # flags targets; args index
@@ -250,6 +253,7 @@ ARITY: dict[Op, tuple[int, int]] = {
     Op.SET: (2, 3),
     Op.BFI: (4, 4),
     Op.SHUFFLE: (4, 4),
+    Op.CARRIED: (2, 4),
     Op.PACK: (1, 8),
 }  # fmt: skip
 

@@ -231,6 +231,21 @@ INLINE uint64_t of_half(int op, int is_signed, int relu, uint64_t x, uint64_t y)
     return (uint64_t)(relu && found < 0 ? 0 : found) & 0xFFFF;
 }
 
+/* A sum of several words, or its carry (of a difference the borrow): `adds` says whether the last
+   of the operands is a carry that is added. */
+INLINE uint64_t carried(int op, int bits, int is_signed, int adds, const uint64_t *v, int count,
+                        int wants_carry)
+{
+    uint64_t a = v[0], b = v[1];
+    unsigned_wide_t carry = adds ? v[count - 1] & 1 : 0, whole;
+    if (op == MAD_LOW || op == MAD_HIGH) {
+        a = op == MAD_HIGH ? product_high(bits, is_signed, a, b) : a * b & mask_of(bits);
+        b = v[2];
+    }
+    whole = op == SUB ? (unsigned_wide_t)a - b - carry : (unsigned_wide_t)a + b + carry;
+    return (uint64_t)(whole >> (wants_carry ? bits : 0)) & (wants_carry ? 1 : mask_of(bits));
+}
+
 /* The result of an arithmetic step; SETP has p and q in its bits. */
 INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int flag_count,
                               const uint64_t *v, int count)
@@ -333,8 +348,12 @@ INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int 
     }
 }
 
-static uint64_t arithmetic(const Machine *machine, const titan_step *s, const uint64_t *v)
+/* `part`: which result, of a sum that gives a carry. */
+static uint64_t arithmetic(const Machine *machine, const titan_step *s, const uint64_t *v, int part)
 {
+    if (s->op == CARRIED)
+        return carried((int)FLAG(s, 0), s->bits, s->kind == KIND_SIGNED, (int)FLAG(s, 1), v,
+                       s->arg_count, part);
     return arithmetic_of(s->op, s->kind, s->bits, &machine->code->pool[s->flags], s->flag_count, v,
                          s->arg_count);
 }
@@ -367,11 +386,11 @@ static int partly(const Machine *machine, const titan_step *s, const uint64_t *v
 }
 /* One lane: the result, opaque if it depends on something opaque (the first one's site). */
 static uint64_t apply_lane(const Machine *machine, const titan_step *s, const uint64_t *v,
-                           uint32_t opaque, int *result_opaque)
+                           uint32_t opaque, int part, int *result_opaque)
 {
     uint64_t result;
     *result_opaque = 0;
-    if (!opaque) return arithmetic(machine, s, v);
+    if (!opaque) return arithmetic(machine, s, v, part);
     if (partly(machine, s, v, opaque, &result, result_opaque)) return result;
     *result_opaque = 1;
     return v[first_lane(opaque)];
@@ -402,19 +421,10 @@ static void put_parts(Machine *machine, Warp *warp, const titan_step *s, Value *
         put(warp, OUT(s, i), &part, mask, marks);
     }
 }
-static void compute(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
+/* The result in each lane; `part` as for `arithmetic`. */
+static void apply_lanes(const Machine *machine, const Warp *warp, const titan_step *s,
+                        uint32_t mask, int part, Value *result)
 {
-    Warp *warp = fragment->warp;
-    Marks marks = marks_of(machine, warp, s);
-    Value result;
-#if NUMBERS
-    if (compute_form(machine, fragment, s, mask)) return;
-#endif
-    if (s->op == NOP || s->op == OPAQUE) {
-        for (int i = 0; i < s->out_count; i++)
-            put_unknown(warp, OUT(s, i), fragment->pc, mask, marks);
-        return;
-    }
     uint64_t v[8] = {0};
     uint32_t opaque = 0;
     int all = 1, count = s->arg_count < 8 ? s->arg_count : 8, found;
@@ -425,26 +435,47 @@ static void compute(Machine *machine, Fragment *fragment, const titan_step *s, u
             v[i] = value->v[0];
             opaque |= (value->opaque & 1) << i;
         }
-        result.uniform = 1;
-        result.v[0] = apply_lane(machine, s, v, opaque, &found);
-        result.opaque = (uint32_t)found;
-    } else {
-        result.uniform = 0;
-        result.opaque = 0;
-        memset(result.v, 0, sizeof result.v);
-        for (uint32_t left = mask; left; left &= left - 1) {
-            int lane = first_lane(left);
-            opaque = 0;
-            for (int i = 0; i < count; i++) {
-                const Value *value = &warp->registers[ARG(s, i)];
-                v[i] = lane_value(value, lane);
-                opaque |= (uint32_t)lane_opaque(value, lane) << i;
-            }
-            result.v[lane] = apply_lane(machine, s, v, opaque, &found);
-            result.opaque |= (uint32_t)found << lane;
-        }
+        result->uniform = 1;
+        result->v[0] = apply_lane(machine, s, v, opaque, part, &found);
+        result->opaque = (uint32_t)found;
+        return;
     }
-    if (s->op == SETP || s->op == UNPACK) put_parts(machine, warp, s, &result, mask, marks);
-    else
+    result->uniform = 0;
+    result->opaque = 0;
+    memset(result->v, 0, sizeof result->v);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int lane = first_lane(left);
+        opaque = 0;
+        for (int i = 0; i < count; i++) {
+            const Value *value = &warp->registers[ARG(s, i)];
+            v[i] = lane_value(value, lane);
+            opaque |= (uint32_t)lane_opaque(value, lane) << i;
+        }
+        result->v[lane] = apply_lane(machine, s, v, opaque, part, &found);
+        result->opaque |= (uint32_t)found << lane;
+    }
+}
+static void compute(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
+{
+    Warp *warp = fragment->warp;
+    Marks marks = marks_of(machine, warp, s);
+    Value result, carry;
+#if NUMBERS
+    if (compute_form(machine, fragment, s, mask)) return;
+#endif
+    if (s->op == NOP || s->op == OPAQUE) {
+        for (int i = 0; i < s->out_count; i++)
+            put_unknown(warp, OUT(s, i), fragment->pc, mask, marks);
+        return;
+    }
+    apply_lanes(machine, warp, s, mask, 0, &result);
+    if (s->op == SETP || s->op == UNPACK) {
+        put_parts(machine, warp, s, &result, mask, marks);
+    } else if (s->op == CARRIED && s->out_count > 1) {
+        apply_lanes(machine, warp, s, mask, 1, &carry); /* a result may be an operand, too */
+        put(warp, OUT(s, 0), &result, mask, marks);
+        put(warp, OUT(s, 1), &carry, mask, marks);
+    } else {
         for (int i = 0; i < s->out_count; i++) put(warp, OUT(s, i), &result, mask, marks);
+    }
 }

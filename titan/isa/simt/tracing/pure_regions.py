@@ -6,8 +6,6 @@ these registers are equal have equal results, whichever way the data send them.
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, successors
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 
@@ -15,10 +13,10 @@ _COMPUTING = PURE | {Op.BRANCH, Op.BRANCH_INDEXED}
 
 
 class PureRegions:
-    """The branches of a program; `kept_apart`: instructions that do more than compute."""
+    """The branches of a program."""
 
-    def __init__(self, code: DecodedCode, kept_apart: Set[int]) -> None:
-        self._code, self._kept_apart = code, kept_apart
+    def __init__(self, code: DecodedCode) -> None:
+        self._code = code
         self._graphs: dict[tuple[int, int], FlowGraph] = {}
         self._inputs: dict[int, tuple[int, ...]] = {}
 
@@ -38,7 +36,7 @@ class PureRegions:
             self._graphs[bounds] = FlowGraph(steps, *bounds)
         graph = self._graphs[bounds]
         inside = [at for low, high in graph.region(branch, join)[0] for at in range(low, high)]
-        if not all(_computes(steps[at]) and at not in self._kept_apart for at in inside):
+        if not all(_computes(steps[at]) for at in inside):
             return ()
         concerned = set(region.written).union(
             *((*steps[at].args, steps[at].guard) for at in inside)

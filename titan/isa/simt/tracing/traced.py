@@ -14,9 +14,9 @@ made from. A load that is not used may read anything. So it is with loads that g
 a launch says what memory holds (`known_sources.py`).
 
 Nothing is shown (values get new numbers, loads count as used) of: atomics, accesses that are not
-weak, carries between instructions, asynchronous operations but wgmma and bulk stores, memory of one
-thread, and what a branch on opaque data writes, unless its arms only compute. The trace is refused
-where an address is unknown or the events differ from those of the run that it explains.
+weak, asynchronous operations but wgmma and bulk stores, memory of one thread, and what a branch on
+opaque data writes, unless its arms only compute. The trace is refused where an address is unknown
+or the events differ from those of the run that it explains.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
 _WARP = (1 << LANES) - 1
-CARRYING = ("addc", "subc", "madc")
 
 _ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
 
@@ -70,7 +69,7 @@ _PLAIN = PURE - {Op.SELP, Op.MOV, Op.SHUFFLE}  # that hand no value on as it is
 _ACROSS = frozenset({Op.VOTE, Op.MATCH, Op.REDUX, Op.COLLECTIVE})
 # The first two operands may change places, bit for bit, in all types, packed ones too.
 _COMMUTING = frozenset(
-    {"add", "mul", "mul24", "mad", "mad24", "fma", "min", "max", "and", "or", "xor"}
+    {"add", "addc", "mul", "mul24", "mad", "mad24", "madc", "fma", "min", "max", "and", "or", "xor"}
 )
 _IDEMPOTENT = frozenset({"min", "max", "and", "or"})  # reductions of redux, not of sums
 # Operations whose operands go into registers and nowhere else.
@@ -139,11 +138,6 @@ class TracingExecution(SimtExecution):
         self.forms = [
             self.numbers.of(("form", instruction_form(item))) for item in made.instructions
         ]
-        self.carries = frozenset(
-            number
-            for number, item in enumerate(made.instructions)
-            if item.opcode in CARRYING or "cc" in item.modifiers
-        )
         self.commuting = frozenset(
             number for number, item in enumerate(made.instructions) if item.opcode in _COMMUTING
         )
@@ -153,7 +147,7 @@ class TracingExecution(SimtExecution):
             if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
         )
         self.products = [warp_product(item) for item in made.instructions]
-        self.computing = PureRegions(made.code, self.carries)
+        self.computing = PureRegions(made.code)
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
         self.memory = self.global_memory = TracedSparse(self.numbers)
         self._fill_memory()
@@ -236,7 +230,7 @@ class TracingExecution(SimtExecution):
             self._used |= nodes_of(now.warp.registers) | self._known.of_all(now.warp)
         now.known = bool(known) and now.step.op not in _LOADS  # of these the address is used
         sources |= known
-        if now.step.op in _FLOW and now.pc not in self.carries:
+        if now.step.op in _FLOW:
             if sources:
                 self._made_of[now.node] = sources
         else:
@@ -456,7 +450,7 @@ class TracingExecution(SimtExecution):
 
     def _is_followed(self, now: _Executed, register: int) -> bool:
         """Whether anything may be known of what the instruction writes to a register."""
-        if not now.certain or now.pc in self.carries or self.maybe:
+        if not now.certain or self.maybe:
             return False
         return register in now.step.out
 
