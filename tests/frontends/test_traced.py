@@ -28,6 +28,7 @@ LAUNCH = "{grid: 1, dynamic_shared: 0, parameters: {x: pointer, y: pointer}}"
 KERNEL = """.version 8.3
 .target sm_90a
 .address_size 64
+.global .align 4 .b32 table[4] = {3, 1, 4, 1};
 .visible .entry k(.param .u64 x, .param .u64 y)
 .reqntid 64
 {
@@ -68,6 +69,11 @@ REVERSED = """ld.global.u32 %r10, [%d1]; shfl.sync.bfly.b32 %r11, %r10, 28, 31, 
 REPEATED = """ld.global.u32 %r10, [%d1]; and.b32 %r6, %r2, 15; min.u32 %r7, %r2, 15;
         selp.b32 %r6, %r6, %r7, %p1; shfl.sync.idx.b32 %r12, %r10, %r6, 31, -1;"""
 STORE_ROWS = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r12};"
+# A branch on data, to L; an array of the thread that is filled, and an element that data choose.
+ON_DATA = "ld.global.u32 %r10, [%d1]; setp.gt.u32 %p2, %r10, 9; @%p2 bra L;"
+FILLED = "st.local.u32 [mine], %r10; st.local.u32 [mine+4], 7;"
+CHOSEN = """and.b32 %r11, %r10, 4; mov.u32 %r13, mine; add.u32 %r13, %r13, %r11;
+        ld.local.u32 %r12, [%r13];"""
 CLEAN = {
     "in place, one of two copies stores": """
         ld.global.u32 %r10, [%d1]; add.f32 %r10, %r10, %r10; @%p1 st.global.u32 [%d1], %r10;""",
@@ -100,6 +106,29 @@ CLEAN = {
     "sums of two words by a carry": """
         ld.global.u32 %r10, [%d1]; ld.global.u32 %r11, [%d2]; add.cc.u32 %r12, %r10, %r11;
         addc.u32 %r12, %r10, 3; st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, of which data choose the element": f"""
+        {ON_DATA} {FILLED} {CHOSEN} L: st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, filled before": f"""
+        st.local.u32 [mine], %r2; st.local.u32 [mine+4], 5; {ON_DATA} {CHOSEN}
+        L: st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, filled by rounds that data decide": f"""
+        {ON_DATA} mov.u32 %r13, mine; mov.u32 %r14, 0; A: st.local.u32 [%r13], %r10;
+        add.u32 %r13, %r13, 4; add.u32 %r14, %r14, 1; and.b32 %r15, %r10, 3;
+        setp.le.u32 %p3, %r14, %r15; @%p3 bra A; ld.local.u32 %r12, [mine];
+        L: st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, loaded behind the branch": f"""
+        st.local.u32 [mine], 1; {ON_DATA} {FILLED} L: ld.local.u32 %r12, [mine];
+        st.shared.u32 [%r4], %r12;""",
+    "an array of the thread in two branches": f"""
+        {ON_DATA} {FILLED} {CHOSEN} L: setp.gt.u32 %p2, %r10, 99; @%p2 bra M; {CHOSEN}
+        M: st.shared.u32 [%r4], %r12;""",
+    "a table of the module, of which data choose the element": f"""
+        {ON_DATA} mov.u64 %d4, table; and.b32 %r11, %r10, 12; cvt.u64.u32 %d5, %r11;
+        add.s64 %d4, %d4, %d5; ld.global.nc.u32 %r12, [%d4]; L: st.shared.u32 [%r4], %r12;""",
+    "what an arm loads": f"""
+        {ON_DATA} ld.global.u32 %r12, [%d2]; L: st.shared.u32 [%r4], %r12;""",
+    "an arm with an array of the thread, in place": f"""
+        {ON_DATA} {FILLED} {CHOSEN} L: @%p1 st.global.u32 [%d1], %r12;""",
     "a loop on data that only computes": """
         ld.global.u32 %r10, [%d1]; and.b32 %r11, %r10, 7; mov.u32 %r12, %r10;
         A: add.u32 %r12, %r12, %r12; sub.u32 %r11, %r11, 1; setp.gt.s32 %p2, %r11, 0; @%p2 bra A;
@@ -161,6 +190,39 @@ RACES = {
     "loaded before and after a store": """
         ld.global.u32 %r10, [%d1]; bar.sync 0; @%p1 st.global.u32 [%d1], %r1; bar.sync 0;
         ld.global.u32 %r11, [%d1]; selp.b32 %r12, %r10, %r11, %p1; st.shared.u32 [%r4], %r12;""",
+    "an array of the thread that nobody has filled": f"""
+        {ON_DATA} {CHOSEN} L: st.shared.u32 [%r4], %r12;""",
+    "an element that nobody has written": f"""
+        {ON_DATA} st.local.u32 [mine], %r10; ld.local.u32 %r12, [mine+4];
+        L: st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, filled with different values before": f"""
+        st.local.u32 [mine], %r1; st.local.u32 [mine+4], 5; {ON_DATA} {CHOSEN}
+        L: st.shared.u32 [%r4], %r12;""",
+    "an array of the thread, filled with different values in the arm": f"""
+        {ON_DATA} st.local.u32 [mine], %r1; st.local.u32 [mine+4], 5; {CHOSEN}
+        L: st.shared.u32 [%r4], %r12;""",
+    "different values left in an array of the thread by an arm": f"""
+        st.local.u32 [mine], 1; {ON_DATA} st.local.u32 [mine], %r1; L: ld.local.u32 %r12, [mine];
+        st.shared.u32 [%r4], %r12;""",
+    "different values in the array of a thread by way of two branches": f"""
+        st.local.u32 [mine], 1; {ON_DATA} st.local.u32 [mine], %r1; L: setp.gt.u32 %p2, %r10, 99;
+        @%p2 bra M; ld.local.u32 %r12, [mine]; M: st.shared.u32 [%r4], %r12;""",
+    "an arm that loads from different places": f"""
+        selp.b64 %d4, %d1, %d2, %p1; {ON_DATA} ld.global.u32 %r12, [%d4];
+        L: st.shared.u32 [%r4], %r12;""",
+    "an arm that loads what is not settled": f"""
+        {ON_DATA} ld.volatile.global.u32 %r12, [%d2]; L: st.shared.u32 [%r4], %r12;""",
+    "the value read stays in an array of the thread behind an arm": f"""
+        st.local.u32 [mine], 1; {ON_DATA} st.local.u32 [mine], %r10; L: ld.local.u32 %r12, [mine];
+        @%p1 st.global.u32 [%d1], %r2; @!%p1 st.global.u32 [%d2], %r12;""",
+    "the value read goes by way of the array of a thread through two branches": f"""
+        st.local.u32 [mine], 1; {ON_DATA} st.local.u32 [mine], %r10;
+        L: ld.global.u32 %r11, [%d2+128];
+        setp.gt.u32 %p2, %r11, 99; @%p2 bra M; ld.local.u32 %r12, [mine];
+        M: @%p1 st.global.u32 [%d1], %r2; @!%p1 st.global.u32 [%d2], %r12;""",
+    "an arm loads what the other warp writes, for a result that is used": """
+        ld.global.u32 %r10, [%d2]; setp.gt.u32 %p2, %r10, 9; @%p2 bra L; ld.global.u32 %r12, [%d1];
+        L: @%p1 st.global.u32 [%d1], %r2; @!%p1 st.global.u32 [%d2], %r12;""",
     "a clock": "mov.u32 %r10, %clock; st.shared.u32 [%r4], %r10;",
     "the lanes of each warp store different values to one place, in another order": f"""
         {REVERSED} st.shared.u32 [%r3], %r12;""",
@@ -287,6 +349,11 @@ STATEMENTS = (
     "redux.sync.add.u32 %A, %B, -1;", "redux.sync.or.b32 %A, %B, -1;",
     "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%A};",
     "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%A}, [%r5];",
+    "st.local.u32 [mine], %A;", "ld.local.u32 %A, [mine];",
+    "setp.gt.u32 %p2, %B, %C; @%p2 bra L; mov.u32 %A, %C; L:",
+    "setp.gt.u32 %p2, %B, 9; @%p2 bra L; st.local.u32 [mine], %A; L:",
+    "setp.gt.u32 %p2, %B, 9; @%p2 bra L; st.local.u32 [mine+4], %B; ld.local.u32 %A, [mine]; L:",
+    "setp.gt.u32 %p2, %B, 9; @%p2 bra L; ld.global.u32 %A, [%d1]; L:",
 )  # fmt: skip
 GUARDED = ("ld", "st", "add", "mov")
 X, Y = 0x10000, 0x20000
@@ -301,8 +368,10 @@ def random_body(random: Random) -> str:
             line = line.replace(f"%{place}", random.choice(("%r10", "%r11", "%r12")))
         if line.startswith(GUARDED) and random.random() < 0.4:
             line = random.choice(("@%p1 ", "@!%p1 ")) + line
+        line = line.replace("bra L", f"bra L{len(lines)}").replace(" L:", f" L{len(lines)}:")
         lines.append(line)
-    return "\n".join([*lines, "bar.sync 0;", "ld.shared.u32 %r10, [%r4];",
+    own = "st.local.u32 [mine], 1; st.local.u32 [mine+4], 2;"
+    return "\n".join([own, *lines, "bar.sync 0;", "ld.shared.u32 %r10, [%r4];",
                       "@%p1 st.global.u32 [%d2], %r10;"])  # fmt: skip
 
 

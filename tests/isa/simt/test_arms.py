@@ -244,6 +244,15 @@ INDEXED = {
     "one of two pointers": ("selp.b64 %d6, %d1, %d2, %p1; add.s64 %d5, %d6, %d3;", False),
     "a difference of pointers": ("sub.s64 %d6, %d1, %d2; mad.wide.s32 %d5, %r1, 4, %d6;", False),
     "a pointer from memory": ("ld.global.b64 %d6, [%d2]; add.s64 %d5, %d6, 4;", False),
+    "a variable of the module": ("mov.u64 %d6, table; mad.wide.s32 %d5, %r1, 4, %d6;", None),
+    "a variable of the module less a product": (
+        "mov.u64 %d6, table; sub.s64 %d6, %d6, %d3; add.s64 %d5, %d6, 120;",
+        None,
+    ),
+    "a variable of the module or a pointer": (
+        "mov.u64 %d7, table; selp.b64 %d6, %d7, %d2, %p1; add.s64 %d5, %d6, %d3;",
+        False,
+    ),
     "a pointer in halves": ("mov.b64 %d5, {%r1, %r2};", False),
 }
 
@@ -258,12 +267,27 @@ def test_an_unknown_index_stays_with_its_pointer(name):
         parameters=tuple(LaunchParameter(at.to_bytes(8, "little")) for at in pointers)
     )
     launch = replace(launch, pointed=tuple(Allocation(at, 0x1000) for at in pointers))
-    run = ran(module_of(body, SLOT, both), launch)
-    last = of(run, ev.AccessEvent)[-1]
-    assert (last.footprint.bounds == (0x20000, 0x21000)) is stays
+    run = ran(module_of(body, SLOT + ".global .align 4 .b32 table[4]; ", both), launch)
+    low, high = of(run, ev.AccessEvent)[-1].footprint.bounds
+    of_module = low > 0x20000 and high - low == 16
+    assert ((low, high) == (0x20000, 0x21000), of_module) == (stays is True, stays is None)
     assert [e.policy for e in of(run, ev.Assumption)] == [
-        "opaque-index" if stays else "opaque-address"
+        "opaque-address" if stays is False else "opaque-index"
     ]
+
+
+def test_an_unknown_place_in_memory_of_the_thread_is_that_of_nobody_else():
+    body = OWN + DATA + "and.b32 %r3, %r1, 12; mov.u32 %r4, mine; add.u32 %r4, %r4, %r3; "
+    run = run_of(body + "st.local.u32 [%r4], %r1; ld.local.u32 %r5, [%r4];")
+    assert not of(run, ev.Assumption)
+
+
+@pytest.mark.parametrize(("less", "faults"), [(12, 0), (28, 1)])
+def test_registers_of_32_bits_wrap_in_memory_of_the_thread(less, faults):
+    """`[r + 24]` of a place less a number, as in the slow path of `cosf`."""
+    run = run_of(OWN + DATA + f"mov.u32 %r4, mine; sub.u32 %r4, %r4, {less}; "
+                 "st.local.u32 [%r4+24], %r1;")  # fmt: skip
+    assert len(of(run, ev.MemoryFault)) == faults
 
 
 def test_lanes_come_to_the_blocks_of_a_loop_that_known_guards_let_them():

@@ -65,6 +65,7 @@ REMARKS = {
     EQUAL_LANES: "where lanes of one store write the same bytes, they write the same values",
     "shown-lanes": "lanes of one store write the same bytes, shown to be the same values",
     "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
+    "chosen-own": "memory of a thread that is loaded where data say has been written",
     "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",
     "assertions": "data do not lead to a trap, as a failed assertion does",
     "unfenced-elsewhere": "a way on which wgmma touches registers that no wgmma.fence has ordered "

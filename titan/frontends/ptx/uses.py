@@ -47,8 +47,9 @@ class RunUses:
     the same one's stay in each warp. `unused_reads`: left out, as their values are unused;
     `unused_loads`: the same of tcgen05.ld. `colliding`: stores of several lanes to the same bytes
     whose values are not known; `alike`: those of which the lanes are shown to write the same,
-    `rounded`: the same but for rounding, `tried`: the same in samples. `unfenced_copies`:
-    cp.async whose writes need no proxy fence.
+    `rounded`: the same but for rounding, `tried`: the same in samples; `chosen_own`: branches on
+    data for which a load of the thread's own memory is taken to be of what was written.
+    `unfenced_copies`: cp.async whose writes need no proxy fence.
     """
 
     of: dict[int, list[MemoryUse]] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class RunUses:
     alike: list[int] = field(default_factory=list)
     rounded: list[int] = field(default_factory=list)
     tried: list[int] = field(default_factory=list)
+    chosen_own: Sequence[int] = ()
     unfenced_copies: list[int] = field(default_factory=list)
 
     def note_lanes(self, sequence: int, traced: TracedAccesses | None) -> None:
@@ -76,7 +78,7 @@ class RunUses:
             ("same-lane", self.same_lane), ("unused-reads", self.unused_reads),
             ("unused-loads", self.unused_loads), ("equal-lanes", self.colliding),
             ("shown-lanes", self.alike), ("rounded-lanes", self.rounded),
-            ("tried-lanes", self.tried),
+            ("tried-lanes", self.tried), ("chosen-own", self.chosen_own),
             ("copy-fence", self.unfenced_copies),
         ):  # fmt: skip
             for sequence in sequences:
@@ -106,6 +108,8 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
     if run.traced is not None and policies.equal_writes != "refuse":
         found.shown_writes = mark_shown(found.of, run.traced)
         found.same_lane = run.traced.same_lane if found.shown_writes else ()
+    if run.traced is not None and (found.shown_writes or found.alike or found.rounded):
+        found.chosen_own = run.traced.chosen_own
     if policies.equal_writes == "assumed":
         found.equal_writes = mark_assumed(found.of)
     return found

@@ -37,6 +37,7 @@ from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_
 
 COMMUTING = ATOMICS[:6]  # with themselves: add, min, max, and, or, xor
 RECORDED = (MemorySpace.SHARED, MemorySpace.GLOBAL)
+PRIVATE = (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
 NOTED_BYTES_MAX = 512  # of what a write is known to write
 
 
@@ -65,7 +66,7 @@ def local_memory(machine: SimtMachine, warp: Warp, index: int) -> Bytes:
     """The local memory of one lane."""
     memory = warp.local.get(index)
     if memory is None:
-        memory = warp.local[index] = Bytes(max(machine.code.local_bytes, 1))
+        memory = warp.local[index] = machine.own_memory(max(machine.code.local_bytes, 1))
     return memory
 
 
@@ -87,6 +88,8 @@ def place(
     if space == MemorySpace.SHARED:
         cta, offset = shared_of(machine, warp, address & 0xFFFFFFFF)
         return space, cta, offset
+    if space in PRIVATE and address >> 32 == 1:
+        address &= 0xFFFFFFFF  # registers of 32 bits wrap: a place less a number, and an offset
     return space, None, signed(address, 64)
 
 
@@ -122,7 +125,10 @@ def global_bounds(machine: Recorder) -> tuple[tuple[int, int], ...]:
 def reach_of(machine: Recorder) -> dict[int, tuple[int, int]]:
     """The ranges in which accesses of unknown index stay, by instruction."""
     if machine.reaches is None:
-        machine.reaches = reaches(machine.code, machine.launch.pointed, machine.parameters)
+        variables = [(at, at + size) for at, size, _ in machine.layout.module_globals]
+        machine.reaches = reaches(
+            machine.code, machine.launch.pointed, machine.parameters, variables
+        )
     return machine.reaches
 
 
@@ -228,9 +234,10 @@ def anywhere(
 ) -> None:
     """An access at an address that is not known: any byte of the memory it may reach."""
     reach = reach_of(machine).get(fragment.pc)
-    machine.assume(fragment, mask, Policy.OPAQUE_INDEX if reach else Policy.OPAQUE_ADDRESS)
     warp = fragment.warp
-    if space in (MemorySpace.LOCAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT):
+    if space not in PRIVATE:
+        machine.assume(fragment, mask, Policy.OPAQUE_INDEX if reach else Policy.OPAQUE_ADDRESS)
+    else:
         if form.mode is not ev.Mode.READ:
             for index in lanes_of(mask):
                 memory = local_memory(machine, warp, index)

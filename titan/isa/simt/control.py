@@ -292,9 +292,7 @@ def copy_local(machine: SimtMachine, fragment: Fragment, copies: tuple[int, ...]
     for place in range(0, len(copies), 3):
         source, target, size = copies[place : place + 3]
         for index in lanes_of(fragment.mask):
-            memory = local_memory(machine, fragment.warp, index)
-            memory.data[target : target + size] = memory.data[source : source + size]
-            memory.state[target : target + size] = memory.state[source : source + size]
+            local_memory(machine, fragment.warp, index).copy(source, target, size)
 
 
 def return_(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:

@@ -13,6 +13,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import Function, function_of
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.memory import Bytes
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import (
@@ -123,6 +124,10 @@ class SimtMachine(Recorder, ABC):
             else:
                 value = result >> shift & part
             self.write(warp, register, value, mask, marks)
+
+    def own_memory(self, size_bytes: int) -> Bytes:
+        """New memory of one thread."""
+        return Bytes(size_bytes)
 
     def write(self, warp: Warp, register: int, value: Value, mask: int, marks: int = 0) -> None:
         """Write a register in the lanes of `mask`."""

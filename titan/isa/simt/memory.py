@@ -42,6 +42,11 @@ class Bytes:
         if at < end:
             self.state[at:end] = bytes((state,)) * (end - at)
 
+    def copy(self, source: int, target: int, count: int) -> None:
+        """Copy bytes, and what is known of them, within the memory."""
+        self.data[target : target + count] = self.data[source : source + count]
+        self.state[target : target + count] = self.state[source : source + count]
+
     def has(self, at: int, count: int, state: int) -> bool:
         """Whether any of the bytes is in a state."""
         return self.state.find(state, at, at + count) >= 0

@@ -155,13 +155,15 @@ class TracedAccesses:
     `written`: stores and bulk stores with equal numbers and footprints write the same bytes.
     `unused`: loads whose values decide nothing and are stored nowhere. `same_lane`: stores of which
     lanes write common bytes, equal to one before if the same lane's stay. `alike`: how far lanes
-    of a store write the same where they write common bytes.
+    of a store write the same where they write common bytes. `chosen_own`: branches in whose arms
+    data choose the place of a load of the thread's own memory.
     """
 
     written: dict[int, int]
     unused: frozenset[int]
     same_lane: tuple[int, ...] = ()
     alike: dict[int, Alike] = field(default_factory=dict)
+    chosen_own: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 An address that is a pointer plus something unknown stays in the memory that the pointer leads to:
 C++ has no other meaning for it, and each use is an event (`Policy.OPAQUE_INDEX`). Decided on the
 text: all definitions of the address register are followed through moves, sums and selections to
-8-byte parameters. Where some definition is not followed (a pointer from memory, from a call, put
-together from halves), or two parameters that are pointers take part, nothing is claimed.
+8-byte parameters, and to variables of the module. Where some definition is not followed (a pointer
+from memory, from a call, put together from halves), or two pointers take part, nothing is claimed.
 """
 
 from __future__ import annotations
@@ -31,22 +31,34 @@ _CONSTANT_MAX = 1 << 32  # what is larger may be an address
 
 
 def reaches(
-    code: DecodedCode, pointed: Sequence[Allocation], parameters: Bytes
+    code: DecodedCode,
+    pointed: Sequence[Allocation],
+    parameters: Bytes,
+    variables: Sequence[tuple[int, int]] = (),
 ) -> dict[int, tuple[int, int]]:
-    """For accesses of global memory by instruction: the range in which they stay."""
-    if not pointed:
+    """For accesses of global memory by instruction: the range in which they stay. `variables`: the
+    ranges of those of the module.
+    """
+    if not pointed and not variables:
         return {}
-    origins = _Origins(code)
+    origins = _Origins(code, variables)
     found = {}
     for index, step in enumerate(code.steps):
         if step.op not in _ACCESSES or step.flags[0] not in _SPACES:
             continue
-        ranges = {
-            (memory.start, memory.start + memory.size_bytes)
-            for offset in origins.of(step.args[0]) or ()
-            for memory in pointed
+        found_in = origins.of(step.args[0]) or ()
+        given = [
+            parameters.read(offset, 8, -1)
+            for offset in found_in
             if 0 <= offset <= parameters.size - 8
-            for value in (parameters.read(offset, 8, -1),)
+        ]
+        ranges = {variables[~origin] for origin in found_in if origin < 0}
+        if ranges and not all(isinstance(v, int) and v < _CONSTANT_MAX for v in given):
+            continue
+        ranges |= {
+            (memory.start, memory.start + memory.size_bytes)
+            for value in given
+            for memory in pointed
             if isinstance(value, int) and 0 <= value - memory.start < memory.size_bytes
         }
         if len(ranges) == 1:
@@ -55,19 +67,23 @@ def reaches(
 
 
 class _Origins:
-    """The parameters, by offset, of which the values of registers may be made."""
+    """The parameters, by offset, and variables, by ~index, of which values may be made."""
 
-    def __init__(self, code: DecodedCode) -> None:
+    def __init__(self, code: DecodedCode, variables: Sequence[tuple[int, int]]) -> None:
         self._writers: dict[int, list[tuple[int, DecodedStep]]] = {}
         for step in code.steps:
             for place, register in enumerate(step.out):
                 self._writers.setdefault(register, []).append((place, step))
         self._constants: dict[int, int] = {}
         self._unfollowed: set[int] = set()
+        self._variables: dict[int, int] = {}
         for preset in code.presets:
             if preset.kind is PresetKind.CONSTANT:
                 self._constants[preset.register] = preset.value
-            if preset.name == "shared" or preset.value >= _CONSTANT_MAX:
+            inside = [n for n, (at, end) in enumerate(variables) if at <= preset.value < end]
+            if inside and preset.kind is PresetKind.CONSTANT:
+                self._variables[preset.register] = inside[0]
+            elif preset.name == "shared" or preset.value >= _CONSTANT_MAX:
                 self._unfollowed.add(preset.register)
         self._known: dict[int, frozenset[int] | None] = {}
 
@@ -83,6 +99,8 @@ class _Origins:
             current = waiting.pop()
             if current in self._unfollowed:
                 return None
+            if current in self._variables:
+                offsets.add(~self._variables[current])
             for place, step in self._writers.get(current, ()):
                 sources = _sources(step)
                 if sources is None and step.op is Op.LOAD:

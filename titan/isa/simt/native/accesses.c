@@ -116,9 +116,10 @@ static void anywhere(Machine *machine, Fragment *fragment, int space, uint32_t m
     const int64_t *reach = NULL;
     if (machine->launch->reaches && machine->launch->reaches[2 * fragment->pc + 1])
         reach = &machine->launch->reaches[2 * fragment->pc];
-    assume(machine, fragment, mask, reach ? POLICY_OPAQUE_INDEX : POLICY_OPAQUE_ADDRESS);
     Warp *warp = fragment->warp;
-    if (space == LOCAL || space == PARAMETER || space == CONSTANT) {
+    if (space != LOCAL && space != PARAMETER && space != CONSTANT) {
+        assume(machine, fragment, mask, reach ? POLICY_OPAQUE_INDEX : POLICY_OPAQUE_ADDRESS);
+    } else {
         if (mode == READ) return;
         for (uint32_t left = mask; left; left &= left - 1) {
             Bytes *bytes = local_memory(machine, warp, first_lane(left));

@@ -211,7 +211,8 @@ static Spot spot_of(const Warp *warp, int space, uint64_t address)
     Spot spot = {space, NULL, 0};
     if (space == GENERIC) spot.space = resolve(&address);
     if (spot.space == SHARED) spot.cta = shared_of(warp, address & 0xFFFFFFFFu, &spot.at);
-    else spot.at = (int64_t)address;
+    else if (spot.space != GLOBAL && address >> 32 == 1) spot.at = (int64_t)(address & 0xFFFFFFFFu);
+    else spot.at = (int64_t)address; /* of other memory registers of 32 bits wrap */
     return spot;
 }
 static int outside(const Machine *machine, const Cta *cta, int space, int64_t at, int64_t count)

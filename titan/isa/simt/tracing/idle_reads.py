@@ -5,8 +5,9 @@ Where all lanes of a warp load a number and one of them stores another over it, 
 So a run that has such clashes is made again twice on the Python machine. The first time it is noted
 of each register which loads its value in a lane comes from, and what is used of them: what a lane
 stores, what decides control or an address. Shuffles hand it on to other lanes, other exchanges use
-it. The second time loads count as reads of those lanes alone that use them. Nothing is shown of
-runs with branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp instructions.
+it; what a branch on data leaves, whose arms only compute, is made of all that they may read. The
+second time loads count as reads of those lanes alone that use them. Nothing is shown of runs with
+other branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp instructions.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from collections.abc import Iterable, Sequence
 from titan.isa.simt import events as ev
 from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedStep, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
-from titan.isa.simt.state import Fragment
+from titan.isa.simt.state import Fragment, Warp
+from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
 _NOTHING: frozenset[int] = frozenset()
 _WEAK = int(ev.AccessSemantics.WEAK)
+_OWN = (MemorySpace.LOCAL, MemorySpace.GENERIC)
+_BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 _JUMPS = (Op.BRANCH, Op.BRANCH_INDEXED, Op.CALL, Op.RETURN)
 Loads = list[frozenset[int]]  # of each lane
 
@@ -40,22 +45,55 @@ class FollowedLoads(SimtExecution):
         self.candidates = frozenset(candidates)
         self.loaded: dict[int, int] = {}  # lanes by the count of instructions
         self.used: set[int] = set()
-        self._of: dict[tuple[int, int], dict[int, Loads]] = {}
+        self._of: dict[Warp, dict[int, Loads]] = {}
+        self._own: dict[Warp, Loads] = {}  # what arms have left in the memory of a lane
+        self._computing = PureRegions(self.code, memory=True)
+        self._in_arms = False
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and note what it uses and makes."""
-        self._note(fragment, self.steps[fragment.pc])
-        return super().step(fragment)
+        if self._in_arms:
+            self.unsure |= fragment.pc in self.candidates
+            return super().step(fragment)
+        self._in_arms = self._skips(fragment, self.steps[fragment.pc])
+        try:
+            if not self._in_arms:
+                self._note(fragment, self.steps[fragment.pc])
+            return super().step(fragment)
+        finally:
+            self._in_arms = False
+
+    def _skips(self, fragment: Fragment, step: DecodedStep) -> bool:
+        """Whether this is a branch on data whose arms only compute, of which the results are noted;
+        of another one nothing is shown.
+        """
+        if step.op not in _JUMPS:
+            return False
+        warp, maybe = fragment.warp, 0
+        if step.guard >= 0:
+            _, maybe = self.guarded(warp, step, fragment.mask)
+        values = [warp.registers[register] for register in step.args if register >= 0]
+        opaque = bool(maybe) or any_opaque(values)
+        inputs = self._computing.inputs(fragment.pc) if opaque and step.op in _BRANCHES else ()
+        self.unsure |= step.op is Op.CALL or (opaque and not inputs)
+        if not inputs:
+            return False
+        held = self._of.setdefault(warp, {})
+        own = self._own.setdefault(warp, [_NOTHING] * LANES)
+        sources = [own, *(held[register] for register in inputs if register in held)]
+        made = [_NOTHING.union(*(of[at] for of in sources)) for at in range(LANES)]
+        for register in self.code.regions[fragment.pc].written:
+            self._write(held, register, made, 0, fragment.mask)
+        for at in lanes_of(fragment.mask):
+            own[at] = made[at]
+        return True
 
     def _note(self, fragment: Fragment, step: DecodedStep) -> None:
         warp = fragment.warp
         holds, maybe = fragment.mask, 0
         if step.guard >= 0:
             holds, maybe = self.guarded(warp, step, holds)
-        if step.op in _JUMPS:
-            values = [warp.registers[register] for register in step.args if register >= 0]
-            self.unsure |= bool(maybe) or step.op is Op.CALL or any_opaque(values)
-        held = self._of.setdefault((warp.cta.number, warp.index), {})
+        held = self._of.setdefault(warp, {})
         if step.guard in held:
             self._use(held[step.guard], fragment.mask)
         sources = [held[register] for register in step.args if register in held]
@@ -71,6 +109,8 @@ class FollowedLoads(SimtExecution):
         if step.op is Op.LOAD and fragment.pc in self.candidates and step.flags[2] == _WEAK:
             self.loaded[self.count] = self.loaded.get(self.count, 0) | holds | maybe
             made = [frozenset((self.count * LANES + at,)) for at in range(LANES)]
+        elif step.op is Op.LOAD and step.flags[0] in _OWN:
+            made = self._own.get(warp, made)
         for register in step.out:
             if register >= 0:
                 self._write(held, register, made, holds, maybe)

@@ -1,24 +1,29 @@
-"""Branches on unknown data whose arms do nothing but compute, as the slow paths of `logf`.
+"""Branches on unknown data whose arms do nothing but compute, as the slow path of `cosf`.
 
 What such a branch leaves in registers is a function of what its arms may read: two lanes in which
-these registers are equal have equal results, whichever way the data send them.
+these registers are equal have equal results, whichever way the data send them. Arms may also load,
+and store in memory of the thread, as for an array whose index data choose: what they load, and
+what a lane has in its own memory before, is then part of what the results are made of.
 """
 
 from __future__ import annotations
 
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, successors
+from titan.isa.simt.events import AccessSemantics
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 
 _COMPUTING = PURE | {Op.BRANCH, Op.BRANCH_INDEXED}
 
 
 class PureRegions:
-    """The branches of a program."""
+    """The branches of a program; `memory`: whether arms may load, and store in their own memory."""
 
-    def __init__(self, code: DecodedCode) -> None:
-        self._code = code
+    def __init__(self, code: DecodedCode, *, memory: bool) -> None:
+        self._code, self._memory = code, memory
         self._graphs: dict[tuple[int, int], FlowGraph] = {}
         self._inputs: dict[int, tuple[int, ...]] = {}
+        self._touching: set[int] = set()
 
     def inputs(self, branch: int) -> tuple[int, ...]:
         """The registers of which the results are made; empty where the arms do something else."""
@@ -26,18 +31,24 @@ class PureRegions:
             self._inputs[branch] = self._found(branch)
         return self._inputs[branch]
 
+    def touches(self, branch: int) -> bool:
+        """Whether the arms of such a branch load or store."""
+        return branch in self._touching
+
     def _found(self, branch: int) -> tuple[int, ...]:
         steps, join = self._code.steps, self._code.joins[branch]
         region = self._code.regions.get(branch)
-        if region is None or join == NO_JOIN or region.accesses or region.refused >= 0:
+        if region is None or join == NO_JOIN or region.refused >= 0:
             return ()
         bounds = next(pair for pair in self._code.functions if pair[0] <= branch < pair[1])
         if bounds not in self._graphs:
             self._graphs[bounds] = FlowGraph(steps, *bounds)
         graph = self._graphs[bounds]
         inside = [at for low, high in graph.region(branch, join)[0] for at in range(low, high)]
-        if not all(_computes(steps[at]) for at in inside):
+        if not all(self._computes(steps[at]) for at in inside):
             return ()
+        if any(steps[at].op in (Op.LOAD, Op.STORE) for at in inside):
+            self._touching.add(branch)
         concerned = set(region.written).union(
             *((*steps[at].args, steps[at].guard) for at in inside)
         )
@@ -49,7 +60,12 @@ class PureRegions:
             sorted(found | {r for r in (steps[branch].guard, *steps[branch].args) if r >= 0})
         )
 
-
-def _computes(step: DecodedStep) -> bool:
-    """Whether the results are a function of the operands: an unknown one of nothing is a clock."""
-    return step.op in _COMPUTING and (step.op is not Op.OPAQUE or bool(step.args))
+    def _computes(self, step: DecodedStep) -> bool:
+        """Whether the results are a function of the operands, and of memory where that is asked
+        for: an unknown one of nothing is a clock.
+        """
+        if step.op is Op.LOAD:
+            return self._memory and step.flags[2] == AccessSemantics.WEAK
+        if step.op is Op.STORE:
+            return self._memory and step.flags[0] == MemorySpace.LOCAL
+        return step.op in _COMPUTING and (step.op is not Op.OPAQUE or bool(step.args))

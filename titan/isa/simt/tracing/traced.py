@@ -14,9 +14,9 @@ made from. A load that is not used may read anything. So it is with loads that g
 a launch says what memory holds (`known_sources.py`).
 
 Nothing is shown (values get new numbers, loads count as used) of: atomics, accesses that are not
-weak, asynchronous operations but wgmma and bulk stores, memory of one thread, and what a branch on
-opaque data writes, unless its arms only compute. The trace is refused where an address is unknown
-or the events differ from those of the run that it explains.
+weak, asynchronous operations but wgmma and bulk stores, and what a branch on opaque data writes,
+unless its arms only compute, load, or store in memory of the thread. The trace is refused where the
+address of a store is unknown or the events differ from those of the run that it explains.
 """
 
 from __future__ import annotations
@@ -24,27 +24,34 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
+from titan.isa.simt.memory import Bytes
+from titan.isa.simt.operations import ATOMICS, PURE, Op
 from titan.isa.simt.outcome import (
     INSTRUCTIONS_MAX,
     Alike,
     Ending,
-    Policy,
     PreparedLaunch,
     Run,
     TracedAccesses,
 )
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.alike_lanes import AlikeLanes, apart, keys_of, parts_of, row_keys
+from titan.isa.simt.tracing.executed_step import (
+    ExecutedStep,
+    alike,
+    doubtful,
+    is_untraced,
+    moves,
+)
 from titan.isa.simt.tracing.fragments import warp_product
 from titan.isa.simt.tracing.instruction_forms import instruction_form
 from titan.isa.simt.tracing.known_sources import KnownSources
+from titan.isa.simt.tracing.own_memory import OWN_MAX, ArmsInMemory, OwnBytes
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced_memory import (
     Traced,
@@ -53,16 +60,14 @@ from titan.isa.simt.tracing.traced_memory import (
     ValueNumbers,
     nodes_of,
 )
-from titan.isa.simt.values import LANES, Opaque, Scalar, Value, any_opaque, lane, lanes_of, uniform
+from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, uniform
 
-SPAN_MAX = 1 << 20  # bytes of one access
-UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 ADDRESS_MASK = (1 << 64) - 1
 WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
 _WARP = (1 << LANES) - 1
 
-_ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `_Executed.content`, beside the lanes
+_ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `ExecutedStep.content`, beside the lanes
 
 # Every lane's result is made of the operands of all lanes.
 _PLAIN = PURE - {Op.SELP, Op.MOV, Op.SHUFFLE}  # that hand no value on as it is
@@ -76,6 +81,7 @@ _IDEMPOTENT = frozenset({"min", "max", "and", "or"})  # reductions of redux, not
 _BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 _FLOW = PURE | _ACROSS | {Op.SHUFFLE, Op.LOAD, Op.LOAD_MATRIX, Op.WGMMA}
 _COPIES = (ev.RecordedOperation.BULK_COPY, ev.RecordedOperation.TENSOR_COPY)
+_OWN = (MemorySpace.LOCAL, MemorySpace.GENERIC)
 _LOADS = frozenset({Op.LOAD, Op.LOAD_MATRIX})
 _STORES = frozenset({Op.STORE, Op.STORE_MATRIX})
 
@@ -85,7 +91,9 @@ def traced(run: Run) -> TracedAccesses | None:
     made = run.prepared
     if made is None or run.outcome.ending is not Ending.FINISHED:
         return None
-    if run.instructions > INSTRUCTIONS_MAX or any(map(_untraced, run.events)):
+    if run.instructions > INSTRUCTIONS_MAX:
+        return None
+    if any(is_untraced(event, made.code.steps) for event in run.events):
         return None
     machine = TracingExecution(made)
     again = machine.run()
@@ -96,35 +104,8 @@ def traced(run: Run) -> TracedAccesses | None:
         frozenset(machine.unused()),
         tuple(machine.same_lane),
         machine.alike,
+        tuple(machine.chosen_own),
     )
-
-
-def _untraced(event: ev.Event) -> bool:
-    """Whether the run cannot be traced: what it touches is not known, or too much."""
-    if isinstance(event, ev.Assumption):
-        return event.policy in UNTRACED
-    if isinstance(event, ev.AccessEvent):
-        low, high = event.footprint.bounds
-        return high - low > SPAN_MAX and sum(b.size_bytes for b in event.footprint.boxes) > SPAN_MAX
-    return False
-
-
-@dataclass(slots=True)
-class _Executed:
-    """The instruction that is being executed. `certain`: no lane's guard is opaque. `inputs`: all
-    that the results of a branch on unknown data are made of, if its arms only compute.
-    """
-
-    warp: Warp
-    step: DecodedStep
-    pc: int
-    node: int
-    operands: list[Value]
-    before: list[Value]
-    certain: bool
-    inputs: list[Value]
-    known: bool = False  # whether a load that gave a number is behind its results
-    content: dict[int, int] = field(default_factory=dict)  # numbers of operands; see below
 
 
 class TracingExecution(SimtExecution):
@@ -133,7 +114,7 @@ class TracingExecution(SimtExecution):
 
     def __init__(self, made: PreparedLaunch) -> None:
         self.numbers = ValueNumbers()
-        self.current: _Executed | None = None
+        self.current: ExecutedStep | None = None
         super().__init__(made.code, made.layout, made.launch, made.options)
         self.forms = [
             self.numbers.of(("form", instruction_form(item))) for item in made.instructions
@@ -147,7 +128,7 @@ class TracingExecution(SimtExecution):
             if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
         )
         self.products = [warp_product(item) for item in made.instructions]
-        self.computing = PureRegions(made.code)
+        self.computing = PureRegions(made.code, memory=True)
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
         self.memory = self.global_memory = TracedSparse(self.numbers)
         self._fill_memory()
@@ -163,6 +144,9 @@ class TracingExecution(SimtExecution):
         self._used: set[int] = set()
         self._reads: dict[int, list[int]] = {}
         self._known = KnownSources(self._joined)
+        self._arms: ArmsInMemory | None = None  # that are being executed
+        self._left_own: dict[Warp, set[int]] = {}  # branches that leave something in own memory
+        self.chosen_own: list[int] = []
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
         """As any cluster, with traced shared memory."""
@@ -170,17 +154,25 @@ class TracingExecution(SimtExecution):
         for cta in self.clusters[-1].ctas:
             cta.shared = TracedBytes(cta.shared.size, self.numbers)
 
+    def own_memory(self, size_bytes: int) -> Bytes:
+        """New memory of one thread."""
+        follow = size_bytes <= OWN_MAX
+        return OwnBytes(size_bytes, self.numbers) if follow else super().own_memory(size_bytes)
+
     # -------------------------------------------------------------------------- execution
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and note what it uses and makes."""
         pc, warp = fragment.pc, fragment.warp
         step = self.steps[pc]
+        if self._arms is not None:
+            self._arms.note(step, fragment.mask)
+            return super().step(fragment)
         self._nodes += 1
         guard = warp.registers[step.guard] if step.guard >= 0 else 1
         # More lanes than these of the fragment may take part; nobody else's guard matters.
         holds, maybe = self.guarded(warp, step, warp.live) if step.guard >= 0 else (warp.live, 0)
-        now = _Executed(
+        now = ExecutedStep(
             warp,
             step,
             pc,
@@ -190,22 +182,46 @@ class TracingExecution(SimtExecution):
             not maybe,
             [],
         )
-        if step.op in _BRANCHES and _doubtful(now):
+        if step.op in _BRANCHES and doubtful(now):
             now.inputs = [warp.registers[register] for register in self.computing.inputs(pc)]
+            if now.inputs and self.computing.touches(pc):
+                now.arms = ArmsInMemory(self, warp, len(self.events), self.content)
+                now.arms.enter(fragment.mask, self.code.regions[pc].accesses)
         if step.guard >= 0 and not now.inputs:
             self._note_guard(now, any_lane=bool(holds or maybe))
         if holds or maybe:
             self._note_operands(now, guard)
         outer, self.current, self.numbers.node = self.current, now, now.node
-        first = len(self.events)
+        first, lanes = len(self.events), fragment.mask
+        self._arms = now.arms
         try:
             return super().step(fragment)
         finally:
+            self._arms = None
+            if now.arms is not None:
+                self._note_arms(now, now.arms, lanes)
             self._note_accesses(now, self.events[first:])
             self.current = outer
             self.numbers.node = outer.node if outer is not None else 0
 
-    def _note_guard(self, now: _Executed, *, any_lane: bool) -> None:
+    def _note_arms(self, now: ExecutedStep, arms: ArmsInMemory, lanes: int) -> None:
+        """What the arms of a branch have loaded is used where its results are."""
+        if arms.made(lanes_of(lanes)[0]) is None:
+            self._used |= self._made_of[now.node]
+        elif arms.chosen:
+            self.chosen_own.append(len(self.events) - 1)
+        loads = [event.sequence for event in arms.loads()]
+        self._reads.setdefault(now.node, []).extend(loads)
+        arms.leave({index: self._branch_key(now, index) for index in lanes_of(lanes)})
+        self._left_own.setdefault(now.warp, set()).add(now.node)
+
+    def _branch_key(self, now: ExecutedStep, index: int) -> object | None:
+        """What the results of a branch on data are made of; None if that is not followed."""
+        made = keys_of([lane(value, index) for value in now.inputs])
+        memory = () if now.arms is None else now.arms.made(index)
+        return None if made is None or memory is None else ("branch", now.pc, made, memory)
+
+    def _note_guard(self, now: ExecutedStep, *, any_lane: bool) -> None:
         """Which lanes take part is a use; which registers keep their value is part of it."""
         known = self._known.of(now.warp, (now.step.guard,))
         if now.step.op not in PURE:
@@ -215,7 +231,7 @@ class TracingExecution(SimtExecution):
                 for register in now.step.out:
                     self._known.add(now.warp, register, source)
 
-    def _note_operands(self, now: _Executed, guard: Value) -> None:
+    def _note_operands(self, now: ExecutedStep, guard: Value) -> None:
         sources = nodes_of([*now.operands, guard])
         known = self._known.of(now.warp, (*now.step.args, now.step.guard))
         if now.step.op is Op.WGMMA or not now.certain:
@@ -224,9 +240,10 @@ class TracingExecution(SimtExecution):
         if now.inputs:
             known |= self._known.of(now.warp, self.computing.inputs(now.pc))
             now.known = bool(known)
-            self._made_of[now.node] = nodes_of(now.inputs) | known
+            own = self._left_own.get(now.warp, set()) if now.arms is not None else set()
+            self._made_of[now.node] = nodes_of(now.inputs) | known | own
             return
-        if now.step.op in _BRANCHES and _doubtful(now):
+        if now.step.op in _BRANCHES and doubtful(now):
             self._used |= nodes_of(now.warp.registers) | self._known.of_all(now.warp)
         now.known = bool(known) and now.step.op not in _LOADS  # of these the address is used
         sources |= known
@@ -237,8 +254,10 @@ class TracingExecution(SimtExecution):
             self._used |= sources
         if now.step.op in _LOADS:
             self._used |= nodes_of(now.operands) | known
+            if now.step.flags[0] in _OWN and now.warp in self._left_own:
+                self._made_of[now.node] = sources | self._left_own[now.warp]
 
-    def _note_accesses(self, now: _Executed, events: list[ev.Event]) -> None:
+    def _note_accesses(self, now: ExecutedStep, events: list[ev.Event]) -> None:
         elsewhere = now.step.op is Op.STORE_MATRIX and now.step.flags[0] != MemorySpace.SHARED
         if now.step.op is Op.ATOMIC or elsewhere:
             for event in events:
@@ -286,7 +305,7 @@ class TracingExecution(SimtExecution):
         key = "copied", event.tensor_map, layout, self.content(source.footprint)
         self.written[event.sequence] = self.numbers.of(key)
 
-    def _store_rows(self, now: _Executed, mask: int) -> Alike:
+    def _store_rows(self, now: ExecutedStep, mask: int) -> Alike:
         """stmatrix: four lanes hold a row of b16; other rows are made of the sources of all lanes.
 
         `mask`: the lanes of the warp. It takes all of them, whichever give the addresses. Returns
@@ -367,9 +386,9 @@ class TracingExecution(SimtExecution):
         items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
         if now is not None and now.step.op is Op.WGMMA and self._is_followed(now, register):
             return self._sums(now, register, items, mask)
-        if now is not None and isinstance(value, Opaque) and _alike(now):
+        if now is not None and isinstance(value, Opaque) and alike(now):
             index = lanes_of(mask)[0]
-            moved = isinstance(value, Traced) and _moves(now, index)
+            moved = isinstance(value, Traced) and moves(now, index)
             if moved or self._key(now, register, items[index], index, mask) is not None:
                 return self._number_of(now, register, items[index], index, mask)
         if now is not None and now.step.op in _PLAIN and self._is_followed(now, register):
@@ -380,7 +399,7 @@ class TracingExecution(SimtExecution):
         found = uniform(items, mask)
         return items if found is None else found
 
-    def _computed(self, now: _Executed, register: int, items: list[Scalar], mask: int) -> None:
+    def _computed(self, now: ExecutedStep, register: int, items: list[Scalar], mask: int) -> None:
         """As `_number_of` for all lanes, of an instruction that computes from registers alone."""
         result = self.forms[now.pc], now.step.out.index(register)
         commuting, of, fresh = now.pc in self.commuting, self.numbers.of, self.numbers.fresh
@@ -396,27 +415,27 @@ class TracingExecution(SimtExecution):
             items[index] = Traced(item.site, of((result, lanes)) if lanes else fresh(), node)
 
     def _number_of(
-        self, now: _Executed | None, register: int, value: Scalar, index: int, mask: int
+        self, now: ExecutedStep | None, register: int, value: Scalar, index: int, mask: int
     ) -> Scalar:
         """The value of one lane."""
         if isinstance(value, int):
             return value
         if now is None:
             return Traced(value.site, self.numbers.fresh(), 0)
-        if isinstance(value, Traced) and now.certain and _moves(now, index):
+        if isinstance(value, Traced) and now.certain and moves(now, index):
             return value
         key = self._key(now, register, value, index, mask)
         number = self.numbers.fresh() if key is None else self.numbers.of(key)
         return Traced(value.site, number, now.node)
 
     def _key(
-        self, now: _Executed, register: int, value: Scalar, index: int, mask: int
+        self, now: ExecutedStep, register: int, value: Scalar, index: int, mask: int
     ) -> object | None:
         """What the value of a lane is made of; None if that is not followed."""
         step = now.step
         if now.inputs and not self.maybe:
-            made = keys_of([lane(value, index) for value in now.inputs])
-            return None if made is None else ("branch", now.pc, register, made)
+            made_by = self._branch_key(now, index)
+            return None if made_by is None else (made_by, register)
         if not self._is_followed(now, register):
             return None
         result = self.forms[now.pc], step.out.index(register)
@@ -448,13 +467,13 @@ class TracingExecution(SimtExecution):
             return None if read is None else (result, index, read)
         return None
 
-    def _is_followed(self, now: _Executed, register: int) -> bool:
+    def _is_followed(self, now: ExecutedStep, register: int) -> bool:
         """Whether anything may be known of what the instruction writes to a register."""
         if not now.certain or self.maybe:
             return False
         return register in now.step.out
 
-    def _of_all(self, now: _Executed, mask: int) -> int | None:
+    def _of_all(self, now: ExecutedStep, mask: int) -> int | None:
         """One number for the operands of all lanes."""
         if _ALL_LANES not in now.content:
             keys = keys_of(
@@ -463,7 +482,7 @@ class TracingExecution(SimtExecution):
             now.content[_ALL_LANES] = 0 if keys is None else self.numbers.of(("all", mask, keys))
         return now.content[_ALL_LANES] or None
 
-    def _reduced(self, now: _Executed, mask: int) -> int | None:
+    def _reduced(self, now: ExecutedStep, mask: int) -> int | None:
         """One number for what redux reduces, in whatever order the lanes have it."""
         if _ALL_LANES not in now.content:
             members = lane(now.operands[1], lanes_of(mask)[0])
@@ -476,7 +495,7 @@ class TracingExecution(SimtExecution):
             now.content[_ALL_LANES] = number
         return now.content[_ALL_LANES] or None
 
-    def _rows_read(self, now: _Executed, mask: int) -> int | None:
+    def _rows_read(self, now: ExecutedStep, mask: int) -> int | None:
         """One number for the rows that ldmatrix reads, in their order."""
         if _ROWS not in now.content:
             space, offset, size, rows, *_ = now.step.flags
@@ -492,7 +511,9 @@ class TracingExecution(SimtExecution):
             now.content[_ROWS] = self.numbers.of(("rows", mask, tuple(found)))
         return now.content[_ROWS]
 
-    def _sums(self, now: _Executed, register: int, items: list[Scalar], mask: int) -> list[Scalar]:
+    def _sums(
+        self, now: ExecutedStep, register: int, items: list[Scalar], mask: int
+    ) -> list[Scalar]:
         """A register of wgmma's sums: numbers of one lane's registers follow each other."""
         position = now.step.out.index(register)
         for index in lanes_of(mask):
@@ -504,7 +525,7 @@ class TracingExecution(SimtExecution):
             items[index] = Traced(item.site, number, now.node)
         return items
 
-    def _product(self, now: _Executed, index: int, mask: int) -> int:
+    def _product(self, now: ExecutedStep, index: int, mask: int) -> int:
         """The number of a lane's first sum: of the operands in memory, the registers of all lanes,
         and the accumulator; 0 if that is not followed."""
         if _MATRICES not in now.content:
@@ -570,21 +591,3 @@ class TracingExecution(SimtExecution):
                     used.add(source)
                     waiting.append(source)
         return used
-
-
-def _doubtful(now: _Executed) -> bool:
-    return not now.certain or any_opaque(now.operands)
-
-
-def _alike(now: _Executed) -> bool:
-    """Whether all lanes compute the same."""
-    lists = any(isinstance(operand, list) for operand in now.operands)
-    return now.step.op in PURE and now.certain and bool(now.operands) and not lists
-
-
-def _moves(now: _Executed, index: int) -> bool:
-    """Whether the instruction hands a value on as it is."""
-    op = now.step.op
-    if op is Op.SELP:
-        return isinstance(lane(now.operands[2], index), int)
-    return op in (Op.MOV, Op.SHUFFLE)

@@ -115,6 +115,11 @@ class TracedBytes(Bytes):
         if at < end:
             self._mark(at, end - at)
 
+    def copy(self, source: int, target: int, count: int) -> None:
+        """As of any memory; with their marks."""
+        super().copy(source, target, count)
+        self.marks[target : target + count] = self.marks[source : source + count]
+
     def renew(self, at: int, count: int) -> bool:
         """New marks, whatever was written; whether some of the bytes are known."""
         self._mark(at, count)

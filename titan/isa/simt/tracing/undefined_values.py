@@ -95,7 +95,7 @@ class UndefinedExecution(SimtExecution):
         super().__init__(made.code, made.layout, made.launch, made.options)
         self.load_parameters(list(made.parameters))
         self.tensors = UndefinedTensors(self)
-        self.computing = PureRegions(made.code)
+        self.computing = PureRegions(made.code, memory=False)
         self.used: set[int] = set()
         self._skipped: list[_Executed] = []  # branches on data whose arms are being executed
 
