@@ -266,3 +266,16 @@ def test_autotuning_counts_instructions_and_checks_each_configuration(device):
     assert len(costs) == 3 and all(cost == int(cost) > 0 for cost in costs.values())
     assert tuned.best_config.num_warps == min(costs, key=costs.__getitem__)
     assert device.queue.checker.verdicts[Verdict.VERIFIED] >= 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_do_bench_measures_warp_instructions(device):
+    """As scripts and tuners call it, who time what they compute."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from triton.testing import do_bench
+
+    example, _ = examples.EXAMPLES["vector_add"]
+    example(np.random.default_rng(1))
+    once = device.queue.instructions
+    measured = do_bench(lambda: example(np.random.default_rng(1)), quantiles=(0.5, 0.8))
+    assert measured == pytest.approx([once, once])

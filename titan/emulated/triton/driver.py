@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from math import prod
+from types import SimpleNamespace
 
 import triton.backends as discovered
 from triton.backends.compiler import GPUTarget
@@ -15,6 +17,7 @@ from titan.emulated.foreign import Foreign
 from titan.emulated.machine import LaunchQueue
 from titan.emulated.modules import LoadedModule, load
 from titan.emulated.settings import EmulationSettings, from_environment
+from titan.emulated.torch_cuda import CountingEvent
 from titan.emulated.triton.launcher import TitanLauncher
 
 BACKEND = "titan"
@@ -122,10 +125,12 @@ class TitanDriver(DriverBase):  # type: ignore[misc]
         return torch.device("cpu")
 
     def get_device_interface(self) -> Foreign:
-        """PyTorch's functions for the CPU."""
+        """PyTorch's functions for the CPU, and what `triton.testing.do_bench` measures with."""
         import torch
 
-        return torch.cpu
+        instructions = partial(getattr, self.queue, "instructions")
+        event = type("Event", (CountingEvent,), {"instructions": staticmethod(instructions)})
+        return SimpleNamespace(**{**vars(torch.cpu), "Event": event})
 
     def allocate_default_profile_scratch(
         self, size: int, alignment: int, stream: Foreign
