@@ -54,6 +54,12 @@ class AccessForm:
     returns: bool = False
 
 
+# The windows in which an instruction may find its memory, whatever address it is given: parameters
+# and constants are never written, atomics and whole rows of matrices stay in some memories.
+WRITTEN_WINDOWS = frozenset({MemorySpace.SHARED, MemorySpace.GLOBAL, MemorySpace.LOCAL})
+ATOMIC_WINDOWS = frozenset({MemorySpace.SHARED, MemorySpace.GLOBAL})
+SHARED_WINDOW = frozenset({MemorySpace.SHARED})
+
 PLAIN_READ, PLAIN_WRITE = AccessForm(ev.Mode.READ), AccessForm(ev.Mode.WRITE)
 
 
@@ -229,6 +235,17 @@ def locate(
     return found
 
 
+def within(
+    machine: SimtMachine, fragment: Fragment, located: Located | None, count: int,
+    windows: frozenset[MemorySpace],
+) -> Located | None:  # fmt: skip
+    """Of what was located, what lies in these windows; the rest is recorded as faults."""
+    for lanes, where in located or ():
+        if where[0] not in windows:
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.WRONG_SPACE, where, count)
+    return located and [item for item in located if item[1][0] in windows]
+
+
 def anywhere(
     machine: SimtMachine, fragment: Fragment, space: int, mask: int, form: AccessForm
 ) -> None:
@@ -401,6 +418,7 @@ def store(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
         if marks:
             machine.steered(fragment, marks, "store", mask)
     located = locate(machine, fragment, step.args[0], space, offset, count, mask)
+    located = within(machine, fragment, located, count, WRITTEN_WINDOWS)
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         return False
@@ -462,6 +480,7 @@ def atomic(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
     returns = any(register >= 0 for register in step.out)
     form = form_of(ev.Mode.ATOMIC, semantics, scope, returns=returns)
     located = locate(machine, fragment, step.args[0], space, offset, size * count, mask)
+    located = within(machine, fragment, located, size * count, ATOMIC_WINDOWS)
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         for register in step.out:

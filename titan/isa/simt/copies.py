@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import (
+    ATOMIC_WINDOWS,
     PLAIN_READ,
     PLAIN_WRITE,
     Located,
@@ -16,6 +17,7 @@ from titan.isa.simt.accesses import (
     read_value,
     record,
     shared_of,
+    within,
     write_value,
 )
 from titan.isa.simt.arithmetic import signed
@@ -346,6 +348,7 @@ def _map_places(
 ) -> Located:
     """Where maps are written, which is recorded."""
     located = locate(machine, fragment, step.args[0], space, offset, MAP_BYTES, mask)
+    located = within(machine, fragment, located, MAP_BYTES, ATOMIC_WINDOWS)
     if located is None:
         machine.refuse(fragment, "the address of a tensor map is not known")
     record(machine, fragment, located, MAP_BYTES, PLAIN_WRITE)

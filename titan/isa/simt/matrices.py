@@ -11,8 +11,10 @@ from itertools import pairwise
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import (
+    ATOMIC_WINDOWS,
     PLAIN_READ,
     PLAIN_WRITE,
+    SHARED_WINDOW,
     AccessForm,
     Located,
     any_known,
@@ -22,6 +24,7 @@ from titan.isa.simt.accesses import (
     outside,
     read_value,
     record,
+    within,
     write_value,
 )
 from titan.isa.simt.lane_order import order_lanes, pieces_of_rows
@@ -131,6 +134,8 @@ def _accessed(
     space, offset, size, count, piece, alignment = step.flags
     lanes = mask & ((1 << count) - 1)
     located = locate(machine, fragment, step.args[0], space, offset, alignment, lanes)
+    windows = SHARED_WINDOW if piece else ATOMIC_WINDOWS  # wmma has no pieces
+    located = within(machine, fragment, located, alignment, windows)
     if located is None:
         anywhere(machine, fragment, space, mask, form)
         return [], False

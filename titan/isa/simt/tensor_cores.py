@@ -178,6 +178,9 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
     cta.in_pair = group == 2
     machine.record(ev.TensorAllocate, fragment, mask, column, columns, group)
     where = accesses.place(machine, fragment.warp, space, address + offset)
+    if where[0] != MemorySpace.SHARED:
+        accesses.fault(machine, fragment, mask, ev.MemoryFaultKind.WRONG_SPACE, where, 4)
+        return False
     accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE)
     accesses.write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
     return group == 2 and _wait_for_peer(machine, fragment, mask)

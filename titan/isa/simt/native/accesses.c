@@ -59,6 +59,20 @@ static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, 
     }
     return kept;
 }
+/* Of what was located, what lies in these windows; the rest is recorded. */
+static int within(Machine *machine, Fragment *fragment, Located *found, int total, int64_t count,
+                  int windows)
+{
+    int kept = 0;
+    for (int i = 0; i < total; i++) {
+        if (windows >> found[i].spot.space & 1) {
+            found[kept++] = found[i];
+            continue;
+        }
+        memory_fault(machine, fragment, found[i].lanes, FAULT_SPACE, found[i].spot, count);
+    }
+    return total < 0 ? total : kept;
+}
 static void record_access(Machine *machine, Fragment *fragment, uint32_t lanes, int32_t footprint,
                           int mode, int64_t semantics, int64_t scope, int known, int collides,
                           int returns)
@@ -280,6 +294,7 @@ static void store(Machine *machine, Fragment *fragment, const titan_step *s, uin
     for (int i = 1; i <= values; i++) marks |= mark_of(warp, ARG(s, i));
     if (marks) steered(machine, fragment, marks, USE_STORE, mask);
     int total = locate(machine, fragment, ARG(s, 0), space, FLAG(s, 1), count, mask, located);
+    total = within(machine, fragment, located, total, count, WRITTEN_WINDOWS);
     if (total < 0) {
         anywhere(machine, fragment, space, mask, WRITE, FLAG(s, 2), FLAG(s, 3), 0);
         return;
@@ -385,6 +400,7 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
     Located located[32];
     int total = locate(machine, fragment, ARG(s, 0), space, FLAG(s, 1), size * count, mask,
                        located);
+    total = within(machine, fragment, located, total, size * count, ATOMIC_WINDOWS);
     if (total < 0) {
         anywhere(machine, fragment, space, mask, ATOMIC_MODE, FLAG(s, 2), FLAG(s, 3), returns);
         for (int i = 0; i < s->out_count; i++)

@@ -66,6 +66,9 @@ typedef struct { word *data; int64_t count, room; } Words;
 
 enum { KIND_PREDICATE, KIND_BITS, KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_BFLOAT };
 enum { GENERIC, SHARED, GLOBAL, LOCAL, CONSTANT, PARAMETER, TENSOR };
+/* Windows in which an instruction may find its memory (accesses.py). */
+enum { SHARED_WINDOW = 1 << SHARED, ATOMIC_WINDOWS = 1 << SHARED | 1 << GLOBAL,
+       WRITTEN_WINDOWS = ATOMIC_WINDOWS | 1 << LOCAL };
 enum { READ, WRITE, ATOMIC_MODE };
 enum { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, SEQUENTIAL, VOLATILE };
 enum { UNWRITTEN, OPAQUE_BYTE, KNOWN, LIVE_BARRIER };

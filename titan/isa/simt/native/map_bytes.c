@@ -203,6 +203,7 @@ static void replace_in_map(Machine *machine, Fragment *fragment, const titan_ste
     if (marks) steered(machine, fragment, marks, USE_STORE, mask);
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), 128, mask,
                        located);
+    total = within(machine, fragment, located, total, 128, ATOMIC_WINDOWS);
     if (total < 0) refuse(machine, fragment, "the address of a tensor map is not known");
     record_located(machine, fragment, located, total, 128, WRITE, 0, 0, 0, 0);
     order_lanes(machine, fragment, located, total, 128, LANE_WRITE, fragment->pc);
@@ -224,6 +225,7 @@ static void copy_map(Machine *machine, Fragment *fragment, const titan_step *s, 
     if (read > 0) record_located(machine, fragment, from, read, 128, READ, 0, 0, known, 0);
     order_lanes(machine, fragment, from, read, 128, LANE_READ, fragment->pc);
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), 128, mask, to);
+    total = within(machine, fragment, to, total, 128, ATOMIC_WINDOWS);
     if (total < 0) refuse(machine, fragment, "the address of a tensor map is not known");
     record_located(machine, fragment, to, total, 128, WRITE, 0, 0, 0, 0);
     for (int n = 0; n < total; n++) {

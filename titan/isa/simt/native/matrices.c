@@ -116,6 +116,8 @@ static void matrix(Machine *machine, Fragment *fragment, const titan_step *s, ui
 #endif
     int total = locate(machine, fragment, ARG(s, 0), (int)FLAG(s, 0), FLAG(s, 1), FLAG(s, 5),
                        mask & (uint32_t)mask_of(rows), located), kept = 0;
+    int windows = FLAG(s, 4) ? SHARED_WINDOW : ATOMIC_WINDOWS; /* wmma has no pieces */
+    total = within(machine, fragment, located, total, FLAG(s, 5), windows);
     for (int n = 0; n < total; n++) { /* rows of which the first bytes are there */
         Spot spot = located[n].spot;
         if (outside(machine, spot.cta, spot.space, spot.at, size))

@@ -190,6 +190,11 @@ static void allocate(Machine *machine, Fragment *fragment, const titan_step *s, 
     RECORD(EV_TENSOR_ALLOCATE, fragment, mask, column, (word)columns, FLAG(s, 0));
     Spot spot = spot_of(fragment->warp, (int)FLAG(s, 1), address + (uint64_t)FLAG(s, 2));
     Located located = {mask, spot};
+    if (spot.space != SHARED) {
+        memory_fault(machine, fragment, mask, FAULT_SPACE, spot, 4);
+        fragment->pc++;
+        return;
+    }
     record_located(machine, fragment, &located, 1, 4, WRITE, 0, 0, 0, 0);
     write_value(machine, fragment, first_lane(mask), spot, 4, (uint64_t)column, 0);
     if (cta->in_pair && !peer_allocated(cta, ++cta->pair_allocations)) {
