@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,11 +13,14 @@ from tests.sampling import part
 from titan.emulated.faults import LaunchFault
 from titan.emulated.machine import Emulated
 from titan.emulated.settings import EmulationSettings
-from titan.isa.numbers.device import LaunchShape
+from titan.isa.numbers.device import LaunchError, LaunchShape
 from titan.isa.ptx.parse import parse
 from titan.isa.simt.launch import Launch, LaunchParameter
-from titan.isa.simt.run import run
-from titan.isa.simt.tracing.undefined_values import undefined_uses
+from titan.isa.simt.operations import Preset, PresetKind
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.run import run, run_prepared
+from titan.isa.simt.tracing.undefined_values import UndefinedUses, undefined_uses
+from titan.isa.simt.unwritten_registers import unwritten_registers
 
 OUT = 0x10000
 WORDS = 256  # of shared memory
@@ -44,15 +48,20 @@ def text_of(body: str, shared_bytes: int = 4 * WORDS) -> str:
     return HEAD.replace("{bytes}", str(shared_bytes)) + body + TAIL
 
 
-def uses(text: str, threads: int = 32) -> frozenset[int]:
+def uses(text: str, threads: int = 32) -> UndefinedUses | None:
+    """What is used that nothing has written, or None for nothing."""
+    found = undefined_uses(made(text, threads))
+    assert found is not None
+    return found if found.reads or found.registers else None
+
+
+def made(text: str, threads: int = 32) -> Run:
     module, findings = parse(text, "k.ptx")
     assert module is not None, findings
     parameters = (LaunchParameter(OUT.to_bytes(8, "little")),)
     launch = Launch("k", (1, 1, 1), (threads, 1, 1), (1, 1, 1), 0, parameters, {}, {}, ())
-    made, findings = run(module, launch)
-    assert made is not None, findings
-    found = undefined_uses(made)
-    assert found is not None
+    found, findings = run(module, launch)
+    assert found is not None, findings
     return found
 
 
@@ -62,7 +71,7 @@ def leaves_unknown(text: str, threads: int = 32, words: int = 32) -> bool:
     out = device.array(np.zeros(words, dtype=np.uint32))
     try:
         device.launch(text, LaunchShape((1, 1, 1), (threads, 1, 1)), [out])
-    except LaunchFault as fault:
+    except (LaunchFault, LaunchError) as fault:
         assert "unknown" in str(fault) or "depends on" in str(fault), fault
         return True
     return False
@@ -72,9 +81,28 @@ UPPER = re.compile(
     r"mov\.b64 %d7, \{%r\d+, (%r\d+)\}; mov\.b64 %d6, %d7; mov\.b64 \{_, (%r\d+)\}, %d6;"
 )
 LOWER = re.compile(r"mov\.b64 %d7, \{(%r\d+), %r\d+\}; mov\.b64 \{(%r\d+), _\}, %d7;")
+
+
+def in_parts(text: str) -> str:
+    """The emulated device takes packed registers as a whole: it runs a move of the part instead."""
+    return UPPER.sub(r"mov.b32 \2, \1;", LOWER.sub(r"mov.b32 \2, \1;", text))
+
+
 registers = st.sampled_from(["%r10", "%r11", "%r12", "%r13"])
 lanes = st.integers(0, 32)
 places = st.integers(0, 96)
+unset = st.sets(st.integers(0, 3), max_size=2)  # of the registers that are given a number
+
+
+def without(left_out: set[int], text: str) -> str:
+    """The kernel, with some registers that nothing has written before its body.
+
+    The emulated device takes those that no instruction writes for zeros.
+    """
+    for number in left_out:
+        set_ = f"mov.b32 %r1{number}, {number};"
+        text = text.replace(set_, "").replace(TAIL, set_ + TAIL)
+    return text
 
 
 @st.composite
@@ -111,13 +139,12 @@ def instruction(draw):
 
 
 @settings(max_examples=part(300), deadline=None)
-@given(st.lists(instruction(), min_size=2, max_size=10), registers, lanes)
-def test_what_is_used_is_what_the_emulated_device_does_not_know(body, kept, below):
+@given(st.lists(instruction(), min_size=2, max_size=10), registers, lanes, unset)
+def test_what_is_used_is_what_the_emulated_device_does_not_know(body, kept, below, left_out):
     start = "shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
     end = f"setp.lt.u32 %p2, %r2, {below}; @%p2 st.global.u32 [%d3], {kept};"
-    text = text_of("\n".join([start, *body, end]))
-    # The emulated device takes a packed register as a whole: it runs a move of the part instead.
-    plain = UPPER.sub(r"mov.b32 \2, \1;", LOWER.sub(r"mov.b32 \2, \1;", text))
+    text = without(left_out, text_of("\n".join([start, *body, end])))
+    plain = in_parts(text)
     assert bool(uses(text)) == leaves_unknown(plain) == bool(uses(plain)), text
 
 
@@ -160,15 +187,100 @@ def test_what_an_arm_keeps_is_as_undefined_as_before():
 
 
 @settings(max_examples=part(300), deadline=None)
-@given(st.lists(instruction() | branch(), min_size=2, max_size=8), registers, lanes)
-def test_what_data_decide_is_covered_both_ways(body, kept, below):
+@given(st.lists(instruction() | branch(), min_size=2, max_size=8), registers, lanes, unset)
+def test_what_data_decide_is_covered_both_ways(body, kept, below, left_out):
     """%r40 and %r41 are data: zeros on the emulated device, and unknown to who follows values."""
     start = "ld.global.u32 %r40, [%d3]; ld.global.u32 %r41, [%d3+128];"
     start += "shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r3;"
     end = f"setp.lt.u32 %p2, %r2, {below}; @%p2 st.global.u32 [%d3], {kept};"
-    text = text_of("\n".join([start, *body, end]))
+    text = without(left_out, text_of("\n".join([start, *body, end])))
     if not uses(text):
-        assert not leaves_unknown(text, words=64), text
+        assert not leaves_unknown(in_parts(text), words=64), text
+
+
+# -------------------------------------------------------------------- bits of registers
+
+words = st.sampled_from([f"%r{number}" for number in (1, 10, 11, 12, 13)])
+numbers = st.sampled_from([0, 1, 5, 8, 16, 24, 31, 32])
+masks = st.sampled_from([0, 1, 0xFF, 0xFF00, 0xFFFF, 0xFFFF0000, 0x80000000, 0xFFFFFFFF])
+selectors = st.sampled_from([0x3210, 0x7610, 0x5410, 0x7771, 0x0123, 0x8888, 0x9999, 0xBA98])
+
+
+@st.composite
+def computed(draw):
+    """One instruction on integers. Of %r10 to %r13, two are unwritten at the beginning."""
+    to, one, other, third = draw(registers), draw(words), draw(words), draw(words)
+    amount, count, mask = draw(numbers), draw(numbers), draw(masks)
+    return draw(
+        st.sampled_from(
+            [
+                f"add.u32 {to}, {one}, {other};", f"sub.u32 {to}, {one}, {mask};",
+                f"and.b32 {to}, {one}, {mask};", f"or.b32 {to}, {one}, {mask};",
+                f"xor.b32 {to}, {one}, {other};", f"not.b32 {to}, {one};",
+                f"neg.s32 {to}, {one};", f"lop3.b32 {to}, {one}, {other}, {third}, {mask & 255};",
+                f"shl.b32 {to}, {one}, {amount};", f"shr.u32 {to}, {one}, {amount};",
+                f"shr.s32 {to}, {one}, {amount};", f"shl.b32 {to}, {mask}, {one};",
+                f"shf.r.wrap.b32 {to}, {one}, {other}, {amount};",
+                f"shf.l.clamp.b32 {to}, {one}, {other}, {amount};",
+                f"bfe.u32 {to}, {one}, {amount}, {count};",
+                f"bfe.s32 {to}, {one}, {amount}, {count};",
+                f"bfi.b32 {to}, {one}, {other}, {amount}, {count};",
+                f"prmt.b32 {to}, {one}, {other}, {draw(selectors)};",
+                f"prmt.b32 {to}, {one}, {other}, {third};",
+                f"mul.lo.u32 {to}, {one}, {mask};", f"mad.lo.s32 {to}, {one}, {other}, {third};",
+                f"mul.hi.u32 {to}, {one}, {other};", f"min.s32 {to}, {one}, {other};",
+                f"cvt.s32.s8 {to}, {one};", f"cvt.u32.u16 {to}, {one};",
+                f"cvt.sat.s8.s32 {to}, {one};", f"brev.b32 {to}, {one};", f"popc.b32 {to}, {one};",
+                f"add.s16x2 {to}, {one}, {other};", f"max.s16x2 {to}, {one}, {other};",
+                f"mov.b32 {{%h1, %h2}}, {one}; mov.b32 {to}, {{%h2, %h1}};",
+                f"mov.b32 {{_, %h1}}, {one}; mov.b32 {{%h2, _}}, {other};"
+                f"mov.b32 {to}, {{%h1, %h2}};",
+                f"mul.wide.u16 {to}, %h1, %h2;" if draw(st.booleans()) else "",
+                f"setp.lt.u32 %p1, {one}, {mask}; selp.b32 {to}, {other}, {third}, %p1;",
+                f"setp.lt.u32 %p1, %r1, {amount}; selp.b32 {to}, {other}, {third}, %p1;",
+                f"setp.lt.u32 %p1, %r1, {amount}; @%p1 mov.b32 {to}, {one};",
+                f"mov.b64 %d7, {{{one}, {other}}}; shr.u64 %d7, %d7, {amount};"
+                f"cvt.u32.u64 {to}, %d7;",
+                f"st.local.u32 [mine], {one}; ld.local.s8 {to}, [mine+{amount % 4}];",
+                f"st.local.u16 [mine+2], {one}; ld.local.u32 {to}, [mine];",
+            ]
+        )
+    )  # fmt: skip
+
+
+def left(run_: Run, filling: int, size: int) -> list[bytes | None]:
+    """What each lane leaves where the registers that may be read unwritten hold some number."""
+    prepared = run_.prepared
+    assert prepared is not None
+    found = unwritten_registers(prepared.code).registers.get(prepared.code.start, ())
+    fill = [
+        Preset(register, PresetKind.CONSTANT, filling >> (7 * register % 64) & 0xFFFFFFFF)
+        for register in found
+    ]
+    code = replace(prepared.code, presets=(*prepared.code.presets, *fill))
+    ranges = tuple((at, at + size) for at in range(OUT, OUT + 128, 4))
+    return run_prepared(replace(prepared, code=code), ranges)[1]
+
+
+FILLINGS = (0, (1 << 96) - 1, 0x9D3A_51C6_E7F0_2B84_6A1D_C35F, 0x0F1E_2D3C_4B5A_6978_8796_A5B4)
+
+
+@settings(max_examples=part(600), deadline=None)
+@given(st.lists(computed(), min_size=1, max_size=6), registers, st.sampled_from([8, 16, 32]))
+def test_bits_against_runs_with_several_fillings(body, kept, bits):
+    """What is left in memory changes with what unwritten registers hold: then that is used."""
+    ready = ".local .align 4 .b8 mine[4]; .reg .b16 %h<4>; st.local.u32 [mine], %r1;"
+    ready += "mov.b16 %h1, 3; mov.b16 %h2, 5;"
+    end = f"st.global.b{bits} [%d3], {kept};"
+    text = without({0, 1}, text_of("\n".join([ready, *body, end])))
+    found = undefined_uses(made(text))
+    assert found is not None
+    memories = {tuple(left(made(text), filling, bits // 8)) for filling in FILLINGS}
+    assert all(None not in memory for memory in memories)
+    if not found.registers and not found.reads:
+        assert len(memories) == 1, text
+    if any(use.certain for use in found.registers):
+        assert len(memories) > 1, text
 
 
 # -------------------------------------------------------------------- wgmma, tcgen05

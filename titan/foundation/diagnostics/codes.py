@@ -105,6 +105,7 @@ TTN219 malformed-access error
 TTN220 partial-collective error
 TTN221 request-after-refusal error
 TTN222 unwritten-read error
+TTN223 unwritten-register error
 TTN301 missing-proxy-fence error
 TTN302 missing-proxy-fence-war error
 TTN303 unpublished-barrier-init error

@@ -59,7 +59,6 @@ from titan.frontends.ptx.remarks import (
     POLICY_OF,
     STALE_STAGE,
     UNSETTLED,
-    UNWRITTEN,
     listed,
 )
 from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
@@ -67,7 +66,7 @@ from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import first_unsettled, own_counters, settled_form, strong_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.tensor_allocations import tensor_allocations
-from titan.frontends.ptx.unwritten import used_unwritten
+from titan.frontends.ptx.unwritten import certain_uses, perhaps_used, with_unwritten
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.ptx.warpgroups import unlike_warps
 from titan.isa.ptx.module import Module
@@ -246,7 +245,7 @@ def _judged_traced(
     if policies.unused_reads == "allow" and policies.lanes != "ordered":
         runs = [replace(run, clashes=clashes_that_remain(run)) for run in runs]
     if policies.unwritten_reads == "refuse":
-        runs = [replace(run, unwritten=used_unwritten(run)) for run in runs]
+        runs = [with_unwritten(run) for run in runs]
     if policies.register_ready == "refuse":
         runs = [with_fences_followed(run) for run in runs]
     judged = _judged_by_groups(runs, where, name, places, policies, registers_per_thread)
@@ -432,6 +431,7 @@ def _happened(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diag
         *barriers_read(run, places),
         *tensor_allocations(run, places),
         *unlike_warps(run, places),
+        *(certain_uses(run, places) if policies.unwritten_reads == "refuse" else ()),
     ]
 
 
@@ -441,8 +441,7 @@ def _left_open(
     """What is not decided where nothing refutes the run, and at which instruction."""
     yield from open_ends(run)
     if policies.unwritten_reads == "refuse":
-        for instruction in run.unwritten[:1]:
-            yield UNWRITTEN, instruction
+        yield from perhaps_used(run)
     if policies.stale_reads == "refuse":
         for instruction in stale_reads(run)[:1]:
             yield STALE_STAGE, instruction

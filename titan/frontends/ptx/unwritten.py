@@ -1,4 +1,4 @@
-"""Reads of shared and tensor memory that nothing has written, and whose values are used.
+"""Reads of memory and registers that nothing has written, and whose values are used.
 
 What such a read gives is what was there before the launch. Where nothing races it does so in every
 interleaving. Products, copies and ldmatrix also read the padding of tiles, whose results are left
@@ -7,13 +7,49 @@ out: a second run follows what becomes of it (`titan/isa/simt/tracing/undefined_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.remarks import UNWRITTEN, UNWRITTEN_REGISTER
+from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.tracing.undefined_values import undefined_uses
 from titan.isa.simt.unwritten_reads import unwritten_reads
+from titan.isa.simt.unwritten_registers import unwritten_registers
+
+USES_MAX = 4
 
 
-def used_unwritten(run: Run) -> tuple[int, ...]:
-    """The instructions of such reads; where the run cannot be made again every read is used."""
+def with_unwritten(run: Run) -> Run:
+    """The run with such reads; where it cannot be made again every read of memory is used."""
     found = unwritten_reads(run)
-    uses = undefined_uses(run) if found else frozenset()
-    return tuple(found if uses is None else sorted(uses))
+    open_ = None if run.prepared is None else unwritten_registers(run.prepared.code)
+    if not found and (open_ is None or not (open_.registers or open_.local)):
+        return run
+    uses = undefined_uses(run)
+    if uses is None:
+        return replace(run, unwritten=tuple(found))
+    return replace(run, unwritten=tuple(sorted(uses.reads)), unwritten_registers=uses.registers)
+
+
+def certain_uses(run: Run, places: CodePlaces) -> list[Diagnostic]:
+    """Registers that are used, whatever unknown data are, and that nothing has written: one for
+    each of the first instructions that use such."""
+    found: dict[int, Diagnostic] = {}
+    for use in run.unwritten_registers:
+        if use.certain and use.instruction not in found and len(found) < USES_MAX:
+            headline = f"register {use.register} is used here, and some lane has not written it"
+            item = diagnostic("TTN223", headline, places.span(use.instruction))
+            found[use.instruction] = with_sources(item, places)
+    return list(found.values())
+
+
+def perhaps_used(run: Run) -> Iterator[tuple[str, int]]:
+    """Memory that is used, and registers that perhaps are: why that is open, and where."""
+    for instruction in run.unwritten[:1]:
+        yield UNWRITTEN, instruction
+    for use in run.unwritten_registers:
+        if not use.certain:
+            yield UNWRITTEN_REGISTER, use.instruction

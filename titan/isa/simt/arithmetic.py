@@ -200,7 +200,7 @@ def _find(step: DecodedStep) -> Function:
     return function
 
 
-def _select_bytes(mode: int, c: int) -> tuple[int, ...]:
+def select_bytes(mode: int, c: int) -> tuple[int, ...]:
     """The four selectors of prmt: index of a byte, and 8 for "its sign"."""
     n = c & 3
     if mode == 0:
@@ -224,7 +224,7 @@ def _permute(step: DecodedStep) -> Function:
 
     def function(a: int, b: int, c: int) -> int:
         both, result = b << 32 | a, 0
-        for place, selector in enumerate(_select_bytes(mode, c)):
+        for place, selector in enumerate(select_bytes(mode, c)):
             byte = both >> 8 * (selector & 7) & 255
             if selector & 8:
                 byte = 255 if byte & 128 else 0

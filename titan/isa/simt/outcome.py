@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from titan.isa.simt.events import Assumption, BarrierAddress, Event, LaneClash
 from titan.isa.simt.footprints import Footprint
@@ -175,6 +175,15 @@ class UnfencedOnWay:
     possible: tuple[int, ...]
 
 
+class RegisterUse(NamedTuple):
+    """A register that nothing has written is used at an instruction. `certain`: whatever unknown
+    data are, and wholly; else perhaps, or as a part of what a vector store writes."""
+
+    register: str
+    instruction: int
+    certain: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a launch. `instructions` counts warp instructions.
@@ -182,8 +191,9 @@ class Run:
     `prepared`: what it can be made again from. `traced`: what is shown of its values, if asked.
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
     events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
-    instructions that read what nothing has written, where that is used, if asked. `unfenced`: what
-    lacks a fence on its way, if asked. `clashes`: the clashes of lanes that count
+    instructions that read memory which nothing has written, where that is used, if asked;
+    `unwritten_registers`: the same of registers. `unfenced`: what lacks a fence on its way, if
+    asked. `clashes`: the clashes of lanes that count
     (tracing/idle_reads.py); None: all events that are such.
     """
 
@@ -197,6 +207,7 @@ class Run:
     order: tuple[Event, ...] = field(default=(), compare=False, repr=False)
     same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     unwritten: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    unwritten_registers: tuple[RegisterUse, ...] = field(default=(), compare=False, repr=False)
     unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
     clashes: tuple[LaneClash, ...] | None = field(default=None, compare=False, repr=False)
 

@@ -1,7 +1,7 @@
 """Memories that know which bytes hold something undefined: never written, or made from such bytes.
 
 The value of such bytes is an `UndefinedValue`: opaque, with the instruction that read memory
-before anything had written it.
+before anything had written it, or the register that nothing has written.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from titan.isa.simt.footprints import TENSOR_LANE_BYTES, Footprint
 from titan.isa.simt.memory import UNWRITTEN, Bytes
+from titan.isa.simt.tracing.undefined_bits import ALL_BITS
 from titan.isa.simt.values import Opaque, Scalar
 
 CELL_BYTES = 4
@@ -20,16 +22,32 @@ LANE_CELLS = TENSOR_LANE_BYTES // CELL_BYTES
 _DEFINED, _NEVER_WRITTEN = -2, -1
 
 
+class HeldGuard(NamedTuple):
+    """That a predicate of a warp holds (`wanted`), or does not: `version` counts its writes."""
+
+    register: int
+    version: int
+    wanted: bool
+
+
 @dataclass(frozen=True, slots=True)
 class UndefinedValue(Opaque):
-    """An opaque value that rests on memory which nothing has written.
+    """An opaque value that rests on something that nothing has written.
 
-    `origin`: the instruction that read it there. `parts`: of a register that several were packed
-    into, the origin of each.
+    `origin`: the instruction that read it from memory, or a register (`of_register`). `bits`: those
+    that are undefined. `certain`: it changes with what was there, whatever data are. `unless`: it
+    is defined where that predicate held.
     """
 
     origin: int
-    parts: tuple[int | None, ...] = ()
+    bits: int = ALL_BITS
+    certain: bool = False
+    unless: HeldGuard | None = None
+
+
+def of_register(register: int) -> int:
+    """The origin of what is undefined as nothing has written a register, or that register again."""
+    return -2 - register
 
 
 def origin_of(value: object) -> int | None:
@@ -38,12 +56,19 @@ def origin_of(value: object) -> int | None:
 
 
 class UndefinedBytes(Bytes):
-    """Shared memory. `reader`: the instruction being executed; `adds`: whether it is an atomic
-    operation, whose result rests on what was there."""
+    """Shared memory, or that of one thread. `reader`: the instruction being executed; `adds`:
+    whether it is an atomic operation, whose result rests on what was there; `open_in`: what is
+    undefined of a value where that instruction is executed."""
 
-    def __init__(self, size: int, reader: Callable[[], int], adds: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        size: int,
+        reader: Callable[[], int],
+        adds: Callable[[], bool],
+        open_in: Callable[[Scalar], UndefinedValue | None],
+    ) -> None:
         super().__init__(size)
-        self._reader, self._adds = reader, adds
+        self._reader, self._adds, self._open_in = reader, adds, open_in
         self._flags = bytearray(size)  # 1: an undefined value was written here
         self._origins: dict[int, int] = {}
 
@@ -67,16 +92,36 @@ class UndefinedBytes(Bytes):
         value = super().read(at, count, site)
         if isinstance(value, Opaque):
             origin = self.origin(at, count)
-            return value if origin is None else UndefinedValue(value.site, origin)
+            if origin is not None:
+                return UndefinedValue(value.site, origin, self._bits(at, count))
         return value
+
+    def _bits(self, at: int, count: int) -> int:
+        """The undefined bits of a number in memory."""
+        found = 0
+        for place in range(count):
+            if self._flags[at + place] or self.state[at + place] == UNWRITTEN:
+                found |= 255 << 8 * place
+        return found
 
     def write(self, at: int, count: int, value: Scalar) -> None:
         """Write a value; that of an atomic operation is as undefined as what was there."""
-        origin = origin_of(value)
-        if origin is None and self._adds():
-            origin = self.origin(at, count)
+        kept = self.origin(at, count) if self._adds() else None
         super().write(at, count, value)
-        self.mark(at, count, origin)
+        undefined = self._open_in(value)
+        if undefined is None:
+            self.mark(at, count, kept)
+            return
+        for place in range(count):
+            wrong = undefined.bits >> 8 * place & 255
+            self.mark(at + place, 1, undefined.origin if wrong else kept)
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        """As of any memory, with what is undefined in the bytes."""
+        super().copy(source, target, count)
+        for place in range(count):
+            origin = self._origins.get(source + place) if self._flags[source + place] else None
+            self.mark(target + place, 1, origin)
 
     def fill(self, at: int, count: int, state: int) -> None:
         """As of any memory; what an engine has copied is defined."""

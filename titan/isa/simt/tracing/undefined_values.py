@@ -1,35 +1,49 @@
-"""Which reads of memory that nothing has written decide something, or are left in global memory.
+"""Which reads of what nothing has written decide something, or are left in global memory.
 
 The run is made once more, on the Python machine, with *undefined* values beside the opaque ones:
-what a read finds in shared or tensor memory before anything has written it, and all that is made of
-it, lane by lane, through arithmetic, products and memory. It is *used* where it decides control, an
-address or an asynchronous operation, or is stored to global memory. Rows of a tile that are left
-out, and columns that a selection masks, are not used. What a branch on data leaves in registers is
-undefined where something is that its arms read or write.
+what a read finds in shared or tensor memory, in the memory of a thread or in a register before
+anything has written it, and all that is made of it, lane by lane and bit by bit, through
+arithmetic, products and memory. It is *used* where it decides control, an address or an
+asynchronous operation, or is stored to global memory. Rows of a tile that are left out, and columns
+that a selection masks, are not used. What a branch on data leaves in registers is undefined where
+something is that its arms read or write. A register that an instruction with a guard by data writes
+is defined where the same guard holds again.
 
-Not followed, and so taken as used: memory of one thread, copies from the shared memory of one CTA
-to another's, asynchronous stores, stores in the arms of a branch on data. Taken as defined: the
-bytes that such an arm stores, and what a loop on data loads.
+Not followed, and so taken as used: copies from the shared memory of one CTA to another's,
+asynchronous stores, stores in the arms of a branch on data. Taken as defined: the bytes that such
+an arm stores, and what a loop on data loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.accesses import place
-from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import ATOMICS, PURE, DecodedStep, Op
-from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
+from titan.isa.simt.operations import MEMBERS, PURE, Kind, Op
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, RegisterUse, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.fragments import left_row, sums_at, warp_product
-from titan.isa.simt.tracing.pure_regions import PureRegions
-from titan.isa.simt.tracing.traced import ADDRESS_MASK
-from titan.isa.simt.tracing.undefined_memory import UndefinedBytes, UndefinedValue, origin_of
-from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors, wgmma_operands
-from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
+from titan.isa.simt.tracing.undefined_bits import stretched, surely_changes, undefined_bits
+from titan.isa.simt.tracing.undefined_memory import (
+    UndefinedValue,
+    of_register,
+    origin_of,
+)
+from titan.isa.simt.tracing.undefined_state import BRANCHES, Executed, UndefinedState
+from titan.isa.simt.tracing.undefined_tensors import wgmma_operands
+from titan.isa.simt.values import (
+    LANES,
+    Opaque,
+    Scalar,
+    Value,
+    lane,
+    lanes_of,
+    opaque_at,
+    uniform,
+)
 
 ROW_BYTES = 16
 
@@ -44,12 +58,18 @@ _VALUES: dict[Op, int] = {
     **dict.fromkeys((Op.STORE, Op.STORE_MATRIX, Op.ATOMIC, Op.TENSOR_STORE), 1),
     Op.WGMMA: 2,
 }
-_BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
-_REPLACING = ("exch", "store")
+Found: TypeAlias = UndefinedValue | None
 
 
-def undefined_uses(run: Run) -> frozenset[int] | None:
-    """The instructions that read something which nothing has written, and which is used.
+class UndefinedUses(NamedTuple):
+    """What is used: reads of memory, by their instructions, and registers."""
+
+    reads: frozenset[int]
+    registers: tuple[RegisterUse, ...] = ()
+
+
+def undefined_uses(run: Run) -> UndefinedUses | None:
+    """What a run reads that nothing has written, and that is used.
 
     None if the run cannot be made again.
     """
@@ -60,67 +80,19 @@ def undefined_uses(run: Run) -> frozenset[int] | None:
         return None
     machine = UndefinedExecution(made)
     again = machine.run()
-    return frozenset(machine.used) if again.outcome == run.outcome else None
+    if again.outcome != run.outcome:
+        return None
+    uses = [
+        RegisterUse(made.code.names[register], *use) for register, use in machine.registers.items()
+    ]
+    return UndefinedUses(frozenset(machine.used), tuple(uses))
 
 
-@dataclass(slots=True)
-class _Executed:
-    """The instruction being executed. `operands`, `before`: what its sources and destinations held;
-    `lanes`: of the warp; `maybe`: those whose guard is opaque. `undefined`: whether some source is.
-    `inputs`: all that a branch on data can make its results of, if its arms only compute; `arms`:
-    of others, the lanes in which an arm has made something undefined.
-    """
-
-    warp: Warp
-    step: DecodedStep
-    pc: int
-    operands: list[Value]
-    before: list[Value]
-    guard: Value
-    lanes: int
-    maybe: int
-    undefined: bool
-    rows: dict[int, int | None] = field(default_factory=dict)  # of a product
-    columns: dict[int, int | None] = field(default_factory=dict)
-    inputs: list[Value] = field(default_factory=list)
-    arms: dict[int, int] = field(default_factory=dict)
+Rule: TypeAlias = Callable[[Executed, int, int, Scalar], Found]
 
 
-class UndefinedExecution(SimtExecution):
-    """A run with undefined values. `used`: the reads whose values are used."""
-
-    def __init__(self, made: PreparedLaunch) -> None:
-        self.now: _Executed | None = None
-        self.instructions = made.instructions
-        super().__init__(made.code, made.layout, made.launch, made.options)
-        self.load_parameters(list(made.parameters))
-        self.tensors = UndefinedTensors(self)
-        self.computing = PureRegions(made.code, memory=False)
-        self.used: set[int] = set()
-        self._skipped: list[_Executed] = []  # branches on data whose arms are being executed
-
-    def start_cluster(self, numbers: tuple[int, ...]) -> None:
-        """As any cluster, with shared memory that knows what is undefined."""
-        super().start_cluster(numbers)
-        for cta in self.clusters[-1].ctas:
-            cta.shared = UndefinedBytes(cta.shared.size, self.reader, self._adds)
-
-    def shared_of(self, cta: int) -> UndefinedBytes:
-        """The shared memory of a CTA."""
-        shared = self.ctas[cta].shared
-        assert isinstance(shared, UndefinedBytes)
-        return shared
-
-    def reader(self) -> int:
-        """The instruction being executed, -1 for none."""
-        return -1 if self.now is None else self.now.pc
-
-    def _adds(self) -> bool:
-        """Whether an atomic operation is being executed that leaves something of what was there."""
-        step = None if self.now is None else self.now.step
-        return (
-            step is not None and step.op is Op.ATOMIC and ATOMICS[step.flags[6]] not in _REPLACING
-        )
+class UndefinedExecution(UndefinedState):
+    """A run with undefined values."""
 
     # -------------------------------------------------------------------------- execution
 
@@ -136,52 +108,75 @@ class UndefinedExecution(SimtExecution):
         operands = [registers[register] if register >= 0 else 0 for register in step.args]
         before = [registers[register] if register >= 0 else 0 for register in step.out]
         undefined = any(map(_has_undefined, (*operands, guard)))
-        now = _Executed(
+        now = Executed(
             warp, step, fragment.pc, operands, before, guard, holds | maybe, maybe, undefined
         )
+        now.holding = self.holding(now)
         outer, self.now = self.now, now
         first = len(self.events)
-        skips = step.op in _BRANCHES and _is_open(now)
+        skips = step.op in BRANCHES and _is_open(now)
         if skips:
-            now.inputs = [registers[register] for register in self.computing.inputs(fragment.pc)]
-            self._skipped.append(now)
+            inputs = self.computing.inputs(fragment.pc)
+            now.inputs = {register: registers[register] for register in inputs}
+            self.skipped.append(now)
         if undefined and now.lanes and not now.inputs:
             self._note_uses(now)
+        if step.op is Op.CALL:
+            self._begin(warp, step.flags[0], holds)
         try:
             return super().step(fragment)
         finally:
             if skips:
-                self._skipped.pop()
+                self.skipped.pop()
             if not self.maybe:
                 for event in self.events[first:]:
                     self._note_event(now, event)
             self.now = outer
 
-    def _note_uses(self, now: _Executed) -> None:
+    def _note_uses(self, now: Executed) -> None:
         """What decides control, an address, or anything but a value."""
-        op = now.step.op
-        first = _VALUES.get(op, len(now.operands))  # addresses come first
-        self._use(now.operands[:first], now.lanes)
+        op, operands = now.step.op, now.operands
+        first = _VALUES.get(op, len(operands))  # addresses come first
+        if op is Op.WGMMA and not now.step.flags[4]:
+            first += 1  # the descriptor of A
+        self._use(operands[:first], now.lanes)
+        if op in MEMBERS:
+            self._use(operands[-1:], now.lanes)
         if op not in PURE:
-            self._use([now.guard], now.lanes)
-        spaces = (MemorySpace.SHARED, MemorySpace.GENERIC, MemorySpace.GLOBAL)
-        if op is Op.STORE and (self.maybe or now.step.flags[0] not in spaces):
-            self._use(now.operands[1:], now.lanes)
+            self._use([now.guard], now.lanes, 1)
+        if op is Op.STORE and self.maybe:
+            self._use(operands[1:], now.lanes)
 
-    def _use(self, values: Iterable[Value], lanes: int) -> None:
-        for value in values:
-            for index in lanes_of(lanes) if isinstance(value, list) else (0,):
-                origin = origin_of(lane(value, index))
-                if origin is not None:
-                    self.used.add(origin)
+    def _use(
+        self, values: Sequence[Value], lanes: int, bits: int = 128, *, vector: bool = False
+    ) -> None:
+        """Values are used, their lowest bits. Some of a vector may fill it up alone, so that nobody
+        uses them later."""
+        mask = (1 << bits) - 1
+        for index in lanes_of(lanes):
+            found = [self.still(lane(value, index), mask) for value in values]
+            for undefined in found:
+                if undefined is not None:
+                    self._note(undefined, index, not vector or all(found))
 
-    def _note_event(self, now: _Executed, event: ev.Event) -> None:
+    def _note(self, undefined: UndefinedValue, index: int, whole: bool) -> None:
+        now, origin = self.now, undefined.origin
+        if origin >= -1 or now is None:
+            self.used.add(origin)
+            return
+        register = of_register(origin)
+        perhaps = self.maybe or (now.maybe >> index & 1 and undefined != lane(now.guard, index))
+        certain = undefined.certain and whole and not perhaps
+        if register not in self.registers or (certain and not self.registers[register][1]):
+            self.registers[register] = now.pc, certain
+
+    def _note_event(self, now: Executed, event: ev.Event) -> None:
         """What an access leaves in memory, or takes out of it."""
         op = now.step.op
         if isinstance(event, ev.AccessEvent):
             in_global = event.footprint.space is MemorySpace.GLOBAL
             if op is Op.ATOMIC or (op is Op.STORE and in_global):
-                self._use(now.operands[1:], event.lanes)
+                self._use(now.operands[1:], event.lanes, now.step.flags[4], vector=True)
             elif op is Op.STORE_MATRIX and in_global:
                 self._use(now.operands[1:], now.warp.live)
             elif op is Op.STORE_MATRIX:
@@ -202,7 +197,7 @@ class UndefinedExecution(SimtExecution):
                 if origin is not None:
                     self.used.add(origin)
 
-    def _store_rows(self, now: _Executed) -> None:
+    def _store_rows(self, now: Executed) -> None:
         """stmatrix: without `.trans` four lanes hold a row, otherwise (and of wmma) any may."""
         modifiers = self.instructions[now.pc].modifiers
         plain = "m8n8" in modifiers and "trans" not in modifiers
@@ -212,42 +207,34 @@ class UndefinedExecution(SimtExecution):
             value = now.operands[1:][register] if register + 1 < len(now.operands) else 0
             holders = range(4 * row, 4 * row + 4) if plain and size == ROW_BYTES else range(LANES)
             origins = [origin_of(lane(value, holder)) for holder in holders]
-            where = self._row_at(now, index, space, offset)
+            where = self.row_at(now, index, space, offset)
             if where is not None:
                 cta, at = where
                 cta.mark(at, size, next((one for one in origins if one is not None), None))
-
-    def _row_at(
-        self, now: _Executed, index: int, space: int, offset: int
-    ) -> tuple[UndefinedBytes, int] | None:
-        """Where the row is whose address a lane gives to ldmatrix or stmatrix."""
-        address = lane(now.operands[0], index)
-        if isinstance(address, Opaque):
-            return None
-        _, cta, at = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
-        return None if cta is None else (self.shared_of(cta.number), at)
 
     def one_of(self, value: Value, lanes: int, site: int) -> Scalar:
         """As the machine; undefined if one of the values is."""
         found = super().one_of(value, lanes, site)
         for index in lanes_of(lanes):
-            origin = origin_of(lane(value, index))
-            if origin is not None and isinstance(found, Opaque):
-                return UndefinedValue(found.site, origin)
+            item = self.still(lane(value, index))
+            if item is not None and isinstance(found, Opaque):
+                return UndefinedValue(found.site, item.origin)
         return found
 
     # -------------------------------------------------------------------------- registers
 
     def write(self, warp: Warp, register: int, value: Value, mask: int, marks: int = 0) -> None:
         """Write a register; what is opaque is undefined where it rests on what is."""
-        if register >= 0 and mask and not isinstance(value, int):
-            value = self._judged(register, value, mask)
+        if register >= 0 and mask:
+            if not isinstance(value, int):
+                value = self._judged(register, value, mask)
+            self.writes[warp, register] += 1
         super().write(warp, register, value, mask, marks)
 
     def _judged(self, register: int, value: Value, mask: int) -> Value:
         now = self.now
-        if now is not None and now.step.op in _BRANCHES:
-            return self._left_by_branch(now, now.warp.registers[register], value, mask)
+        if now is not None and now.step.op in BRANCHES:
+            return self._left_by_branch(now, register, value, mask)
         if now is None or register not in now.step.out:
             return _defined(value)
         if not now.undefined and not now.maybe & mask and now.step.op not in _READERS:
@@ -259,48 +246,76 @@ class UndefinedExecution(SimtExecution):
             item = items[index]
             if isinstance(item, int):
                 continue
-            origin = rule(now, at, index, item)
-            if now.maybe >> index & 1 and origin is None:
-                held = now.guard, now.before[at], now.warp.registers[register]
-                origin = _first(*(lane(value, index) for value in held))
-            if origin is None:
+            found = rule(now, at, index, item)
+            if now.maybe >> index & 1:
+                held = lane(now.before[at], index), lane(now.warp.registers[register], index)
+                found = self._perhaps(now, index, found, held)
+            if found is None:
                 items[index] = opaque_at(item.site)
                 continue
-            items[index] = UndefinedValue(item.site, origin, _parts(now, index))
-            if self._skipped:
-                self._skipped[-1].arms[index] = origin
-        found = uniform(items, mask)
-        return items if found is None else found
+            items[index] = replace(found, site=item.site)
+            if self.skipped:
+                self.skipped[-1].arms[index] = found
+        single = uniform(items, mask)
+        return items if single is None else single
 
-    def _left_by_branch(self, now: _Executed, held: Value, value: Value, mask: int) -> Value:
+    def _perhaps(
+        self, now: Executed, index: int, new: UndefinedValue | None, held: tuple[Scalar, Scalar]
+    ) -> UndefinedValue | None:
+        """What a register holds that was written or not. The machine writes it twice: what it holds
+        by then (the second of `held`) is what this has found before."""
+        guard = lane(now.guard, index)
+        if new is not None or isinstance(guard, UndefinedValue):
+            found = new if new is not None else guard
+            assert isinstance(found, UndefinedValue)
+            return _unsure(found)
+        now_held = held[1]
+        guard_held = self.held_guard(now.warp, now.step.guard, not now.step.negated)
+        if isinstance(now_held, UndefinedValue) and now_held.unless == guard_held:
+            return now_held
+        before = held[0] if isinstance(held[0], UndefinedValue) else now_held
+        if not isinstance(before, UndefinedValue):
+            return None
+        return replace(_unsure(before), unless=guard_held if before is held[0] else None)
+
+    def _left_by_branch(self, now: Executed, register: int, value: Value, mask: int) -> Value:
         """What a branch on data leaves in a register that held something; an arm may keep it."""
-        if now.inputs:
-            found = {
-                index: _first(*(lane(value, index) for value in now.inputs))
-                for index in lanes_of(mask)
-            }
-        else:
-            found = {
-                index: now.arms.get(index, origin_of(lane(held, index))) for index in lanes_of(mask)
-            }
-        if not any(origin is not None for origin in found.values()):
+        held = now.warp.registers[register]
+        arms = self.arms.of(now.pc)
+        keeps = [register not in written for written in arms.written]
+        unless = None
+        if keeps[0] is not keeps[1]:
+            wanted = keeps[0] is not now.step.negated  # the arm that writes is the one taken
+            unless = self.held_guard(now.warp, now.step.guard, wanted)
+        read = [
+            value
+            for source, value in now.inputs.items()
+            if source != register or source in arms.read or not arms.read
+        ]
+        found: dict[int, UndefinedValue] = {}
+        for index in lanes_of(mask):
+            made = _first(*(lane(value, index) for value in read)) or now.arms.get(index)
+            kept = lane(held, index)
+            if made is not None:
+                found[index] = _unsure(made)
+            elif isinstance(kept, UndefinedValue) and any(keeps):
+                found[index] = replace(_unsure(kept), unless=unless)
+        if not found:
             return _defined(value)
         items: list[Scalar] = list(value) if isinstance(value, list) else [value] * LANES
-        for index, origin in found.items():
+        for index, undefined in found.items():
             item = items[index]
-            if isinstance(item, Opaque) and origin is not None:
-                items[index] = UndefinedValue(item.site, origin)
+            if isinstance(item, Opaque):
+                items[index] = replace(undefined, site=item.site)
         return items
 
-    def _rule(self, now: _Executed) -> Callable[[_Executed, int, int, Scalar], int | None]:
+    def _rule(self, now: Executed) -> Rule:
         """How the results of an instruction rest on its operands."""
         op = now.step.op
         if op in _MOVED:
-            return _moved
+            return self._moved
         if op is Op.SELP:
-            return _selected
-        if op is Op.UNPACK:
-            return _unpacked
+            return self._selected
         if op is Op.SHUFFLE:
             return _shuffled
         if op in _ACROSS:
@@ -308,14 +323,56 @@ class UndefinedExecution(SimtExecution):
         if op is Op.COLLECTIVE:
             return self._product
         if op is Op.LOAD_MATRIX:
-            return self._row
+            return _of_origin(self._row)
         if op is Op.WGMMA:
-            return self._sum
+            return _of_origin(self._sum)
         if op is Op.TENSOR_LOAD:
-            return self._cell
-        return _computed
+            return _of_origin(self._cell)
+        return self._computed
 
-    def _row(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+    def _moved(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
+        """A value as it is, or from memory, extended to the register."""
+        found = self.still(item)
+        if found is None or now.step.op is not Op.LOAD:
+            return found
+        _, _, _, _, bits, kind, width = now.step.flags
+        wide = stretched(found.bits, bits, width) if kind == Kind.SIGNED else found.bits
+        return replace(found, bits=wide)
+
+    def _computed(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
+        """Arithmetic, bit by bit."""
+        values = [lane(value, index) for value in now.operands]
+        return self._made_of(now, at, [self.still(value) for value in values], values)
+
+    def _made_of(
+        self, now: Executed, at: int, open_: Sequence[UndefinedValue | None],
+        values: Sequence[Scalar],
+    ) -> Found:  # fmt: skip
+        masks = [0 if one is None else one.bits for one in open_]
+        instruction = self.instructions[now.pc]
+        bits = undefined_bits(now.step, instruction.modifiers, masks, values, at)
+        some = [one for one in open_ if one is not None]
+        if not bits or not some:
+            return None
+        changes = instruction.opcode == "cvt" or surely_changes(now.step, masks, values)
+        certain = changes and len(some) == 1 and some[0].certain
+        unless = some[0].unless if len({one.unless for one in some}) == 1 else None
+        return UndefinedValue(some[0].site, some[0].origin, bits, certain, unless)
+
+    def _selected(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
+        """selp: of a known predicate the value that it takes, else either, as it says itself."""
+        values = [lane(value, index) for value in now.operands]
+        if isinstance(values[2], int):
+            return self.still(item)
+        open_ = [self.still(value) for value in values]
+        for number, wanted in ((0, True), (1, False)):
+            one = open_[number]
+            guard_held = self.held_guard(now.warp, now.step.args[2], wanted)
+            if one is not None and one.unless == guard_held:
+                open_[number] = None
+        return self._made_of(now, at, open_, values)
+
+    def _row(self, now: Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of ldmatrix."""
         modifiers = self.instructions[now.pc].modifiers
         space, offset, size, rows, *_ = now.step.flags
@@ -327,20 +384,20 @@ class UndefinedExecution(SimtExecution):
         else:
             parts = [(8 * at + index // 4, 4 * (index % 4), 4)]
         for row, byte, count in parts:
-            where = self._row_at(now, row, space, offset)
+            where = self.row_at(now, row, space, offset)
             origin = None if where is None else where[0].origin(where[1] + byte, count)
             if origin is not None:
                 return origin
         return None
 
-    def _product(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+    def _product(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
         """A register of mma.sync: a row of A, columns of B, and the sum before."""
         product = warp_product(self.instructions[now.pc])
         if product is None:
             return _across(now, at, index, item)
-        return _first(*product.parts(now.operands, index, at))
+        return _whole(_first(*product.parts(now.operands, index, at)))
 
-    def _sum(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+    def _sum(self, now: Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of wgmma."""
         columns, *_, registers, _, _ = now.step.flags
         if not now.columns:
@@ -355,7 +412,7 @@ class UndefinedExecution(SimtExecution):
         adds = lane(now.operands[0], index) != 0
         return found if found is not None or not adds else origin_of(lane(now.before[at], index))
 
-    def _cell(self, now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+    def _cell(self, now: Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of tcgen05.ld."""
         event = self.events[-1]
         if not isinstance(event, ev.AsynchronousEvent):
@@ -363,56 +420,45 @@ class UndefinedExecution(SimtExecution):
         return self.tensors.loaded(event, self.instructions[now.pc].modifiers, at, index)
 
 
-def _moved(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-    return origin_of(item)
+def _of_origin(rule: Callable[[Executed, int, int, Scalar], int | None]) -> Rule:
+    """The rule, of one that knows where something undefined comes from and no more."""
+
+    def found(now: Executed, at: int, index: int, item: Scalar) -> Found:
+        origin = rule(now, at, index, item)
+        return None if origin is None else UndefinedValue(-1, origin)
+
+    return found
 
 
-def _parts(now: _Executed, index: int) -> tuple[int | None, ...]:
-    """The origins of what is packed into one register, or of what a move finds there."""
-    if now.maybe >> index & 1:
-        return ()
-    if now.step.op is Op.PACK:
-        return tuple(origin_of(lane(value, index)) for value in now.operands)
-    held = lane(now.operands[0], index) if now.step.op is Op.MOV else None
-    return held.parts if isinstance(held, UndefinedValue) else ()
-
-
-def _unpacked(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-    """A part of a register: what was packed there, where the parts are the same."""
-    held = lane(now.operands[0], index)
-    if isinstance(held, UndefinedValue) and len(held.parts) == len(now.step.out):
-        return held.parts[at]
-    return _computed(now, at, index, item)
-
-
-def _computed(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-    return _first(*(lane(value, index) for value in now.operands))
-
-
-def _selected(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-    if isinstance(lane(now.operands[2], index), int):
-        return origin_of(item)
-    return _computed(now, at, index, item)
-
-
-def _shuffled(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
+def _shuffled(now: Executed, at: int, index: int, item: Scalar) -> Found:
     return _first(item, *(lane(value, index) for value in now.operands[1:]))
 
 
-def _across(now: _Executed, at: int, index: int, item: Scalar) -> int | None:
-    return _first(*(lane(value, other) for value in now.operands for other in range(LANES)))
+def _across(now: Executed, at: int, index: int, item: Scalar) -> Found:
+    values = (lane(value, other) for value in now.operands for other in range(LANES))
+    return _whole(_first(*values))
 
 
-def _first(*values: Scalar) -> int | None:
-    """The origin of an undefined one among some values."""
-    return next((value.origin for value in values if isinstance(value, UndefinedValue)), None)
+def _first(*values: Scalar) -> Found:
+    """The undefined one among some values."""
+    return next((value for value in values if isinstance(value, UndefinedValue)), None)
+
+
+def _whole(found: Found) -> Found:
+    """Something is made of it, in all its bits."""
+    return None if found is None else UndefinedValue(found.site, found.origin)
+
+
+def _unsure(found: UndefinedValue) -> UndefinedValue:
+    """It is undefined or not, as data decide."""
+    return replace(found, certain=False)
 
 
 def _first_origin(*origins: int | None) -> int | None:
     return next((origin for origin in origins if origin is not None), None)
 
 
-def _is_open(now: _Executed) -> bool:
+def _is_open(now: Executed) -> bool:
     """Whether data decide a branch, in some lane."""
     values = [now.guard, *now.operands]
     return any(isinstance(lane(value, i), Opaque) for value in values for i in lanes_of(now.lanes))

@@ -1,0 +1,267 @@
+"""Registers and memory of a thread that nothing has written: refuted where their values are used.
+
+`%r20` to `%r31`, `%p2` to `%p7` and `%d4` to `%d15` are unwritten; `mine` is memory of a thread.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.test_traced import verified
+from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.policies import chosen
+
+RIGHT, OPEN, WRONG = Verdict.VERIFIED, Verdict.UNDECIDED, Verdict.REFUTED
+FIRST = "setp.lt.u32 %p2, %r2, 16;"  # a predicate that is known
+DATA = "ld.global.u32 %r10, [%d1]; setp.gt.s32 %p2, %r10, 0;"  # one that is not
+WIDE = "mul.wide.u32 %d6, %r2, 4; add.s64 %d6, %d6, %d1;"  # the place of 8 bytes of each lane
+OWN = "shl.b32 %r6, %r1, 2; add.u32 %r6, %r6, %r3;"  # the place of each thread in shared memory
+KEEP = "@%p1 st.global.u32 [%d2], %r20;"
+
+MASKED = {
+    "nothing writes it": (f"{KEEP}", WRONG),
+    "some lanes write it": (f"{FIRST} @%p2 mov.u32 %r20, 1; {KEEP}", WRONG),
+    "all lanes write it": (f"{FIRST} @%p2 mov.u32 %r20, 1; @!%p2 mov.u32 %r20, 2; {KEEP}", RIGHT),
+    "a masked load": (f"{FIRST} @%p2 ld.global.u32 %r20, [%d1]; {KEEP}", WRONG),
+    "a masked load with another value": (
+        f"{FIRST} mov.u32 %r20, 0; @%p2 ld.global.u32 %r20, [%d1]; {KEEP}",
+        RIGHT,
+    ),
+    "a masked load and store": (
+        f"{FIRST} and.pred %p3, %p2, %p1; @%p2 ld.global.u32 %r20, [%d1];"
+        "add.u32 %r20, %r20, 1; @%p3 st.global.u32 [%d2], %r20;",
+        RIGHT,
+    ),
+    "a masked load and selection": (
+        f"{FIRST} @%p2 ld.global.u32 %r20, [%d1]; selp.b32 %r20, %r20, 0, %p2; {KEEP}",
+        RIGHT,
+    ),
+    "selected the other way": (
+        f"{FIRST} @%p2 ld.global.u32 %r20, [%d1]; selp.b32 %r20, 0, %r20, %p2; {KEEP}",
+        WRONG,
+    ),
+    "on the way that is not taken": (
+        "setp.lt.u32 %p2, %r2, 99; @%p2 bra L; st.global.u32 [%d2], %r20; L:",
+        RIGHT,
+    ),
+    "written on the way taken": (
+        f"setp.lt.u32 %p2, %r2, 99; @!%p2 bra L; mov.u32 %r20, 1; L: {KEEP}",
+        RIGHT,
+    ),
+    "in a loop, before its first write": (
+        "mov.u32 %r21, 0; L: add.u32 %r22, %r20, 1; mov.u32 %r20, 1; add.u32 %r21, %r21, 1;"
+        "setp.lt.u32 %p2, %r21, 3; @%p2 bra L; @%p1 st.global.u32 [%d2], %r22;",
+        RIGHT,
+    ),
+    "in a loop, with the first trip": (
+        "mov.u32 %r21, 0; mov.u32 %r23, 0; L: xor.b32 %r23, %r23, %r20; mov.u32 %r20, 1;"
+        "add.u32 %r21, %r21, 1; setp.lt.u32 %p2, %r21, 3; @%p2 bra L;"
+        "@%p1 st.global.u32 [%d2], %r23;",
+        WRONG,
+    ),
+}
+DATA_DECIDE = {
+    "masked by data": (f"{DATA} @%p2 ld.global.u32 %r20, [%d1]; {KEEP}", OPEN),
+    "the same mask of the store": (
+        f"{DATA} @%p2 ld.global.u32 %r20, [%d1]; @%p1 bra L; mov.pred %p2, 0; L:",
+        RIGHT,
+    ),
+    "load and store with one mask": (
+        f"{DATA} setp.gt.and.s32 %p2, %r10, 0, %p1; @%p2 ld.global.u32 %r20, [%d1];"
+        "add.u32 %r20, %r20, 1; @%p2 st.global.u32 [%d2], %r20;",
+        RIGHT,
+    ),
+    "load and store with opposite masks": (
+        f"{DATA} setp.gt.and.s32 %p2|%p3, %r10, 0, %p1; @%p2 ld.global.u32 %r20, [%d1];"
+        "@%p3 st.global.u32 [%d2], %r20;",
+        OPEN,
+    ),
+    "the mask changes in between": (
+        f"{DATA} setp.gt.and.s32 %p2, %r10, 0, %p1; @%p2 ld.global.u32 %r20, [%d1];"
+        "setp.gt.and.s32 %p2, %r10, 1, %p1; @%p2 st.global.u32 [%d2], %r20;",
+        OPEN,
+    ),
+    "load and selection with one mask": (
+        f"{DATA} @%p2 ld.global.u32 %r20, [%d1]; selp.b32 %r20, %r20, 0, %p2; {KEEP}",
+        RIGHT,
+    ),
+    "load and selection with opposite masks": (
+        f"{DATA} @%p2 ld.global.u32 %r20, [%d1]; selp.b32 %r20, 0, %r20, %p2; {KEEP}",
+        OPEN,
+    ),
+    "one arm writes it": (f"{DATA} @%p2 bra L; mov.u32 %r20, 1; L: {KEEP}", OPEN),
+    "both arms write it": (
+        f"{DATA} @%p2 bra L; mov.u32 %r20, 1; bra M; L: mov.u32 %r20, 2; M: {KEEP}",
+        RIGHT,
+    ),
+    "both arms load it": (
+        f"{DATA} @%p2 bra L; ld.global.u32 %r20, [%d1]; bra M;"
+        f"L: ld.global.u32 %r20, [%d1+128]; M: {KEEP}",
+        RIGHT,
+    ),
+    "one arm writes it and another one of the same guard uses it": (
+        f"{DATA} @%p2 bra L; ld.global.u32 %r20, [%d1]; L: mov.u32 %r21, 0; @%p2 bra M;"
+        "@%p1 st.global.u32 [%d2], %r20; M:",
+        RIGHT,
+    ),
+    "one arm writes it and the other one of the same guard uses it": (
+        f"{DATA} @%p2 bra L; ld.global.u32 %r20, [%d1]; L: mov.u32 %r21, 0; @!%p2 bra M;"
+        "@%p1 st.global.u32 [%d2], %r20; M:",
+        OPEN,
+    ),
+    "another register in the arm": (
+        f"{DATA} @%p2 bra L; add.u32 %r21, %r10, 1; bra M; L: mov.u32 %r21, 2; M:"
+        "@%p1 st.global.u32 [%d2], %r21; mov.b64 %d4, {%r20, %r21};",
+        RIGHT,
+    ),
+}
+BITS = {
+    "packed beside what is written": (
+        "mov.b64 %d4, {%r20, %r2}; mov.b64 {_, %r21}, %d4;@%p1 st.global.u32 [%d2], %r21;",
+        RIGHT,
+    ),
+    "packed, and the other half": (
+        "mov.b64 %d4, {%r2, %r20}; mov.b64 {_, %r21}, %d4;@%p1 st.global.u32 [%d2], %r21;",
+        WRONG,
+    ),
+    "a byte of the written half": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h1, %h2}; @%p1 st.global.b8 [%d2], %r21;",
+        RIGHT,
+    ),
+    "a byte of the other half": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h2, %h1}; @%p1 st.global.b8 [%d2], %r21;",
+        WRONG,
+    ),
+    "chosen by prmt": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h1, %h2}; prmt.b32 %r21, %r21, 0, 0x7771;"
+        "@%p1 st.global.u32 [%d2], %r21;",
+        RIGHT,
+    ),
+    "chosen by prmt, the wrong one": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h1, %h2}; prmt.b32 %r21, %r21, 0, 0x7772;"
+        "@%p1 st.global.u32 [%d2], %r21;",
+        WRONG,
+    ),
+    "cut off": ("and.b32 %r21, %r20, 0; @%p1 st.global.u32 [%d2], %r21;", RIGHT),
+    "cut off in part": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h1, %h2}; and.b32 %r21, %r21, 0xffff;"
+        "@%p1 st.global.u32 [%d2], %r21;",
+        RIGHT,
+    ),
+    "shifted out": (
+        f"{WIDE} mov.b64 %d4, {{%r20, %r2}}; shr.u64 %d4, %d4, 32; @%p1 st.global.u64 [%d6], %d4;",
+        RIGHT,
+    ),
+    "shifted too little": (
+        f"{WIDE} mov.b64 %d4, {{%r20, %r2}}; shr.u64 %d4, %d4, 31; @%p1 st.global.u64 [%d6], %d4;",
+        WRONG,
+    ),
+    "sums of halves": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h2, %h1}; add.s16x2 %r21, %r21, %r21;"
+        "mov.b32 {_, %h3}, %r21; @%p1 st.global.u16 [%d2], %h3;",
+        RIGHT,
+    ),
+    "a sum carries": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h2, %h1}; add.s32 %r21, %r21, %r1;"
+        "mov.b32 {_, %h3}, %r21; @%p1 st.global.u16 [%d2], %h3;",
+        OPEN,
+    ),
+    "converted in pairs": (
+        "cvt.rn.bf16x2.f32 %r21, %r20, %r2; mov.b32 {%h3, _}, %r21;@%p1 st.global.u16 [%d2], %h3;",
+        RIGHT,
+    ),
+    "converted in pairs, the other one": (
+        "cvt.rn.bf16x2.f32 %r21, %r20, %r2; mov.b32 {_, %h3}, %r21;@%p1 st.global.u16 [%d2], %h3;",
+        WRONG,
+    ),
+    "products of pairs": (
+        "cvt.u16.u32 %h1, %r1; mov.b32 %r21, {%h2, %h1}; mul.bf16x2 %r21, %r21, %r21;"
+        "mov.b32 {_, %h3}, %r21; @%p1 st.global.u16 [%d2], %h3;",
+        RIGHT,
+    ),
+    "a part of a vector": (f"{WIDE} @%p1 st.global.v2.u32 [%d6], {{%r1, %r20}};", OPEN),
+    "all of a vector": (f"{WIDE} @%p1 st.global.v2.u32 [%d6], {{%r21, %r20}};", WRONG),
+    "times something": ("mul.lo.u32 %r21, %r20, %r1; @%p1 st.global.u32 [%d2], %r21;", OPEN),
+}
+USED = {
+    "an address": ("ld.global.u32 %r21, [%d4];", WRONG),
+    "an address in shared memory": ("@%p1 st.shared.u32 [%r20], %r1;", WRONG),
+    "a guard of a store": (f"{OWN} @%p2 st.shared.u32 [%r6], %r1;", WRONG),
+    "a guard of arithmetic": ("@%p2 mov.u32 %r10, 1;", RIGHT),
+    "a guard of arithmetic that is stored": (
+        "@%p2 mov.u32 %r10, 1; @%p1 st.global.u32 [%d2], %r10;",
+        OPEN,
+    ),
+    "a branch": (f"{OWN} @%p2 bra L; st.shared.u32 [%r6], %r1; L:", WRONG),
+    "a branch around arithmetic": ("@%p2 bra L; mov.u32 %r10, 1; L:", OPEN),
+    "a comparison": (
+        f"{OWN} setp.lt.s32 %p3, %r20, 5; @%p3 bra L; st.shared.u32 [%r6], %r1; L:",
+        OPEN,
+    ),
+    "the parity of a wait": (
+        "setp.eq.u32 %p3, %r1, 0; @%p3 mbarrier.init.shared.b64 [s], 1; bar.sync 0;"
+        "@%p3 mbarrier.arrive.shared.b64 _, [s]; W: mbarrier.try_wait.parity.shared.b64 %p4, [s],"
+        "%r20; @!%p4 bra W;",
+        OPEN,
+    ),
+    "the count of a barrier": (
+        "setp.eq.u32 %p3, %r1, 0; @%p3 mbarrier.init.shared.b64 [s], %r20; bar.sync 0;",
+        OPEN,
+    ),
+    "the lanes of a vote": ("vote.sync.any.pred %p3, %p1, %r20;", OPEN),
+    "an atomic operation": ("red.global.add.u32 [%d2], %r20;", WRONG),
+    "kept in shared memory": (f"{OWN} st.shared.u32 [%r6], %r20;", RIGHT),
+    "through shared memory": (
+        "@%p1 st.shared.u32 [%r4], %r20; bar.sync 0; ld.shared.u32 %r21, [%r4];"
+        "@%p1 st.global.u32 [%d2], %r21;",
+        OPEN,
+    ),
+    "from another lane": (
+        "setp.eq.u32 %p3, %r2, 3; @!%p3 mov.u32 %r20, %r1;"
+        "shfl.sync.idx.b32 %r21, %r20, 5, 31, -1; @%p1 st.global.u32 [%d2], %r21;",
+        RIGHT,
+    ),
+    "from the wrong lane": (
+        "setp.eq.u32 %p3, %r2, 3; @!%p3 mov.u32 %r20, %r1;"
+        "shfl.sync.idx.b32 %r21, %r20, 3, 31, -1; @%p1 st.global.u32 [%d2], %r21;",
+        WRONG,
+    ),
+}
+LOCAL = {
+    "memory of a thread, written": (
+        "st.local.u32 [mine], %r1; ld.local.u32 %r21, [mine]; @%p1 st.global.u32 [%d2], %r21;",
+        RIGHT),
+    "memory of a thread": ("ld.local.u32 %r21, [mine]; @%p1 st.global.u32 [%d2], %r21;", OPEN),
+    "memory of a thread, the next word": (
+        "st.local.u32 [mine], %r1; ld.local.u32 %r21, [mine+4]; @%p1 st.global.u32 [%d2], %r21;",
+        OPEN),
+    "memory of a thread, in half of the lanes": (
+        f"{FIRST} @%p2 st.local.u32 [mine], %r1; ld.local.u32 %r21, [mine];"
+        "@%p1 st.global.u32 [%d2], %r21;", OPEN),
+    "memory of a thread by a generic address": (
+        "mov.u64 %d4, mine; cvta.local.u64 %d4, %d4; st.u32 [%d4], %r1; ld.u32 %r21, [%d4];"
+        "@%p1 st.global.u32 [%d2], %r21;", RIGHT),
+    "kept in memory of a thread": (
+        "st.local.u32 [mine], %r20; ld.local.u32 %r21, [mine]; @%p1 st.global.u32 [%d2], %r21;",
+        OPEN),
+    "kept in memory of a thread, and not used": (
+        "st.local.u32 [mine], %r20; ld.local.u32 %r21, [mine]; add.u32 %r21, %r21, 1;", RIGHT),
+    "kept beside what is used": (
+        "st.local.v2.u32 [mine], {%r20, %r1}; ld.local.u32 %r21, [mine+4];"
+        "@%p1 st.global.u32 [%d2], %r21;", RIGHT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [pytest.param(*case, id=name)
+     for table in (MASKED, DATA_DECIDE, BITS, USED, LOCAL) for name, case in table.items()],
+)  # fmt: skip
+def test_what_nothing_has_written(body, verdict):
+    body = f".reg .b16 %h<4>; {body}"
+    finding = verified(body)
+    codes = [item.code for item in finding.diagnostics]
+    assert finding.verdict is verdict, (finding.notes, codes)
+    assert codes == (["TTN223"] if verdict is WRONG else [])
+    allowed = verified(body, policies=chosen((("unwritten_reads", "allow"),)))
+    assert "TTN223" not in [item.code for item in allowed.diagnostics]

@@ -1,0 +1,30 @@
+"""a register is used that nothing has written
+
+## What it means
+
+On the way that the launch takes a register has not been written in some lane, and its value, or
+what is made of it, decides control, an address or an operation, or is stored to global memory.
+
+## Why it is a fault
+
+PTX does not initialise registers: they hold what was there, another number on each run. That a
+value is masked later, or not stored, is no fault, and is followed.
+
+## Example
+
+    setp.lt.s32 %p1, %r1, %r2;
+    @%p1 ld.global.f32 %f1, [%rd1];         // keeps %f1 elsewhere
+    st.global.f32 [%rd2], %f1;
+
+## What to do
+
+Give the register a value before the guarded instruction (`other=` of Triton's `tl.load`), or guard
+its use in the same way.
+
+## Source
+
+PTX ISA, State Spaces, Register State Space; Predicated Execution.
+"""
+
+CODE = "TTN223"
+NAME = "unwritten-register"

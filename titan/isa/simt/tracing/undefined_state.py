@@ -1,0 +1,146 @@
+"""The machine for runs with undefined values: what it knows of memory, registers and guards.
+
+What becomes of the values is in `undefined_values.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from titan.isa.simt.accesses import place
+from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
+from titan.isa.simt.outcome import PreparedLaunch
+from titan.isa.simt.state import Warp
+from titan.isa.simt.tracing.arm_registers import Arms
+from titan.isa.simt.tracing.pure_regions import PureRegions
+from titan.isa.simt.tracing.traced import ADDRESS_MASK
+from titan.isa.simt.tracing.undefined_bits import ALL_BITS
+from titan.isa.simt.tracing.undefined_memory import (
+    HeldGuard,
+    UndefinedBytes,
+    UndefinedValue,
+    of_register,
+)
+from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors
+from titan.isa.simt.unwritten_registers import unwritten_registers
+from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, merge
+
+BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
+_REPLACING = ("exch", "store")
+
+
+@dataclass(slots=True)
+class Executed:
+    """The instruction being executed. `operands`, `before`: what its sources and destinations held;
+    `lanes`: of the warp; `maybe`: those whose guard is opaque. `undefined`: whether some source is.
+    `inputs`: all that a branch on data can make its results of, if its arms only compute; `arms`:
+    of others, the lanes in which an arm has made something undefined. `holding`: what is known of
+    predicates where it is executed.
+    """
+
+    warp: Warp
+    step: DecodedStep
+    pc: int
+    operands: list[Value]
+    before: list[Value]
+    guard: Value
+    lanes: int
+    maybe: int
+    undefined: bool
+    rows: dict[int, int | None] = field(default_factory=dict)  # of a product
+    columns: dict[int, int | None] = field(default_factory=dict)
+    inputs: dict[int, Value] = field(default_factory=dict)
+    arms: dict[int, UndefinedValue] = field(default_factory=dict)
+    holding: tuple[HeldGuard, ...] = ()
+
+
+class UndefinedState(SimtExecution):
+    """A run with undefined values. `used`: the reads of memory whose values are used; `registers`:
+    those used unwritten, each with the instruction and whether it is certain."""
+
+    def __init__(self, made: PreparedLaunch) -> None:
+        self.now: Executed | None = None
+        self.instructions = made.instructions
+        super().__init__(made.code, made.layout, made.launch, made.options)
+        self.load_parameters(list(made.parameters))
+        self.tensors = UndefinedTensors(self)
+        self.computing = PureRegions(made.code, memory=False)
+        self.arms = Arms(made.code)
+        self.used: set[int] = set()
+        self.registers: dict[int, tuple[int, bool]] = {}
+        self.unwritten = unwritten_registers(made.code).registers
+        self.writes: Counter[tuple[Warp, int]] = Counter()
+        self.skipped: list[Executed] = []  # branches on data whose arms are being executed
+
+    def start_cluster(self, numbers: tuple[int, ...]) -> None:
+        """As any cluster, with memory and registers that know what is undefined."""
+        super().start_cluster(numbers)
+        for cta in self.clusters[-1].ctas:
+            cta.shared = self._memory(cta.shared.size)
+            for warp in cta.warps:
+                self._begin(warp, self.code.start, warp.live)
+                for index in lanes_of(warp.live) if self.code.local_bytes else ():
+                    warp.local[index] = self._memory(self.code.local_bytes)
+
+    def _memory(self, size: int) -> UndefinedBytes:
+        return UndefinedBytes(size, self.reader, self._adds, self.still)
+
+    def _begin(self, warp: Warp, start: int, lanes: int) -> None:
+        """A function begins: what it may read before it writes it is undefined."""
+        for register in self.unwritten.get(start, ()):
+            value = UndefinedValue(-1, of_register(register), certain=True)
+            warp.registers[register] = merge(warp.registers[register], value, lanes)
+
+    def shared_of(self, cta: int) -> UndefinedBytes:
+        """The shared memory of a CTA."""
+        shared = self.ctas[cta].shared
+        assert isinstance(shared, UndefinedBytes)
+        return shared
+
+    def reader(self) -> int:
+        """The instruction being executed, -1 for none."""
+        return -1 if self.now is None else self.now.pc
+
+    def _adds(self) -> bool:
+        """Whether an atomic operation is being executed that leaves something of what was there."""
+        step = None if self.now is None else self.now.step
+        return (
+            step is not None and step.op is Op.ATOMIC and ATOMICS[step.flags[6]] not in _REPLACING
+        )
+
+    def holding(self, now: Executed) -> tuple[HeldGuard, ...]:
+        """The guard, and that of a branch on data in whose arm the instruction stands."""
+        found = []
+        if now.step.guard >= 0 and now.step.op not in BRANCHES:
+            found.append(self.held_guard(now.warp, now.step.guard, not now.step.negated))
+        if self.skipped:
+            branch = self.skipped[-1]
+            within = [now.pc in arm for arm in self.arms.of(branch.pc).instructions]
+            if branch.warp is now.warp and within[0] is not within[1]:
+                wanted = within[1] is not branch.step.negated
+                found.append(self.held_guard(now.warp, branch.step.guard, wanted))
+        return tuple(found)
+
+    def held_guard(self, warp: Warp, register: int, wanted: bool) -> HeldGuard:
+        """That a predicate holds, or does not, with what it was written last."""
+        return HeldGuard(register, self.writes[warp, register], wanted)
+
+    def still(self, value: Scalar, bits: int = ALL_BITS) -> UndefinedValue | None:
+        """What is undefined of a value in some bits, if no guard shows that it is not."""
+        if not isinstance(value, UndefinedValue) or not value.bits & bits:
+            return None
+        if value.unless is not None and self.now is not None and value.unless in self.now.holding:
+            return None
+        return value
+
+    def row_at(
+        self, now: Executed, index: int, space: int, offset: int
+    ) -> tuple[UndefinedBytes, int] | None:
+        """Where the row is whose address a lane gives to ldmatrix or stmatrix."""
+        address = lane(now.operands[0], index)
+        if isinstance(address, Opaque):
+            return None
+        _, cta, at = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
+        return None if cta is None else (self.shared_of(cta.number), at)
