@@ -1,8 +1,8 @@
 """From a file of TTGIR to the verdict on each of its kernels, for any number of trips where it can.
 
 Assumed, and named with every verdict: the threads of a partition are one agent, as Triton places
-the barriers between them later; allocations do not overlap; no number overflows; data steer
-nothing.
+the barriers between them later; allocations do not overlap; no number overflows. Accesses to global
+memory are not compared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CLUSTERS = (1, 2, 4, 8, 16)
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
-    "places barriers and memory later)"
+    "places barriers and memory later). Accesses to global memory are not compared"
 )
 
 
