@@ -39,7 +39,8 @@ def test_a_kernel_that_returns_early_is_verified_for_any_number(text):
     assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
     assert {values for _, values in finding.coverage.parameters} == {None}
     assert not [item for item in finding.diagnostics if item.code == "TTN215"]
-    assert any("where the condition in line" in note for note in finding.notes)
+    said = ("where the condition in line", "is what line")
+    assert any(text in note for note in finding.notes for text in said)
 
 
 @pytest.mark.parametrize("make", [by_data, lambda body: with_return(BY_ARGUMENT, body)])
@@ -105,3 +106,53 @@ def test_other_jumps_are_refused_with_their_place(old, new, said):
     (error,) = errors
     assert said in error.headline
     assert error.span is not None and "cf." in text.split("\n")[error.span.start_line - 1]
+
+
+LOADED = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @loaded(%p: !tt.ptr<i32>) {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %t = arith.constant dense<0.0> : tensor<64x64xf16, #b>
+    %a = ttg.local_alloc : () -> !ttg.memdesc<64x64xf16, #shared, #smem, mutable>
+    %n = tt.load %p : !tt.ptr<i32>
+    scf.for %i = %zero to %n step %one  : i32 {
+      BODY
+    }
+    tt.return
+  }
+}
+"""
+STORE = (
+    "ttg.local_store %t, %a : tensor<64x64xf16, #b> -> "
+    "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+)
+COPY = (
+    "ttng.async_tma_copy_local_to_global %d[%zero, %i] %a : !tt.tensordesc<64x64xf16, #shared>, "
+    "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
+)
+WAIT = "ttng.async_tma_store_wait {pendings = 0 : i32}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [([STORE, COPY, WAIT], Verdict.VERIFIED), ([STORE, COPY], Verdict.REFUTED)],
+)
+def test_a_loop_that_ends_at_a_number_from_memory(lines, verdict):
+    text = LOADED.replace("BODY", "\n      ".join(lines))
+    text = text.replace("(%p", "(%d: !tt.tensordesc<64x64xf16, #shared>, %p")
+    finding = verified(text)
+    assert finding.verdict is verdict, finding.diagnostics
+    if verdict is Verdict.VERIFIED:
+        assert finding.coverage.parameters == (("n", None),)
+        assert any(note.startswith("n is what line") for note in finding.notes)
+
+
+def test_a_number_that_each_trip_loads_is_not_one_number():
+    """An inner loop that ends at it may have another number of trips each time."""
+    inner = f"scf.for %j = %zero to %m step %one  : i32 {{\n{STORE}\n{COPY}\n{WAIT}\n}}"
+    text = LOADED.replace("BODY", f"%m = tt.load %p : !tt.ptr<i32>\n{inner}")
+    text = text.replace("(%p", "(%d: !tt.tensordesc<64x64xf16, #shared>, %p")
+    finding = verified(text)
+    assert finding.verdict is Verdict.REFUSED
+    assert "the bounds of a loop are not known" in finding.diagnostics[0].headline

@@ -103,7 +103,13 @@ def assemble(
     sums = frozenset(span for draft in drafts for span in draft.sums)
     meanings = tuple((name, value) for name, value, _ in sizes.found)
     decided = {name: span for draft in drafts for name, span in draft.decided.items()}
-    return Assembled(kernel, meanings, sums=sums, decided=decided), []
+    loaded = {name: span for draft in drafts for name, span in draft.loaded.items()}
+    notes = tuple(
+        f"{name} is what line {span.start_line} loads, any number from 0 on"
+        for name, span in loaded.items()
+        if any(name in names_of(value) for _, value in meanings)
+    )
+    return Assembled(kernel, meanings, notes, sums, decided), []
 
 
 def _declared(
@@ -295,14 +301,14 @@ class _Sizes:
         self.quotients: set[tuple[Expression, int]] = set()
 
     def end(self, expression: Expression) -> Expression:
-        """The end of a loop: a size of its own where it is a sum of several, such as `a - b`.
+        """The end of a loop: a size of its own where it is more than one, such as `a - b`.
 
         Numbers below 0 mean no trips, as 0 does. Where the sizes occur elsewhere they are
         independent of this one: that adds runs and leaves out none.
         """
         terms, _ = split(expression)
-        several = sum(bool(names_of(term) & self.arguments) for term in terms) > 1
-        if several and self.either_way and self.fixed(expression):
+        sizes = [factor for term, factor in terms.items() if names_of(term) & self.arguments]
+        if self.either_way and sizes not in ([], [1]) and self.fixed(expression):
             return self._parameter(expression)
         return self.change(expression)
 

@@ -15,7 +15,7 @@ from titan.sync.expression import Expression, Name, names_of, substitute
 # Operations that neither synchronise nor touch memory that another partition may touch.
 QUIET = ("arith.", "math.", "ub.", "tt.", "rocdl.sched.", "rocdl.iglp.")
 IGNORED = {
-    "ttg.local_dealloc", "ttg.convert_layout", "tt.return",
+    "scf.yield", "scf.condition", "ttg.local_dealloc", "ttg.convert_layout", "tt.return",
     "ttg.warp_yield", "ttg.warp_return", "ttg.async_token", "llvm.intr.assume",
     "rocdl.s.setprio",
     # Data in registers and global memory on AMD GPUs.
@@ -75,6 +75,12 @@ def gives_integer(operation: TtgirOperation) -> bool:
     if operation.name == "arith.cmpi":
         return is_scalar(text)
     return is_scalar(text.rpartition("to ")[2])
+
+
+def loads_number(operation: TtgirOperation) -> bool:
+    """Whether one number is loaded from global memory, the same for all threads."""
+    element = operation.types.removeprefix("!tt.ptr<").removesuffix(">")
+    return operation.name == "tt.load" and is_scalar(element)
 
 
 def synchronises(block: Block) -> bool:

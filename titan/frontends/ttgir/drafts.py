@@ -43,7 +43,8 @@ class FunctionDraft:
 
     `arguments` are names of sizes; those of equal places in two drafts are equal. `sums`: products
     that add to what is there from the first trip on. `decided`: the sizes among `arguments` that
-    are in the place of a condition, with the branch on it.
+    are in the place of a condition, with the branch on it; `loaded`: those that memory holds, with
+    the load.
     """
 
     place: DraftPlace
@@ -53,4 +54,5 @@ class FunctionDraft:
     arguments: set[str] = field(default_factory=set)
     sums: set[Span] = field(default_factory=set)
     decided: dict[str, Span] = field(default_factory=dict)
+    loaded: dict[str, Span] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)

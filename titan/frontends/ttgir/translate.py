@@ -22,6 +22,7 @@ from titan.frontends.ttgir.blocks import (
     captured,
     gives_integer,
     indexed_shapes,
+    loads_number,
     lost,
     placed,
     synchronises,
@@ -109,7 +110,9 @@ class _Translator:
         self.role.body = self._block(self.function.body, environment)
 
     def _argument(self, name: str) -> Name:
-        plain = self._fresh(name)
+        return self._size(self._fresh(name))
+
+    def _size(self, plain: str) -> Name:
         self.draft.arguments.add(plain)
         self.arithmetic.minimums[plain] = 0
         return Name(plain)
@@ -150,9 +153,7 @@ class _Translator:
             case "tt.get_program_id" | "tt.get_num_programs":
                 axis = operation.header.split()[0] if operation.header else "x"
                 what = name.removeprefix("tt.get_")
-                environment[operation.results[0]] = self._place_in_grid(f"{what}_{axis}")
-                return []
-            case "scf.yield" | "scf.condition":
+                environment[operation.results[0]] = self._size(f"{what}_{axis}")
                 return []
         if name in ALLOCATIONS:
             return self._allocate(operation, values, environment)
@@ -170,26 +171,27 @@ class _Translator:
             "pure", ""
         ):
             self._fault(operation, "assembly with side effects is not supported")
+        elif loads_number(operation) and self._once():
+            number = self._argument(operation.results[0])
+            environment[operation.results[0]] = number
+            self.draft.loaded[number.name] = operation.span
         elif name in REFUSED:
             self._fault(operation, f"{quoted(name)} is {REFUSED[name]}")
         elif not name.startswith(QUIET) and name not in IGNORED:
             self._unknown(operation)
         return []
 
+    def _once(self) -> bool:
+        """Whether an operation is executed once, by the function itself, in its only CTA."""
+        return self.role.name == MAIN and not self.loops and self.place.ctas == 1
+
     def _unknown(self, operation: TtgirOperation) -> None:
         known = [*HANDLERS, *ALLOCATIONS, *VIEWS, *MEETINGS, *_CONTROL]
         helps = suggestion(operation.name, known)
         self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
 
-    def _place_in_grid(self, name: str) -> Name:
-        if name not in self.draft.arguments:
-            self.draft.arguments.add(name)
-            self.arithmetic.minimums[name] = 0
-        return Name(name)
-
     def _operands(self, operation: TtgirOperation, values: list[Value]) -> Operands:
-        threads = self.role.threads
-        return Operands(operation, values, threads, self.place, self.layouts, self.pairs)
+        return Operands(operation, values, self.role.threads, self.place, self.layouts, self.pairs)
 
     def _meeting(self, operation: TtgirOperation, values: list[Value]) -> Made:
         try:
@@ -277,8 +279,7 @@ class _Translator:
             self._fault(operation, "the step of a loop is not positive")
             return []
         trips = integers.ceiling_divide(integers.subtract(high, low), step)
-        counter = self._fresh(variable + "_trip")
-        self.arithmetic.minimums[counter] = 0
+        counter = self._counted(variable)
         number = integers.add(low, integers.multiply(Constant(step), Name(counter)))
         loop = LoopDraft(operation, body, counter, trips, number, variable)
         probed = self._probed(loop, names, starts, environment)
@@ -296,6 +297,11 @@ class _Translator:
         made += self._carried(loop, names, starts, environment, steady)
         return made + self.waves.leave_stages(operation.span)
 
+    def _counted(self, name: str) -> str:
+        counter = self._fresh(f"{name}_trip")
+        self.arithmetic.minimums[counter] = 0
+        return counter
+
     def _pair(
         self, loop: LoopDraft, starts: dict[str, Value], probed: Probed
     ) -> tuple[str, LoopDraft] | None:
@@ -304,8 +310,7 @@ class _Translator:
         found = flattened(loop.trips, starts, probed, fixed, self.arithmetic.least)
         if found is None:
             return None
-        inner = self._fresh(found.name + "_trip")
-        self.arithmetic.minimums[inner] = 0
+        inner = self._counted(found.name)
         return found.name, replace(loop, trips=found.outer, inner=(inner, found.inner))
 
     def _while(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
@@ -320,8 +325,7 @@ class _Translator:
         if self.loops:
             self._fault(operation, "a `scf.while` inside of a loop is not supported")
             return []
-        counter = self._fresh("while_trip")
-        self.arithmetic.minimums[counter] = 0
+        counter = self._counted("while")
         loop = LoopDraft(operation, operation.regions[1], counter, ZERO, ZERO, "")
         names = list(form.names)
         starts = [environment.get(item, Unknown()) for item in form.starts]
@@ -500,9 +504,9 @@ class _Translator:
 
         In a loop it may be another one in each trip; two CTAs may have two.
         """
-        alone = self.role.name == MAIN and not self.loops and self.place.ctas == 1
-        open_end = isinstance(condition, Binary | Name | Not) and self.either_way
-        if not alone or not (isinstance(condition, Unknown) or open_end) or not operation.operands:
+        opened = isinstance(condition, Binary | Name | Not) and self.either_way
+        opened = opened or isinstance(condition, Unknown)
+        if not opened or not self._once() or not operation.operands:
             return condition
         name = operation.operands[0]
         if name not in self.decided:

@@ -113,7 +113,7 @@ def assembled(
     if faults:
         return None, faults
     made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES, either_way)
-    return (made and replace(made, notes=notes)), lost
+    return (made and replace(made, notes=(*made.notes, *notes))), lost
 
 
 def _undefined(function: TtgirFunction) -> list[Diagnostic]:
@@ -187,7 +187,7 @@ def _free(
     It has all runs of the other and more, so what is verified of it holds.
     """
     free, _ = assembled(module, function, made.kernel.path, either_way=True)
-    if free is None or len(free.decided) == len(made.decided):
+    if free is None or free.sizes == made.sizes:
         return None
     return replace(free, kernel=with_policies(free.kernel, options.policies))
 
