@@ -63,7 +63,7 @@ sanitize: setup
 # All tests, with every planted fault and every random example (tests/sampling.py); with PART=3/12 the
 # third of twelve parts of them.
 heavy: setup
-	TITAN_TESTS=whole TITAN_PART=$(PART) $(BIN)/python -m pytest
+	TITAN_TESTS=whole TITAN_PART=$(PART) $(BIN)/python -m pytest --timeout 3600
 
 # PyTorch is large, so it lies beside the environment: the other tests show that nothing else needs it.
 # A build for CPUs (0.9 GB) where an index has one; `make gauss TORCH=torch` takes the index's own,
