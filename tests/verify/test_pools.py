@@ -7,8 +7,11 @@ import pytest
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.report.findings import diagnostics_of
+from titan.sync.program import Access, walk
+from titan.verify.lowering import sync_program
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
+from titan.verify.pools import without_pools
 
 KERNEL = """\
 titan: 1
@@ -90,6 +93,7 @@ program:
 """
 
 
+@pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("engine", ["auto", "explore", "order"])
 @pytest.mark.parametrize(
     ("old", "new"),
@@ -101,14 +105,50 @@ program:
     ],
     ids=["in order", "used too early", "freed too early", "read too late"],
 )
-def test_tensor_memory_is_used_while_its_columns_are_allocated(old: str, new: str, engine: str):
-    finding = finding_of(COLUMNS.replace(old, new) if old else COLUMNS, engine)
+def test_tensor_memory_is_used_while_its_columns_are_allocated(
+    old: str, new: str, engine: str, pieces: int
+):
+    text = COLUMNS.replace(old, new) if old else COLUMNS
+    for verb in ("take", "give"):
+        whole = f"    - {{{verb}: columns, amount: 128}}\n"
+        assert whole in text
+        text = text.replace(whole, whole.replace("128", str(128 // pieces)) * pieces)
+    finding = finding_of(text, engine)
     if not old:
         assert finding.verdict is Verdict.VERIFIED
         return
     assert finding.verdict is Verdict.REFUTED
     (item,) = diagnostics_of(finding)
     assert item.code == "TTN305" and "columns" in item.headline
+
+
+@pytest.mark.parametrize(
+    ("owner", "other", "bounds"),
+    [
+        ("TAKE, TAKE, GIVE, GIVE", "", ["take", "give"]),
+        ("TAKE, GIVE, TAKE, GIVE", "", ["take", "give"]),
+        ("TAKE, TAKE", "GIVE, GIVE", ["take", "give"]),
+        ("TAKE, GIVE", "TAKE, GIVE", []),
+        ("TAKE, {if: n > 1, then: [TAKE]}, GIVE, GIVE", "", []),
+        ("TAKE, {for: t in 0..n, do: [TAKE, GIVE]}, GIVE", "", []),
+        ("{for: t in 0..n, do: [TAKE, GIVE]}", "", ["take", "give"]),
+        ("GIVE", "", []),
+    ],
+)
+def test_which_allocations_bound_the_use_of_tensor_memory(
+    owner: str, other: str, bounds: list[str]
+):
+    """The first and the last of one agent each; nothing where the text gives no order."""
+    text = "titan: 1\nkernel: k\ntarget: sm_100a\nsizes: {n: any}\n"
+    text += "buffers: {T: {space: tensor}}\npools: {c: {available: 512, kind: tensor}}\n"
+    text += "roles: {a: {warps: 1}, b: {warps: 1}}\nprogram: {a: [OWNER], b: [OTHER]}\n"
+    text = text.replace("OWNER", owner).replace("OTHER", other)
+    text = text.replace("TAKE", "{take: c, amount: 32}").replace("GIVE", "{give: c, amount: 32}")
+    family, errors = decode_text(text, "k.yaml")
+    assert family is not None, errors
+    program = without_pools(sync_program(family.kernels[0]).program, frozenset({"c"}))
+    found = [item for role in program.roles for item in walk(role.body)]
+    assert [item.label for item in found if isinstance(item, Access)] == bounds
 
 
 PIPELINE = """\

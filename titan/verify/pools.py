@@ -5,14 +5,15 @@ gives them no such semantics). The explorer and the reference search take every 
 as order of memory. So a program that they verify is verified once more without its `take` and
 `give`: there are more interleavings then, and none of them rests on a pool.
 
-Columns of tensor memory are owned between allocation and deallocation. Where a CTA has one of each,
-and so all its tensor memory is in them, that program accesses all of it in their place: what uses
-the columns before they are allocated, or after another CTA may have them, is a race with these.
+Columns of tensor memory are owned between allocation and deallocation. Where one agent of a CTA
+allocates and one frees, that program accesses all of its tensor memory in place of the first
+allocation and of the last deallocation: what uses columns before any are allocated, or when another
+CTA may have them all, is a race with these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
@@ -51,31 +52,45 @@ def _operations(program: ir.SyncProgram, kind: type[ir.Operation]) -> list[ir.Op
 
 def without_pools(program: ir.SyncProgram, columns: frozenset[str] = frozenset()) -> ir.SyncProgram:
     """The program with every `take` and `give` left out; `columns`: pools of tensor memory."""
-    owned = {cta: _owned(program, cta, columns) for cta in {role.cta for role in program.roles}}
-    roles = tuple(
-        replace(role, body=_block(role.body, owned[role.cta], columns)) for role in program.roles
-    )
+    bounds: dict[int, tuple[ir.Buffer, ...]] = {}
+    for cta in {role.cta for role in program.roles}:
+        memory = _tensor_memory(program, cta)
+        bounds |= {id(item): memory for item in _bounds(program, cta, columns)}
+    roles = tuple(replace(role, body=_block(role.body, bounds)) for role in program.roles)
     return replace(program, roles=roles, pools=())
 
 
-def _owned(program: ir.SyncProgram, cta: int, columns: frozenset[str]) -> tuple[ir.Buffer, ...]:
-    """The tensor memory of a CTA, if one agent allocates there and one frees, at one place each."""
-    free = {pool.name for pool in program.pools if pool.available}  # else a `give` comes first
-    sites = [
-        (type(item), role.agents)
-        for role in program.roles
-        if role.cta == cta
-        for item in ir.walk(role.body)
-        if isinstance(item, ir.PoolTake | ir.PoolGive)
-        if _pool(item) in columns and item.pool in free
-    ]
-    if sorted(kind.__name__ for kind, _ in sites) != ["PoolGive", "PoolTake"]:
-        return ()
-    if any(agents > 1 for _, agents in sites):
-        return ()
+def _tensor_memory(program: ir.SyncProgram, cta: int) -> tuple[ir.Buffer, ...]:
     return tuple(
         item for item in program.buffers if item.space is ir.Space.TENSOR and item.cta == cta
     )
+
+
+def _bounds(
+    program: ir.SyncProgram, cta: int, columns: frozenset[str]
+) -> Sequence[ir.PoolTake | ir.PoolGive]:
+    """The first allocation and the last deallocation of a CTA, where one agent does each.
+
+    Of several, none is in a loop or under a condition: then the text has them in their order.
+    """
+    free = {pool.name for pool in program.pools if pool.available}  # else a `give` comes first
+    found: dict[type, list[ir.PoolTake | ir.PoolGive]] = {ir.PoolTake: [], ir.PoolGive: []}
+    who: set[tuple[type, str]] = set()
+    plain: set[int] = set()
+    for role in program.roles if columns else ():
+        plain |= {id(item) for item in role.body}
+        for item in ir.walk(role.body) if role.cta == cta else ():
+            if isinstance(item, ir.PoolTake | ir.PoolGive) and _pool(item) in columns:
+                if item.pool not in free or role.agents > 1:
+                    return ()
+                found[type(item)].append(item)
+                who.add((type(item), role.name))
+    takes, gives = found[ir.PoolTake], found[ir.PoolGive]
+    if not takes or not gives or len(who) > 2:
+        return ()
+    if (len(takes), len(gives)) != (1, 1) and not plain >= {id(item) for item in takes + gives}:
+        return ()
+    return takes[0], gives[-1]
 
 
 def _pool(item: ir.PoolTake | ir.PoolGive) -> str:
@@ -96,18 +111,18 @@ def _in_place_of(
         yield ir.Access(effects, span=item.span, label="give" if freed else "take")
 
 
-def _block(block: ir.Block, owned: tuple[ir.Buffer, ...], columns: frozenset[str]) -> ir.Block:
+def _block(block: ir.Block, bounds: Mapping[int, tuple[ir.Buffer, ...]]) -> ir.Block:
     found: list[ir.Operation] = []
     for operation in block:
         match operation:
             case ir.PoolTake() | ir.PoolGive():
-                found += _in_place_of(operation, owned if _pool(operation) in columns else ())
+                found += _in_place_of(operation, bounds.get(id(operation), ()))
             case ir.Loop():
-                body = _block(operation.body, owned, columns)
-                found.append(replace(operation, body=body))
+                found.append(replace(operation, body=_block(operation.body, bounds)))
             case ir.Branch():
-                then = _block(operation.then, owned, columns)
-                otherwise = _block(operation.otherwise, owned, columns)
+                then, otherwise = (
+                    _block(arm, bounds) for arm in (operation.then, operation.otherwise)
+                )
                 found.append(replace(operation, then=then, otherwise=otherwise))
             case _:
                 found.append(operation)
