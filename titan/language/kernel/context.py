@@ -42,7 +42,7 @@ class Context:
         node = clause.get(name)
         if node is None:
             return default
-        return self.terms.expression(node, scope, f"`{name}`")
+        return self.terms.expression(node, scope, f"`{name}`", truth=name == "poison")
 
     def flag(self, clause: Clause, name: str, default: bool = False) -> bool:
         """An option as truth value; `default` where it is absent or faulty (reported)."""

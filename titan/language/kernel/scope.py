@@ -83,11 +83,15 @@ class KernelTerms:
 
     # Expressions
 
-    def expression(self, node: Node, scope: NameScope, what: str) -> Expression | None:
-        """An expression, its names replaced by what they represent."""
-        if not isinstance(node, Scalar) or node.is_null:
+    def expression(
+        self, node: Node, scope: NameScope, what: str, truth: bool = False
+    ) -> Expression | None:
+        """An expression, its names replaced by what they represent; `truth`: of a condition."""
+        boolean = isinstance(node, Scalar) and node.plain and node.text in ("true", "false")
+        if not isinstance(node, Scalar) or node.is_null or (boolean and not truth):
+            found = "a truth value" if boolean else kind(node)
             self.reader.error(
-                "TTN008", f"{what} must be an integer expression, not {kind(node)}", node.span
+                "TTN008", f"{what} must be an integer expression, not {found}", node.span
             )
             return None
         return self.text(node.text, _inner(node), scope, what)

@@ -120,7 +120,7 @@ class Statements:
         if verb == "let":
             self.reader.error("TTN017", "`let` takes no condition", clause.option_spans["when"])
             return made
-        condition = self.context.terms.expression(condition_node, scope, "`when`")
+        condition = self.context.terms.expression(condition_node, scope, "`when`", truth=True)
         if condition is None or not made:
             return []
         return [model.When(condition, tuple(made), span=clause.span)]
@@ -178,7 +178,8 @@ class Statements:
             self.reader.error("TTN009", "a name is longer than 64 characters", span)
 
     def _condition(self, clause: Clause, scope: NameScope) -> Expression | None:
-        return self.context.terms.expression(clause.objects[0], scope, "the condition")
+        node = clause.objects[0]
+        return self.context.terms.expression(node, scope, "the condition", truth=True)
 
     def _arms(self, clause: Clause, scope: NameScope, depth: int) -> tuple[model.Body, model.Body]:
         then, otherwise = clause.get("then"), clause.get("else")
@@ -203,7 +204,8 @@ class Statements:
         made: Made = []
         for name in names or ():
             assert names is not None
-            value = self.context.terms.expression(names[name], scope, f"counter {quoted(name)}")
+            what = f"counter {quoted(name)}"
+            value = self.context.terms.expression(names[name], scope, what, truth=True)
             if name not in self.context.counters:
                 span = names.key_span(name)
                 self.reader.undeclared(name, span, self.context.counters, "counter of this role")
@@ -217,7 +219,8 @@ class Statements:
         for name in names or ():
             assert names is not None
             self._new_name(name, names.key_span(name))
-            value = self.context.terms.expression(names[name], scope, f"the name {quoted(name)}")
+            what = f"the name {quoted(name)}"
+            value = self.context.terms.expression(names[name], scope, what, truth=True)
             scope.define(name, value if value is not None else Constant(0))
         return []
 
