@@ -24,6 +24,7 @@ from titan.language.kernel.declarations import (
     read_ctas,
     read_policies,
 )
+from titan.language.kernel.exits import arrive_by_ending
 from titan.language.kernel.model import Allowance, Family, Kernel, RoleShape
 from titan.language.kernel.scope import KernelTerms, NameScope
 from titan.language.kernel.sizes import Overrides, Sizes, read_sizes, scope_of
@@ -230,23 +231,30 @@ class _Decoder:
         programs = self.reader.names(node, "`program`") if node is not None else None
         if programs is None:
             return []
-        if not declared.cluster_of_groups:
-            declared.cluster_threads -= _threads_that_leave(declared, programs, ctas)
+        leaving = [] if declared.cluster_of_groups else _leaving(declared, programs)
+        declared.cluster_threads -= sum(
+            head.agents * head.threads * (ctas if head.cta is None else 1) for head in leaving
+        )
         for name in programs:
             if name not in declared.roles:
                 known = declared.of_kind("role")
                 self.reader.undeclared(name, programs.key_span(name), known, "role")
-        roles = []
+        roles: list[model.ProtocolRole] = []
+        counted: set[str] = set()  # those that a cluster barrier waits for
         for head in declared.roles.values():
             if not programs.has(head.name):
                 headline = f"the role {quoted(head.name)} has no program"
                 self.reader.error("TTN007", headline, head.span)
                 continue
             for cta in range(ctas) if head.cta is None else (head.cta,):
-                roles.append(self._role(declared, head, programs[head.name], scope, cta, ctas))
+                made = self._role(declared, head, programs[head.name], scope, cta, ctas)
+                roles.append(made)
+                counted |= set() if head.outside or head in leaving else {made.name}
         if not declared.roles and self.reader.ok:
             self.reader.error("TTN007", "the kernel has no roles", self.top.key_span("roles"))
-        return roles
+        if declared.cluster_of_groups or self.computations:
+            return roles
+        return arrive_by_ending(roles, counted, _of_cluster(declared), declared.cluster_threads)
 
     def _role(
         self, declared: Declared, head: RoleHead, node: Node, scope: NameScope, cta: int, ctas: int
@@ -302,18 +310,22 @@ class _Decoder:
                 self.reader.error("TTN017", headline, buffer.span)
 
 
-def _threads_that_leave(declared: Declared, programs: Fields, ctas: int) -> int:
-    """Threads for which no cluster barrier waits: of roles that end by themselves and never come.
+def _of_cluster(declared: Declared) -> list[str]:
+    return [name for name, item in declared.named.items() if item.scope is ir.Scope.CLUSTER]
+
+
+def _leaving(declared: Declared, programs: Fields) -> list[RoleHead]:
+    """Roles that end by themselves and never come: no cluster barrier waits for their threads.
 
     Exited threads count as arrived (PTX, barrier.cluster). A role that another agent may hold up
     is counted, and so is every role where the hardware counts work-groups.
     """
-    names = [name for name, item in declared.named.items() if item.scope is ir.Scope.CLUSTER]
-    return sum(
-        head.agents * head.threads * (ctas if head.cta is None else 1)
+    names = _of_cluster(declared)
+    return [
+        head
         for head in declared.roles.values()
         if not head.outside and programs.has(head.name) and ends_unmet(programs[head.name], names)
-    )
+    ]
 
 
 class Things:
