@@ -37,11 +37,42 @@ def test_the_encoding_follows_from_the_modifiers(written, meant):
     assert found.instructions[0].opcode == meant
 
 
-def test_lanes_that_are_moved_are_not_where_they_were():
-    """The other lane's place is beyond LDS, or may be."""
-    moved = "v_mul_u32_u24_e32 v1, 64, v0\nv_nop\nv_nop\nv_mov_b32 v2, v1 row_shl:1 bound_ctrl:0\n"
-    finding = verdict(moved + "ds_write_b32 v2, v0" + WAIT)
-    assert any("unknown address" in note for note in finding.notes)
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        ("", Verdict.REFUTED),  # lane 63 is at 4095
+        (" row_shr:1 bound_ctrl:0", Verdict.VERIFIED),  # nobody gets what it has
+        (" row_ror:1", Verdict.REFUTED),
+        (" quad_perm:[0,1,2,2]", Verdict.VERIFIED),
+        (" row_shl:15 row_mask:0x3", Verdict.REFUTED),  # lane 63 keeps its own
+    ],
+)
+def test_lanes_that_are_moved_are_not_where_they_were(move, expected):
+    """The place of lane 63 is beyond LDS, of all others within it."""
+    start = "v_mul_u32_u24_e32 v1, 65, v0\nv_mov_b32_e32 v2, v1\nv_mov_b32_e32 v3, 0\nv_nop\n"
+    write = f"v_mov_b32 v2, v1{move}\nds_write_b8 v2, v3\nds_write_b32 v2, v3{WAIT}"
+    assert verdict(start + write).verdict is expected
+
+
+def test_exchanged_rows_are_not_where_they_were():
+    """The upper half of the lanes is beyond LDS until its places are exchanged."""
+    start = "v_lshlrev_b32_e32 v1, 2, v0\nv_cmp_gt_u32_e32 vcc, 32, v0\nv_mov_b32_e32 v4, 0x1000\n"
+    start += "v_mov_b32_e32 v3, 0\nv_cndmask_b32_e32 v2, v4, v1, vcc\nv_mov_b32_e32 v5, v1\nv_nop\n"
+    start = start.replace("\n", "\ns_nop 4\n")  # for wait states
+    write = f"ds_write_b32 v2, v3{WAIT}"
+    assert verdict(start + write).verdict is Verdict.REFUTED
+    exchange = "v_permlane32_swap_b32_e32 v2, v5\nv_nop\n"
+    assert verdict(start + exchange + write).verdict is Verdict.VERIFIED
+
+
+def test_comparisons_of_parts_of_words_are_followed():
+    begin = "v_lshl_or_b32 v1, v0, 8, 7\n"
+    compare = "v_cmp_gt_u32_sdwa vcc, v1, v9 src0_sel:{} src1_sel:DWORD\n"
+    begin = f"v_mov_b32_e32 v9, 8\n{begin}"
+    branch = "s_nop 4\ns_cbranch_vccz .Lx\nds_write_b32 v1, v0 offset:65000\n.Lx:\ns_nop 0" + WAIT
+    for part, expected in (("BYTE_0", Verdict.VERIFIED), ("BYTE_1", Verdict.REFUTED)):
+        finding = judged(kernel(begin + compare.format(part) + branch).replace("\t.Lx", ".Lx"), ONE)
+        assert finding.verdict is expected, finding.notes
 
 
 def test_parts_of_words_are_selected():

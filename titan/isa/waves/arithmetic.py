@@ -229,7 +229,6 @@ TERNARY: dict[str, Callable[[Words, Words, Words], Words]] = {
     "v_mad_i32_i24": lambda a, b, c: _u32(_i24(a) * _i24(b)) + c,
     "v_mad_u32_u16": lambda a, b, c: (a & _U16) * (b & _U16) + c,
     "v_mad_i32_i16": lambda a, b, c: _u32(_i16(a) * _i16(b)) + c,
-    "v_mad_u16": lambda a, b, c: (a & _U16) * (b & _U16) + c & _U16,
     "v_mad_legacy_u16": lambda a, b, c: (a & _U16) * (b & _U16) + c & _U16,
     "v_min3_u32": lambda a, b, c: np.minimum(np.minimum(a, b), c),
     "v_max3_u32": lambda a, b, c: np.maximum(np.maximum(a, b), c),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.waves.contents import Bytes, Contents, Places, register_rows, set_registers
 from titan.isa.waves.decode import DecodedInstruction, register_numbers, written_in_order
 from titan.isa.waves.state import LANES, Refused, Wave
+from titan.isa.waves.typed_operations import Numbers
 
-Numbers = NDArray[Any]
 Kind = type[np.generic]
 # What is stored: of the old number, what the instruction gives, and the second number that it
 # gives; all are arrays of one type.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,9 @@ from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.matrix_steps import fused
 from titan.isa.waves.sources import signed_wide_source, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
+from titan.isa.waves.typed_operations import Numbers
 
 Reals = NDArray[np.float32]
-Numbers = NDArray[Any]
 UNDERFLOW = -150
 _KNOWN = OpaqueWord("nothing", -1)
 
@@ -32,8 +31,8 @@ _KNOWN = OpaqueWord("nothing", -1)
 class DivisionFormat:
     """A type, and by which powers of two its divisions are moved where."""
 
-    kind: type[np.floating[Any]]
-    words: type[np.unsignedinteger[Any]]
+    kind: type[np.floating]
+    words: type[np.unsignedinteger]
     fraction_bits: int
     exponent_mask: int
     moved_by: int

@@ -32,6 +32,7 @@ from titan.isa.waves.decode import (
     written_in_order,
 )
 from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.lane_choices import LaneChoices
 from titan.isa.waves.lane_halves import PACKED, Halves, is_lower
 from titan.isa.waves.lane_numbers import (
     BIT,
@@ -40,7 +41,6 @@ from titan.isa.waves.lane_numbers import (
     LANES_MIXED,
     PLACE,
     Numbers,
-    chosen,
     constant_number,
     folded,
     in_order,
@@ -73,6 +73,7 @@ _MASKS = re.compile(r"s_(and|or|xor|andn2|orn2|nand|nor|xnor|not|mov)_b64$")
 _PAIRS = frozenset(("v_pk_mul_f32", "v_pk_add_f32", "v_pk_fma_f32"))
 _NARROW = re.compile(r"16|8")
 _Stored = Sequence[tuple[Addresses, Sequence[int]]]
+_MOVES = re.compile("row_|quad_perm")
 _PLAIN_DPP = frozenset(("row_mask", "bank_mask", "bound_ctrl"))
 
 
@@ -89,6 +90,7 @@ class LaneValues:
     _private: dict[tuple[int, int], Numbers] = field(default_factory=dict)
     _texts: dict[int, Numbers] = field(default_factory=dict)
     _halves: Halves = field(default_factory=Halves)
+    _choices: LaneChoices = field(default_factory=LaneChoices)
     _loaded: list[Numbers] | None = None
     _written: list[tuple[int, int]] = field(default_factory=list)
     _count: int = 0
@@ -231,6 +233,7 @@ class LaneValues:
         for at, register in enumerate(registers):
             self._set_scalar(wave, register - SCALAR_BASE, mixed(whole, place(at)))
         self._masks[wave.number][registers[0] - SCALAR_BASE] = bits
+        self._choices.note(wave, registers[0] - SCALAR_BASE, bits)
 
     def control(self, wave: Wave, code: DecodedInstruction) -> None:
         """An instruction of control: modes change, and what it writes is of the moment."""
@@ -245,13 +248,9 @@ class LaneValues:
     def _text(self, code: DecodedInstruction) -> Numbers:
         found = self._texts.get(code.number)
         if found is None:
-            options = {
-                name: value
-                for name, value in code.item.options.items()
-                if name not in _PLAIN_DPP and not name.startswith(("row_", "quad_perm"))
-            }
-            found = of_text((code.item.base, sorted(options.items())))
-            self._texts[code.number] = found
+            moves = _PLAIN_DPP | {one for one in code.item.options if _MOVES.match(one)}
+            options = {one: text for one, text in code.item.options.items() if one not in moves}
+            found = self._texts[code.number] = of_text((code.item.base, sorted(options.items())))
         return found
 
     def _form(self, wave: Wave, code: DecodedInstruction) -> Numbers:
@@ -284,7 +283,7 @@ class LaneValues:
         elif of_all_lanes(code):
             return self._of_everything(wave, form, sources, count)
         if base == "v_cndmask_b32" and not places_matter(item):
-            return [chosen(sources[0], sources[1], sources[2])]
+            return [self._choices.chosen(wave, operands[2], sources)]
         if base in ("v_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"):
             return [sources[0]] if not item.opcode.endswith("_sdwa") else None
         if _CHANGES_PLACES.match(base) and not places_matter(item):
@@ -295,7 +294,10 @@ class LaneValues:
         made = mixed(form, *sources)
         if base in PACKED and not places_matter(item):
             self._halves.note((wave.number, written_in_order(code)[0]), form, sources, made)
-        return [made if count == 1 else mixed(made, place(at)) for at in range(count)]
+        found = [made if count == 1 else mixed(made, place(at)) for at in range(count)]
+        if base.startswith("v_cmp_") and not places_matter(item):
+            found[0] = self._choices.compared(base, sources, found[0])
+        return found
 
     def _of_everything(
         self, wave: Wave, form: Numbers, sources: Sequence[Numbers], count: int

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from titan.isa.waves.matrix_steps import fused
 
 Numbers = NDArray[Any]
-FLOATS: dict[str, type[np.floating[Any]]] = {
+FLOATS: dict[str, type[np.floating]] = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 BITS = {

@@ -21,7 +21,7 @@ from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
 from titan.isa.waves.moved_lanes import operand_bits
 from titan.isa.waves.part_steps import known_sources, moved_step, origin_of, part_step
 from titan.isa.waves.sources import VectorSource, part_source, signed_wide_source
-from titan.isa.waves.state import LANES, NOT_WRITTEN, OpaqueWord, Wave, Words, mask_of
+from titan.isa.waves.state import LANES, NOT_WRITTEN, OpaqueWord, Wave, Words, lanes_of, mask_of
 from titan.isa.waves.typed_operations import (
     BITS,
     FLOATS,
@@ -47,20 +47,27 @@ _COMPARED: dict[str, Callable[[Numbers, Numbers], NDArray[np.bool_]]] = {
 }
 
 
-def typed_step(code: DecodedInstruction) -> Step | None:
-    """The step of an instruction of the table; None for others, and where the ordinary one does."""
+def typed_step(code: DecodedInstruction, computes: bool = True) -> Step | None:
+    """The step of an instruction of the table; None for others, and where the ordinary one does.
+
+    Of a run that does not compute (`computes`) results in floating point are not followed, nor
+    comparisons with subnormal numbers, which may count as zero there.
+    """
     item, name = code.item, code.item.base
     if any(word in item.options for word in _SCALED):
         return None
     if name.startswith("v_cmp_"):
-        return _compared(code)
+        return _compared(code, computes)
     if name in PACKED:
-        return _packed(code, OPERATIONS[PACKED[name]])
+        packed = OPERATIONS[PACKED[name]]
+        return _packed(code, packed) if computes or packed.gives not in FLOATS else None
     operation = (
         bit_table(item.integer("bitop3")) if name == "v_bitop3_b16" else OPERATIONS.get(name)
     )
     ordinary = name in UNARY or name in BINARY or name in TERNARY
     if operation is None or (ordinary and "clamp" not in item.options):
+        return None
+    if not computes and any(kind in FLOATS for kind in (operation.gives, *operation.given)):
         return None
     operands = list(item.operands[1:])
     if len(operands) < len(operation.given):
@@ -69,7 +76,7 @@ def typed_step(code: DecodedInstruction) -> Step | None:
         return None
     if "f64" in (operation.gives, *operation.given):
         return _of_any_width(code, operation, operands)
-    return _of_words(code, operation, operands)
+    return _of_words(code, operation, operands, computes)
 
 
 # --------------------------------------------------------------------------- numbers and words
@@ -133,7 +140,10 @@ def _sources(
 
 
 def _of_words(
-    code: DecodedInstruction, operation: TypedOperation, operands: list[GcnOperand]
+    code: DecodedInstruction,
+    operation: TypedOperation,
+    operands: list[GcnOperand],
+    computes: bool,
 ) -> Step | None:
     item = code.item
     sources = _sources(code, operands, operation.given)
@@ -155,6 +165,9 @@ def _of_words(
         values = function(*(words for words, _, _ in made))
         if kept:
             before, also, why = kept_part(wave, target)
+            if not computes:  # compilers do not rely on a half that is not known
+                before = np.where(lanes_of(wave.known[target]), wave.vectors[target], 0)
+                also = wave.lanes_all
             values = before & ~(_HALF << shift) | values << shift
             made.append((before, also, why))
             known &= also
@@ -234,7 +247,15 @@ def _packed(code: DecodedInstruction, operation: TypedOperation) -> Step | None:
     return step
 
 
-def _compared(code: DecodedInstruction) -> Step | None:
+def _tiny(numbers: Numbers) -> NDArray[np.bool_]:
+    """Which of the numbers, lane by lane, are subnormal."""
+    found = np.zeros(LANES, np.bool_)
+    if numbers.dtype.kind == "f":
+        found |= (numbers != 0) & (np.abs(numbers) < np.finfo(numbers.dtype).tiny)
+    return found
+
+
+def _compared(code: DecodedInstruction, computes: bool) -> Step | None:
     """Comparisons in floating point, and whether a number is of a class."""
     item = code.item
     word, _, kind = item.base.removeprefix("v_cmp_").rpartition("_")
@@ -263,6 +284,9 @@ def _compared(code: DecodedInstruction) -> Step | None:
             wave.set_scalar(target.first, unknown[0], 2)
             return
         a, b = (numbers_of(words, one) for (words, _, _), one in zip(made, kinds, strict=True))
+        if not computes and (_tiny(a) | _tiny(b))[wave.active].any():
+            wave.set_scalar(target.first, OpaqueWord("a subnormal number", code.number), 2)
+            return
         held = np.broadcast_to(test(a, b), (LANES,))
         held = held if word == positive else ~held
         wave.set_scalar(target.first, mask_of(held) & wave.exec, 2)

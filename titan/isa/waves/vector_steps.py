@@ -24,6 +24,7 @@ from titan.isa.waves.arithmetic import (
     tiny,
 )
 from titan.isa.waves.decode import DecodedInstruction, Step, in_halves, register_numbers
+from titan.isa.waves.part_steps import moved_step, part_step, swap_step
 from titan.isa.waves.sources import (
     VectorSource,
     WideSource,
@@ -42,6 +43,7 @@ from titan.isa.waves.state import (
     lanes_of,
     mask_of,
 )
+from titan.isa.waves.typed_steps import typed_step
 
 _CHANGES = ("clamp", "mul", "div", "op_sel", "op_sel_hi", "neg_lo", "neg_hi", "byte_sel")
 _REAL = ("_f32", "_legacy_f32")
@@ -53,20 +55,26 @@ def vector_step(code: DecodedInstruction) -> Step:
     special = _SPECIAL.get(name)
     if special is not None and not item.opcode.endswith(("_dpp", "_sdwa")):
         return opaque_step(code) if "clamp" in item.options or in_halves(item) else special(code)
+    if name.startswith("v_cmp_") and name.endswith(("_f16", "_f64")):
+        return typed_step(code, computes=False) or _compare(code)
     if name.startswith(("v_cmp_", "v_cmpx_")):
         return _compare(code)
+    if name.startswith("v_permlane"):
+        return swap_step(code) or opaque_step(code)
     function = _function(item)
     sources = _word_sources(code) if function is not None else None
+    if function is not None and sources is not None and item.opcode.endswith("_dpp"):
+        return moved_step(code, function, sources) or opaque_step(code)
+    if function is not None and sources is not None and item.opcode.endswith("_sdwa"):
+        return part_step(code, function, sources) or opaque_step(code)
     if function is None or sources is None:
-        return opaque_step(code)
+        return typed_step(code, computes=False) or opaque_step(code)
     return _evaluated(code, function, sources)
 
 
 def _function(item: AssemblyInstruction) -> Callable[..., Words] | None:
     """What computes the words of the result; None if the values are not followed."""
-    if item.opcode.endswith("_dpp") or any(word in item.options for word in _CHANGES):
-        return None
-    if in_halves(item):
+    if in_halves(item) or any(word in item.options for word in _CHANGES):
         return None
     if item.base == "v_bitop3_b32":
         return bit_operation(item.integer("bitop3"))
@@ -81,8 +89,6 @@ def _word_sources(code: DecodedInstruction) -> list[VectorSource] | None:
     real = item.base.endswith(_REAL)
     if not item.opcode.endswith("_sdwa"):
         return [vector_source(operand, code.number, real) for operand in operands]
-    if item.options.get("dst_sel", "DWORD") != "DWORD":
-        return None
     return _chosen(code, operands, "f32" if real else "b32")
 
 
