@@ -1731,3 +1731,114 @@ s_and_b64 s[12:13], s[12:13], -1
 .Lboth:
 v_mov_b32_e32 v11, s13
 global_store_dword v9, v11, s[4:5]
+; broken | upper half kept by mad_u16 of a racing load | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v10, v3, s[4:5] offset:2048
+s_waitcnt vmcnt(0)
+v_mad_u16 v10, v0, v0, v0
+global_store_dword v1, v10, s[4:5]
+global_store_dword v1, v0, s[4:5] offset:2048
+; broken | half kept by sdwa by default of a racing load | 2 waves
+global_load_dword v10, v3, s[4:5] offset:2048
+s_waitcnt vmcnt(0)
+v_mov_b32_sdwa v10, v0 dst_sel:WORD_1
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+global_store_dword v1, v0, s[4:5] offset:2048
+; broken | lanes kept by dpp without bound_ctrl of a racing load | 2 waves
+global_load_dword v10, v3, s[4:5] offset:2048
+s_waitcnt vmcnt(0)
+v_mov_b32_dpp v10, v0 row_shr:1 row_mask:0xf bank_mask:0xf
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+global_store_dword v1, v0, s[4:5] offset:2048
+; broken | half kept of lds that nobody wrote, sdwa
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; broken | half kept of lds that nobody wrote, mad
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_mad_u16 v10, v0, v0, v0
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; broken | half kept of lds that nobody wrote, op_sel
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_max3_i16 v10, v0, v0, v0 op_sel:[0,0,0,1]
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; broken | lanes kept of lds that nobody wrote, dpp
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_dpp v10, v0 row_shr:1 row_mask:0xf bank_mask:0xf
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; broken | lane kept by writelane of a racing load | 2 waves
+global_load_dword v10, v3, s[4:5] offset:2048
+s_waitcnt vmcnt(0)
+v_writelane_b32 v10, s7, 3
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+global_store_dword v1, v0, s[4:5] offset:2048
+; broken | waves store halves that differ above: sdwa default preserve | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+v_mov_b32_e32 v10, s7
+v_mov_b32_sdwa v10, v2 dst_sel:WORD_1
+s_nop 1
+global_store_dword v2, v10, s[4:5]
+; broken | waves store halves that differ above: mad keeps | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+s_lshl_b32 s9, s7, 16
+v_mov_b32_e32 v10, s9
+v_mad_u16 v10, v2, v2, v2
+s_nop 1
+global_store_dword v2, v10, s[4:5]
+; right | waves store the same halves: add_u16 zeroes | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+s_lshl_b32 s9, s7, 16
+v_mov_b32_e32 v10, s9
+v_add_u16_e32 v10, v2, v2
+s_nop 1
+global_store_dword v2, v10, s[4:5]
+; broken | cvt_scalef32 fp4 keeps bytes that differ | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:2048
+s_lshl_b32 s9, s7, 16
+v_mov_b32_e32 v10, s9
+s_waitcnt vmcnt(0)
+v_cvt_scalef32_pk_fp4_f32 v10, v11, v11, 1.0
+s_nop 1
+global_store_dword v2, v10, s[4:5]
+; broken | med3_f16 keeps upper that differs | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:2048
+s_lshl_b32 s9, s7, 16
+v_mov_b32_e32 v10, s9
+s_waitcnt vmcnt(0)
+v_med3_f16 v10, v11, v11, v11
+s_nop 1
+global_store_dword v2, v10, s[4:5]
+; right | the part kept of lds was written, sdwa
+ds_write_b32 v1, v0
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; right | nothing kept of lds that nobody wrote, sdwa
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:DWORD
+s_nop 1
+global_store_dword v1, v10, s[4:5]
+; right | nothing kept of lds that nobody wrote, add_u16 and dpp with bound_ctrl
+ds_read2_b32 v[10:11], v9 offset0:0 offset1:1
+s_waitcnt lgkmcnt(0)
+v_add_u16_e32 v10, v0, v0
+v_mov_b32_dpp v11, v0 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0
+s_nop 1
+v_add_u32_e32 v12, v10, v11
+global_store_dword v1, v12, s[4:5]

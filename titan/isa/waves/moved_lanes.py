@@ -48,6 +48,15 @@ def dpp_written(item: AssemblyInstruction) -> NDArray[np.bool_]:
     return (rows >> _ROW & 1).astype(np.bool_) & (banks >> _IN_ROW // 4 & 1).astype(np.bool_)
 
 
+def dpp_goes(item: AssemblyInstruction, active: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """The lanes that write if they are active; None if the form is not known."""
+    lanes = dpp_lanes(item)
+    if lanes is None or "fi" in item.options:
+        return None
+    there = (lanes >= 0) & active[np.where(lanes >= 0, lanes, 0)]
+    return dpp_written(item) & (there | ("bound_ctrl" in item.options))
+
+
 def swap_rows(base: str) -> NDArray[np.bool_] | None:
     """Of an exchange of two registers: the lanes in odd rows; None for any other instruction."""
     width = {"v_permlane32_swap_b32": 32, "v_permlane16_swap_b32": 16}.get(base)

@@ -36,6 +36,7 @@ from titan.isa.waves.events import OperationIssued, UnknownAddress
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.state import FULL, OpaqueWord, Wave, lanes_of
+from titan.isa.waves.typed_operations import OPERATIONS
 
 _OF_THE_MOMENT = ("s_memtime", "s_memrealtime", "s_scratch_load_", "s_movrel")
 _NARROW = ("16", "8", "d16", "fp4", "fp6", "bf6", "i4", "u4")
@@ -281,3 +282,25 @@ def writes_all(item: AssemblyInstruction) -> bool:
     if _WHOLE.match(item.base):
         return not any(isinstance(one, Registers) and one.half for one in item.operands[:1])
     return not any(part in item.base for part in _NARROW)
+
+
+def keeps_part(item: AssemblyInstruction) -> bool:
+    """Whether a part of each lane of its result stays as it was: SDWA into a part, halves and bytes
+    that conversions write, instructions of 16 bits without a short encoding."""
+    if item.opcode.endswith("_sdwa"):
+        into_part = item.options.get("dst_sel", "DWORD") != "DWORD"
+        rest = item.options.get("dst_unused", "UNUSED_PRESERVE")
+        return into_part and rest == "UNUSED_PRESERVE"
+    operation = OPERATIONS.get(item.base)
+    if operation is not None and operation.kept and operation.gives.endswith("16"):
+        return True
+    return _INTO_PART.match(item.base) is not None or (
+        "op_sel" in item.options and _TO_16_BITS.search(item.base) is not None
+    )
+
+
+_INTO_PART = re.compile(
+    r"v_fma_mix(lo|hi)_|v_bitop3_b16|v_cvt_(sr_)?(pk_)?(fp8|bf8)_"
+    r"|v_cvt_scalef32_(sr_)?(pk_)?(fp8|bf8|fp4)_|v_cvt_scalef32_f16_|v_cvt_sr_(b?f16)_"
+)
+_TO_16_BITS = re.compile(r"^v_(?!pk_|cmp|mad_[iu]32|fma_mix_|dot|cvt_scalef32_pk).*16")

@@ -44,7 +44,7 @@ def part_writer(code: DecodedInstruction) -> PartWriter | None:
     """What puts values, known in some lanes, into the part of the result that is named."""
     options = code.item.options
     place = _place(options.get("dst_sel", "DWORD"))
-    rest = options.get("dst_unused", "UNUSED_PAD")
+    rest = options.get("dst_unused", "UNUSED_PRESERVE")  # as the assembler has it
     if place is None or rest not in ("UNUSED_PAD", "UNUSED_PRESERVE"):
         return None
     (shift, bits), keeps = place, rest == "UNUSED_PRESERVE"
@@ -68,7 +68,7 @@ def moved_step(
 ) -> Step | None:
     """The step of an instruction whose first source is that of another lane."""
     lanes = dpp_lanes(code.item)
-    if lanes is None or not sources:
+    if lanes is None or not sources or "fi" in code.item.options:  # of lanes that are not active
         return None
     written, zeros = dpp_written(code.item), "bound_ctrl" in code.item.options
     inside, chosen = lanes >= 0, np.where(lanes >= 0, lanes, 0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from titan.isa.gcn.module import GcnOperand, Registers
 from titan.isa.waves.arithmetic import BINARY, TERNARY, UNARY
 from titan.isa.waves.byte_steps import NEVER_WRITTEN
-from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
+from titan.isa.waves.decode import DecodedInstruction, Step, in_halves, register_numbers
 from titan.isa.waves.moved_lanes import operand_bits
 from titan.isa.waves.part_steps import known_sources, moved_step, origin_of, part_step
 from titan.isa.waves.sources import VectorSource, part_source, signed_wide_source
@@ -54,7 +54,7 @@ def typed_step(code: DecodedInstruction, computes: bool = True) -> Step | None:
     comparisons with subnormal numbers, which may count as zero there.
     """
     item, name = code.item, code.item.base
-    if any(word in item.options for word in _SCALED):
+    if in_halves(item) or any(word in item.options for word in _SCALED):
         return None
     if name.startswith("v_cmp_"):
         return _compared(code, computes)
@@ -281,14 +281,15 @@ def _compared(code: DecodedInstruction, computes: bool) -> Step | None:
         made = [source(wave) for source in sources]
         unknown = [why for _, mask, why in made if wave.exec & ~mask]
         if unknown:
-            wave.set_scalar(target.first, unknown[0], 2)
+            wave.set_scalar(target.first, unknown[0], target.count)
             return
         a, b = (numbers_of(words, one) for (words, _, _), one in zip(made, kinds, strict=True))
         if not computes and (_tiny(a) | _tiny(b))[wave.active].any():
-            wave.set_scalar(target.first, OpaqueWord("a subnormal number", code.number), 2)
+            subnormal = OpaqueWord("a subnormal number", code.number)
+            wave.set_scalar(target.first, subnormal, target.count)
             return
         held = np.broadcast_to(test(a, b), (LANES,))
         held = held if word == positive else ~held
-        wave.set_scalar(target.first, mask_of(held) & wave.exec, 2)
+        wave.set_scalar(target.first, mask_of(held) & wave.exec, target.count)
 
     return step

@@ -31,7 +31,8 @@ from titan.isa.waves.events import OperationIssued
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.machine import WaveMachine
 from titan.isa.waves.memory_steps import LDS_ADDRESS, lds_addresses, lds_offsets
-from titan.isa.waves.numbering import of_all_lanes
+from titan.isa.waves.moved_lanes import dpp_goes
+from titan.isa.waves.numbering import keeps_part, of_all_lanes
 from titan.isa.waves.private_steps import size_of
 from titan.isa.waves.sources import vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave
@@ -138,6 +139,8 @@ class UndefinedFollower:
         if code.opcode.kind is OpcodeKind.SCALAR:
             return self._computed_scalar(wave, code)
         registers = set(code.reads)
+        if keeps_part(item):
+            registers |= code.writes
         found = np.full(LANES, _DEFINED, np.int32)
         if base.startswith(_MASKED):
             mask = self._mask_operand(code)
@@ -225,7 +228,12 @@ class UndefinedFollower:
             self._set(key, bits.copy())
             return
         old = self._registers.get(key, np.full(LANES, _DEFINED, np.int32))
-        self._set(key, np.where(wave.active, made, old))
+        written = wave.active
+        if code.item.opcode.endswith("_dpp"):
+            moved = dpp_goes(code.item, wave.active)
+            made = np.maximum(made, old) if moved is None else made
+            written = written if moved is None else written & moved
+        self._set(key, np.where(written, made, old))
 
     @staticmethod
     def _first_scalar(code: DecodedInstruction) -> int:
