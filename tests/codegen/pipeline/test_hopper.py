@@ -21,6 +21,8 @@ from titan.codegen.pipeline.loop_body import (
 )
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import rings_of
+from titan.codegen.tile.load import parse_tile
+from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.verify.model import VerifyOptions
@@ -192,6 +194,32 @@ def test_the_turn_keeps_one_copy_of_every_value():
     order = [operation.name for operation in placed.operations]
     assert placed.lags[order.index("part")] == 1
     assert order.index("part") < order.index("positive")
+
+
+SCALED = (root("protocols") / "tiles" / "gemm_fp8_scaled.yaml").read_text()
+TWICE = "  - more: {add: [acc, scaled]}\n"
+STARTS = {"a_scale": 0, "b_scale": 1, "scale": 9, "product": 2, "scaled": 10, "acc_next": 13}
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        (SCALED, True),
+        (SCALED.replace("{add: [acc, scaled]}", "{subtract: [acc, scaled]}"), True),
+        (SCALED.replace("{add: [acc, scaled]}", "{maximum: [acc, scaled]}"), False),
+        (SCALED.replace("  - acc_next: {add: [acc,", f"{TWICE}  - acc_next: {{add: [more,"), False),
+    ],
+)
+def test_what_one_instruction_computes_stays_together(text, stays):
+    """A product and its sum, between which the schedule has the next product of the tensor cores:
+    both are 64 instructions a tile together, and 128 apart."""
+    tile = parse_tile(text, target="sm_90a")
+    starts = STARTS | ({"more": 13, "acc_next": 14} if "more" in text else {})
+    placed = by_schedule(tile, starts, 9)
+    order = [operation.name for operation in placed.operations]
+    assert {placed.lags[order.index(name)] for name in ("scaled", "acc_next")} == {1}
+    place = order.index("scaled")
+    assert order[place + 1] == ("acc_next" if stays else "product"), order
 
 
 def test_values_that_no_order_can_keep_are_refused():

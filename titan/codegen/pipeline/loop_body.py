@@ -92,8 +92,8 @@ def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> OrderedBo
 
     How many iterations an operation lags comes from the schedule, at most one; within the body the
     order is the nearest to the schedule in which one copy of every value is enough: a schedule may
-    keep two iterations of a value alive, registers of a loop that is not unrolled cannot. Raises
-    FormRefused.
+    keep two iterations of a value alive, registers of a loop that is not unrolled cannot. What one
+    instruction computes stays together (`one_instruction`). Raises FormRefused.
     """
     operations = [operation for operation in tile.body if operation.kind != "load"]
     if not operations:
@@ -113,14 +113,35 @@ def by_schedule(tile: TileProgram, starts: dict[str, int], ii: int) -> OrderedBo
         if iterations == 0:
             before[rule.later].add(rule.earlier)
     order: list[TileOperation] = []
+    together, name = one_instruction(tile), ""
     while before:
         free = [name for name, others in before.items() if not others & set(before)]
         if not free:
             raise FormRefused("no order of the loop body keeps one copy of every value")
-        name = min(free, key=when.__getitem__)
+        sum_of = together.get(name, "")
+        if sum_of not in free or lags[sum_of] != lags[name]:
+            sum_of = ""
+        name = sum_of or min(free, key=when.__getitem__)
         del before[name]
         order.append(operations[rank[name]])
     return OrderedBody(tuple(order), tuple(lags[operation.name] for operation in order))
+
+
+def one_instruction(tile: TileProgram) -> dict[str, str]:
+    """The sum of each product of fragments that nothing else reads: compilers make one instruction
+    of both where nothing stands between them, and a wait or a product of the tensor cores does."""
+    products = {item.name for item in tile.body if item.kind == "multiply" and _in_fragment(item)}
+    kept = {item.next for item in tile.carried}
+    found = {}
+    for name in products - kept:
+        readers = [item for item in (*tile.body, *tile.after) if name in item.operands]
+        if len(readers) == 1 and readers[0].kind in ("add", "subtract") and readers[0] in tile.body:
+            found[name] = readers[0].name
+    return found
+
+
+def _in_fragment(item: TileOperation) -> bool:
+    return item.result is not None and item.result.place is ValuePlace.FRAGMENT
 
 
 @dataclass(frozen=True, slots=True)
