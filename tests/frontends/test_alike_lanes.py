@@ -274,6 +274,32 @@ def test_halves_of_32_bits_are_not_those_of_16():
         assert values.of(narrow) == values.of(wide) and halves[0] != halves[1]
 
 
+FORMS = {"max.f32": 2, "setp.gt.f32": 2, "setp.eq.f32": 2, "selp.f32": 3, "add.f32": 2,
+         "neg.f32": 1, "lg2.approx.f32": 1, "selp.b32": 3}  # fmt: skip
+
+
+def test_values_that_differ_by_a_walk_have_other_fingerprints():
+    random, numbers = Random(6), ValueNumbers()
+    values = RealValues(numbers)
+    leaves = [numbers.fresh() for _ in range(3)]
+    known = [*leaves, ~0, ~0x3F800000]
+    known += [numbers.of(("bytes", tuple(leaf << 5 | at for at in range(4)))) for leaf in leaves]
+    known += [numbers.of(("ld", (32, 1, 32), number)) for number in known[-3:]]
+    known.append(numbers.of(("ld", (8, 1, 32), known[-1])))
+    for _ in range(400):
+        name = random.choice(list(FORMS))
+        operands = tuple(random.choice(known[-60:]) for _ in range(FORMS[name]))
+        form = numbers.of(("form", (name, ("register",) * (len(operands) + 1))))
+        known.append(numbers.of(((form, 0), operands)))
+    found = {True: 0, False: 0}
+    for _ in range(4000):
+        one, other = random.choice(known), random.choice(known)
+        apart = values.differ(one, other)
+        found[apart] += 1
+        assert not apart or values.of(one) != values.of(other), (one, other)
+    assert min(found.values()) > 300
+
+
 def test_known_numbers_are_those_of_the_type():
     numbers = ValueNumbers()
     leaf, values = numbers.fresh(), RealValues(numbers)

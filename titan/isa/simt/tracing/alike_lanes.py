@@ -41,7 +41,8 @@ class AlikeLanes:
             return Alike.NOT_SHOWN
         if one == other:
             return Alike.EXACTLY
-        if [*map(self._real.of, one)] == [*map(self._real.of, other)]:
+        apart = any(map(self._real.differ, one, other))
+        if not apart and [*map(self._real.of, one)] == [*map(self._real.of, other)]:
             return Alike.ROUNDED
         if [*map(self._sampled.of, one)] == [*map(self._sampled.of, other)]:
             return Alike.TRIED

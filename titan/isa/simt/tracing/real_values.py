@@ -11,14 +11,17 @@ alone are distinguished from those that sum other terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from titan.isa.simt.tracing.derived_values import (
     FORMATS,
     DerivedValues,
     InstructionForm,
+    Rule,
     hash_of,
     known_float,
+    mixed_bits,
 )
 from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
@@ -60,24 +63,37 @@ class RealValues(DerivedValues[int]):
         """An element of the field."""
         return hash_of(*parts) % PRIME
 
-    def arithmetic(
-        self, form: InstructionForm, result: int, operands: tuple[int, ...]
-    ) -> int | None:
-        """The element of a floating-point sum, product or quotient, also of two in a register."""
+    def mixed(self, seed: int, elements: Iterable[int]) -> int:
+        """An element of the field, of those of the operands."""
+        return mixed_bits(seed, elements) % PRIME
+
+    def rule(self, form: InstructionForm, result: int) -> Rule[int] | None:
+        """Of a floating-point sum, product or quotient, also of two in a register."""
         word, *words = form.name.split(".")
         kind = words[-1] if words else ""
         if word == "cvt":
-            return self._converted(words, operands)
+            return partial(self._converted, words)
         if word in ("mov", "prmt"):
-            return self._arranged(form, result, operands)
+            return partial(self._arranged, form, result)
         if word == "selp" and kind in FORMATS:
-            return self._selected(kind, operands)
+            return partial(self._selected, kind)
         if word not in _ARITHMETIC or result or "sat" in words:
             return None
         if kind in FORMATS:
-            return _computed(word, [self._term(operand, kind) for operand in operands])
-        if kind not in _PACKED:
-            return None
+            return partial(self._computed_of, word, kind)
+        return partial(self._packed, word, kind) if kind in _PACKED else None
+
+    def follows(self, result: tuple[int, int], operands: tuple[int, ...]) -> bool:
+        """As of any rule; of selections, those where two numbers are equal (`_selected`)."""
+        found = super().follows(result, operands)
+        if not found or len(operands) != 3 or not self.form(result[0]).name.startswith("selp."):
+            return found
+        return operands[2] >= 0 and self.rule_of(operands[2])[0].name.startswith("setp.eq.")
+
+    def _computed_of(self, word: str, kind: str, operands: tuple[int, ...]) -> int | None:
+        return _computed(word, [self._term(operand, kind) for operand in operands])
+
+    def _packed(self, word: str, kind: str, operands: tuple[int, ...]) -> int | None:
         lower, upper = (
             _computed(word, [self._half_term(item, half, *_PACKED[kind]) for item in operands])
             for half in (0, 1)

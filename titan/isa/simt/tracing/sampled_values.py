@@ -10,16 +10,19 @@ is an assumption that has been tried. NaN and infinities are not among the sampl
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from titan.isa.simt.tracing.derived_values import (
     FORMATS,
     DerivedValues,
     InstructionForm,
+    Rule,
     hash_of,
     known_float,
+    mixed_bits,
 )
+from titan.isa.simt.tracing.traced_memory import ValueNumbers
 
 SAMPLES = 16
 VALUES = 12  # that a sample has, from 0 on
@@ -56,6 +59,10 @@ _WHOLE = ("hi", "wide", "sat", "cc")  # forms of arithmetic that are not that of
 class SampledValues(DerivedValues[Sample]):
     """The samples of values."""
 
+    def __init__(self, numbers: ValueNumbers) -> None:
+        super().__init__(numbers)
+        self._known: dict[tuple[int, str], Sample] = {}
+
     def hashed(self, *parts: object) -> Sample:
         """A small number for each sample."""
         return tuple(
@@ -64,47 +71,68 @@ class SampledValues(DerivedValues[Sample]):
             for at in range(SAMPLES)
         )  # fmt: skip
 
-    def arithmetic(
-        self, form: InstructionForm, result: int, operands: tuple[int, ...]
-    ) -> Sample | None:
-        """Arithmetic, comparison and selection."""
+    def mixed(self, seed: int, elements: Iterable[Sample]) -> Sample:
+        """A small number for each sample, of those of the operands."""
+        columns = zip(*elements, strict=True)
+        return tuple(mixed_bits(seed, map(hash, column)) % VALUES for column in columns) or (
+            self.hashed("made", seed)
+        )
+
+    def rule(self, form: InstructionForm, result: int) -> Rule[Sample] | None:
+        """Of arithmetic, comparison and selection."""
         word, *words = form.name.split(".")
         kind = words[-1] if words else ""
-        terms = [self._terms(operand, kind) for operand in operands]
         if word == "setp":
-            return _compared(words, result, terms)
+            return self._comparison(words, kind, result)
         if kind == "pred" and word in (*_JOINED, "not"):
-            if word == "not":
-                return tuple(int(not value) for value in terms[0])
-            return tuple(map(_JOINED[word], *terms))
+            return self._mapped(kind, operator.not_ if word == "not" else _JOINED[word])
         packed = kind.endswith("x2") or (word in _QUOTIENTS and kind not in FORMATS)
         if word not in _COMPUTED or result or packed or set(words) & set(_WHOLE):
             return None
-        return tuple(_COMPUTED[word](*values) for values in zip(*terms, strict=True))
+        return self._mapped(kind, _COMPUTED[word])
+
+    def _mapped(self, kind: str, function: Callable[..., object]) -> Rule[Sample]:
+        """A function of the numbers of a sample."""
+
+        def made(operands: tuple[int, ...]) -> Sample:
+            terms = [self._terms(operand, kind) for operand in operands]
+            return tuple(map(function, *terms))  # type: ignore[arg-type]
+
+        return made
+
+    def _comparison(self, words: Sequence[str], kind: str, result: int) -> Rule[Sample] | None:
+        compare = _COMPARED.get(words[0])
+        join = next((_JOINED[word] for word in words[1:] if word in _JOINED), None)
+        if compare is None:
+            return None
+
+        def made(operands: tuple[int, ...]) -> Sample | None:
+            if len(operands) != (2 if join is None else 3):
+                return None
+            terms = [self._terms(operand, kind) for operand in operands]
+            holds = [bool(compare(a, b)) != bool(result) for a, b in zip(*terms[:2], strict=True)]
+            if join is not None:
+                third = map(bool, terms[2])
+                holds = [bool(join(*pair)) for pair in zip(holds, third, strict=True)]
+            return tuple(map(int, holds))
+
+        return made
 
     def _terms(self, number: int, kind: str) -> Sample:
         """The samples of an operand; known bits are what they are in a type."""
         if number >= 0:
             return self.element(number)
-        bits = ~number
-        if kind in FORMATS:
-            value = known_float(bits, kind)
-            if value is None:
-                value = -BEYOND if bits >> 8 * FORMATS[kind][1] - 1 & 1 else BEYOND
-            return (value,) * SAMPLES
-        width = int(kind[1:]) if kind[1:].isdigit() else 32
-        signed = kind.startswith("s") and bits >> width - 1 & 1
-        return (bits - (1 << width) if signed else bits,) * SAMPLES
+        if (number, kind) not in self._known:
+            self._known[number, kind] = (_known_number(~number, kind),) * SAMPLES
+        return self._known[number, kind]
 
 
-def _compared(words: Sequence[str], result: int, terms: Sequence[Sample]) -> Sample | None:
-    compare = _COMPARED.get(words[0])
-    join = next((_JOINED[word] for word in words[1:] if word in _JOINED), None)
-    if compare is None or len(terms) != (2 if join is None else 3):
-        return None
-    holds = [bool(compare(a, b)) for a, b in zip(terms[0], terms[1], strict=True)]
-    if result:
-        holds = [not one for one in holds]
-    if join is not None:
-        holds = [bool(join(one, bool(other))) for one, other in zip(holds, terms[2], strict=True)]
-    return tuple(map(int, holds))
+def _known_number(bits: int, kind: str) -> Fraction | int:
+    if kind in FORMATS:
+        value = known_float(bits, kind)
+        if value is None:
+            value = -BEYOND if bits >> 8 * FORMATS[kind][1] - 1 & 1 else BEYOND
+        return int(value) if value.denominator == 1 else value
+    width = int(kind[1:]) if kind[1:].isdigit() else 32
+    signed = kind.startswith("s") and bits >> width - 1 & 1
+    return bits - (1 << width) if signed else bits
