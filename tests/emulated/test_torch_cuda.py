@@ -35,6 +35,14 @@ assert host.sum() == 0 and back.sum() == 4 and there.to("cpu").sum() == 8, "two 
 there = host.requires_grad_().to("cuda")
 (there.cuda() * 3).sum().backward()
 assert host.grad.tolist() == [3.0] * 4, "gradients come back"
+assert x.is_cuda and torch.nn.Linear(2, 2).cuda().weight.is_cuda, "as kernels' wrappers assert"
+ways = "def way(x): return 'of CUDA' if x.is_cuda else 'of the CPU'"
+exec(ways, inside := {"__name__": "torch.nn.functional"})
+assert inside["way"](x) == "of the CPU", "PyTorch takes its own ways"
+for device in (torch.device("cuda", 0), torch.device(type="cuda", index=0), torch.device(0), 0):
+    assert torch.ones(2, device=device).is_cuda and torch.ones(2).to(device).sum() == 2
+assert torch.ones(2).to(device=0).cuda(0).sum() == 2 and torch.nn.Linear(2, 2).cuda(0).bias.is_cuda
+assert torch.nn.Linear(2, 2).to(0).bias.is_cuda
 w = torch.zeros(2, 3, device="cuda", requires_grad=True)
 assert w.is_leaf and w.requires_grad
 t = torch.arange(6.0).view(2, 3).t().to("cuda")

@@ -2,13 +2,15 @@
 
 Functions of PyTorch that are given the device "cuda" make or move tensors on the CPU, whose memory
 is that of the emulated device, and `torch.cuda` describes that device: one stream, on which all is
-over when a call returns. Tensors say of themselves that they are on the CPU.
+over when a call returns. Tensors have the device of the CPU; `is_cuda`, which programs assert, is
+true.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial, wraps
@@ -53,6 +55,7 @@ class TorchStandIn:
         self._replaced.put(
             torch._C._dynamo.guards, "_empty_strided_cuda", partial(_empty_strided, torch)
         )
+        self._replaced.put(torch.Tensor, "is_cuda", property(_is_on_device))
         self._replaced.put(torch.amp.autocast, "__init__", _autocast(torch))
         self._kernels = _allocating(torch)
         self.mode = _redirecting(torch)
@@ -67,6 +70,13 @@ class TorchStandIn:
         if self.mode is not None:
             self.mode.__exit__(None, None, None)
             self.mode = None
+
+
+def _is_on_device(tensor: Foreign) -> bool:
+    """Whether a tensor is on a GPU, as who asks for it takes it to be: PyTorch itself, for what it
+    can do with the tensor, gets the truth."""
+    asking = str(sys._getframe(1).f_globals.get("__name__", ""))
+    return asking.partition(".")[0] != "torch"
 
 
 class OneStream:
@@ -196,6 +206,12 @@ def _redirecting(torch: ModuleType) -> AbstractContextManager[object]:
             return bool(value.type == "cuda")
         return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
 
+    def is_device(place: int | str, value: Foreign, function: Foreign) -> bool:
+        """Whether an argument names the GPU, by its number, too, where a device stands."""
+        to_module = getattr(function, "__name__", "") == "_parse_to"  # what Module.to is given
+        numbered = place == "device" or (place == 1 and function is torch.Tensor.to)
+        return is_cuda(value) or (type(value) is int and (numbered or (to_module and place == 0)))
+
     def is_cpu(value: Foreign) -> bool:
         return value == "cpu" if isinstance(value, str) else value == cpu
 
@@ -206,14 +222,19 @@ def _redirecting(torch: ModuleType) -> AbstractContextManager[object]:
             self, function: Foreign, types: Foreign, args: Foreign = (), kwargs: Foreign = None
         ) -> Foreign:
             given = [*args, *(kwargs or {}).values()]
-            kwargs = {k: cpu if is_cuda(v) else v for k, v in (kwargs or {}).items()}
+            if function is torch.device and (is_cuda(given[0]) or type(given[0]) is int):
+                return cpu  # whichever number is given
+            named = [*enumerate(args), *(kwargs or {}).items()]
+            moves = any(is_device(place, value, function) for place, value in named)
+            args = [cpu if is_device(n, v, function) else v for n, v in enumerate(args)]
+            kwargs = {k: cpu if is_device(k, v, function) else v for k, v in (kwargs or {}).items()}
             kwargs.pop("pin_memory", None)
             if function is torch.Tensor.pin_memory:
                 return args[0]
             if function is torch.Tensor.cuda:
                 return _moved(torch, args[0])
-            found = function(*(cpu if is_cuda(v) else v for v in args), **kwargs)
-            if any(map(is_cuda, given)) and isinstance(found, torch.Tensor):
+            found = function(*args, **kwargs)
+            if moves and isinstance(found, torch.Tensor):
                 is_moved = function is torch.Tensor.to
                 return (_moved if is_moved else _on_device)(torch, found)
             back = function is torch.Tensor.to and any(map(is_cpu, given))
