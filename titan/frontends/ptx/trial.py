@@ -34,6 +34,7 @@ from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
 from titan.frontends.ptx.launch_control import requests_after_refusal
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.missing import refusal
+from titan.frontends.ptx.mixed_barriers import mixed_barriers
 from titan.frontends.ptx.order_of_run import (
     WEAK_KIND,
     by_wider_readings,
@@ -431,6 +432,7 @@ def _happened(run: Run, places: CodePlaces, policies: CodePolicies) -> list[Diag
         *barriers_read(run, places),
         *tensor_allocations(run, places),
         *unlike_warps(run, places),
+        *mixed_barriers(run, places),
         *(certain_uses(run, places) if policies.unwritten_reads == "refuse" else ()),
     ]
 
