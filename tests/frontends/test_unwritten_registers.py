@@ -227,6 +227,41 @@ USED = {
         WRONG,
     ),
 }
+LOW = "setp.lt.u32 %p4, %r2, 8; @!%p4 bra E;"  # lanes 0 to 7 only
+EXCHANGED = {
+    "a sum of the lanes that take part": (
+        f"{LOW} shfl.sync.down.b32 %r21, %r1, 4, 31, 255; add.u32 %r20, %r1, %r21;"
+        "shfl.sync.down.b32 %r21, %r20, 2, 31, 255; add.u32 %r20, %r20, %r21;"
+        "shfl.sync.down.b32 %r21, %r20, 1, 31, 255; add.u32 %r20, %r20, %r21;"
+        "setp.eq.and.u32 %p5, %r2, 0, %p1; @%p5 st.global.u32 [%d2], %r20; E:",
+        RIGHT,
+    ),
+    "another lane's sum": (
+        f"{LOW} shfl.sync.down.b32 %r21, %r1, 4, 31, 255;"
+        "setp.eq.and.u32 %p5, %r2, 5, %p1; @%p5 st.global.u32 [%d2], %r21; E:",
+        WRONG,
+    ),
+    "from a lane that does not take part": (
+        f"{LOW} shfl.sync.idx.b32 %r20, %r1, 20, 31, 255; {KEEP} E:",
+        WRONG,
+    ),
+    "from one that does": (f"{LOW} shfl.sync.idx.b32 %r20, %r1, 7, 31, 255; {KEEP} E:", RIGHT),
+    "within segments": (f"{LOW} shfl.sync.down.b32 %r20, %r1, 4, 0x181f, 255; {KEEP} E:", RIGHT),
+    "an address from a lane that does not take part": (
+        f"{LOW} shfl.sync.idx.b32 %r20, %r4, 20, 31, 255; ld.shared.u32 %r21, [%r20]; E:",
+        WRONG,
+    ),
+    "from a lane that has ended": (
+        "setp.lt.u32 %p4, %r2, 8; @%p4 exit; shfl.sync.idx.b32 %r20, %r1, 5, 31, 0xffffffff;"
+        f"{KEEP}",
+        WRONG,
+    ),
+    "from a lane that has not": (
+        "setp.lt.u32 %p4, %r2, 8; @%p4 exit; shfl.sync.idx.b32 %r20, %r1, 9, 31, 0xffffffff;"
+        f"{KEEP}",
+        RIGHT,
+    ),
+}
 LOCAL = {
     "memory of a thread, written": (
         "st.local.u32 [mine], %r1; ld.local.u32 %r21, [mine]; @%p1 st.global.u32 [%d2], %r21;",
@@ -255,7 +290,8 @@ LOCAL = {
 @pytest.mark.parametrize(
     ("body", "verdict"),
     [pytest.param(*case, id=name)
-     for table in (MASKED, DATA_DECIDE, BITS, USED, LOCAL) for name, case in table.items()],
+     for table in (MASKED, DATA_DECIDE, BITS, USED, EXCHANGED, LOCAL)
+     for name, case in table.items()],
 )  # fmt: skip
 def test_what_nothing_has_written(body, verdict):
     body = f".reg .b16 %h<4>; {body}"

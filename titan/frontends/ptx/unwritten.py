@@ -25,8 +25,8 @@ USES_MAX = 4
 def with_unwritten(run: Run) -> Run:
     """The run with such reads; where it cannot be made again every read of memory is used."""
     found = unwritten_reads(run)
-    open_ = None if run.prepared is None else unwritten_registers(run.prepared.code)
-    if not found and (open_ is None or not (open_.registers or open_.local)):
+    made, threads = run.prepared, run.launch.threads
+    if not found and (made is None or not any(unwritten_registers(made.code, threads))):
         return run
     uses = undefined_uses(run)
     if uses is None:
@@ -40,7 +40,7 @@ def certain_uses(run: Run, places: CodePlaces) -> list[Diagnostic]:
     found: dict[int, Diagnostic] = {}
     for use in run.unwritten_registers:
         if use.certain and use.instruction not in found and len(found) < USES_MAX:
-            headline = f"register {use.register} is used here, and some lane has not written it"
+            headline = f"register {use.register} holds what nothing has written, and is used here"
             item = diagnostic("TTN223", headline, places.span(use.instruction))
             found[use.instruction] = with_sources(item, places)
     return list(found.values())

@@ -12,18 +12,21 @@ from typing import NamedTuple
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import DecodedCode, DecodedStep, Op, PresetKind
+from titan.isa.simt.values import ALL, LANES
 
 
 class UnwrittenRegisters(NamedTuple):
     """By the first instruction of a function, its registers that may be read unwritten; `local`:
-    whether memory of a thread is read."""
+    whether memory of a thread is read. `exchanged`: whether lanes exchange values in code where
+    some of a warp may not take part."""
 
     registers: dict[int, tuple[int, ...]]
     local: bool
+    exchanged: bool
 
 
-def unwritten_registers(code: DecodedCode) -> UnwrittenRegisters:
-    """What may be read unwritten in the functions of a program."""
+def unwritten_registers(code: DecodedCode, threads: int = LANES) -> UnwrittenRegisters:
+    """What may be read unwritten in the functions of a program, in a CTA of so many threads."""
     preset = 0
     constants: dict[int, int] = {}
     for item in code.presets:
@@ -40,7 +43,15 @@ def unwritten_registers(code: DecodedCode) -> UnwrittenRegisters:
     local = code.local_bytes > 0 and any(
         step.op is Op.LOAD and step.flags[0] in spaces for step in code.steps
     )
-    return UnwrittenRegisters(found, local)
+    return UnwrittenRegisters(found, local, _exchanged(code, constants, threads))
+
+
+def _exchanged(code: DecodedCode, constants: dict[int, int], threads: int) -> bool:
+    """Whether a shfl.sync names other members than all lanes, or lanes may have ended before it."""
+    members = [constants.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
+    ends = [step for step in code.steps if step.op in (Op.EXIT, Op.RETURN)]
+    partial = len(ends) > 1 or threads % LANES != 0 or any(lanes != ALL for lanes in members)
+    return bool(members) and partial
 
 
 def _read_unwritten(graph: FlowGraph, constants: dict[int, int]) -> int:

@@ -4,7 +4,8 @@ The run is made once more, on the Python machine, with *undefined* values beside
 what a read finds in shared or tensor memory, in the memory of a thread or in a register before
 anything has written it, and all that is made of it, lane by lane and bit by bit, through
 arithmetic, products and memory. It is *used* where it decides control, an address or an
-asynchronous operation, or is stored to global memory. Rows of a tile that are left out, and columns
+asynchronous operation, or is stored to global memory. What `shfl.sync` gives of a lane that does
+not execute it is undefined, too. Rows of a tile that are left out, and columns
 that a selection masks, are not used. What a branch on data leaves in registers is undefined where
 something is that its arms read or write. A register that an instruction with a guard by data writes
 is defined where the same guard holds again.
@@ -21,6 +22,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import MEMBERS, PURE, Kind, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, RegisterUse, Run
@@ -51,7 +53,7 @@ ROW_BYTES = 16
 _MOVED = frozenset({Op.MOV, Op.LOAD, Op.ATOMIC})
 # Whose results rest on the operands of all lanes.
 _ACROSS = frozenset({Op.VOTE, Op.MATCH, Op.REDUX})
-_READERS = frozenset({Op.LOAD, Op.ATOMIC, Op.LOAD_MATRIX, Op.WGMMA, Op.TENSOR_LOAD})
+_READERS = frozenset({Op.LOAD, Op.ATOMIC, Op.LOAD_MATRIX, Op.WGMMA, Op.TENSOR_LOAD, Op.SHUFFLE})
 # Operations of which the operands from this one on go into registers or memory, and nowhere else.
 _VALUES: dict[Op, int] = {
     **dict.fromkeys((*PURE, *_ACROSS, Op.SHUFFLE, Op.COLLECTIVE), 0),
@@ -237,7 +239,7 @@ class UndefinedExecution(UndefinedState):
             return self._left_by_branch(now, register, value, mask)
         if now is None or register not in now.step.out:
             return _defined(value)
-        if not now.undefined and not now.maybe & mask and now.step.op not in _READERS:
+        if not (now.undefined or now.maybe & mask or now.step.op in _READERS):
             return value
         at = now.step.out.index(register)
         rule = self._rule(now)
@@ -317,7 +319,7 @@ class UndefinedExecution(UndefinedState):
         if op is Op.SELP:
             return self._selected
         if op is Op.SHUFFLE:
-            return _shuffled
+            return self._shuffled
         if op in _ACROSS:
             return _across
         if op is Op.COLLECTIVE:
@@ -358,6 +360,13 @@ class UndefinedExecution(UndefinedState):
         certain = changes and len(some) == 1 and some[0].certain
         unless = some[0].unless if len({one.unless for one in some}) == 1 else None
         return UndefinedValue(some[0].site, some[0].origin, bits, certain, unless)
+
+    def _shuffled(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
+        """shfl.sync: what another lane has, or nothing where that lane does not execute it."""
+        came = shuffled_from(now.step, now.operands[1], now.operands[2], index)
+        if at == 0 and came is not None and not now.lanes >> came[0] & 1:
+            return UndefinedValue(-1, of_register(now.step.out[0]), certain=not now.maybe)
+        return _first(item, *(lane(value, index) for value in now.operands[1:]))
 
     def _selected(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
         """selp: of a known predicate the value that it takes, else either, as it says itself."""
@@ -428,10 +437,6 @@ def _of_origin(rule: Callable[[Executed, int, int, Scalar], int | None]) -> Rule
         return None if origin is None else UndefinedValue(-1, origin)
 
     return found
-
-
-def _shuffled(now: Executed, at: int, index: int, item: Scalar) -> Found:
-    return _first(item, *(lane(value, index) for value in now.operands[1:]))
 
 
 def _across(now: Executed, at: int, index: int, item: Scalar) -> Found:

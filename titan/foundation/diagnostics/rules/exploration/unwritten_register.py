@@ -2,8 +2,9 @@
 
 ## What it means
 
-On the way that the launch takes a register has not been written in some lane, and its value, or
-what is made of it, decides control, an address or an operation, or is stored to global memory.
+On the way that the launch takes a register has not been written in some lane, or comes by
+`shfl.sync` from a lane that does not execute it, and its value, or what is made of it, decides
+control, an address or an operation, or is stored to global memory.
 
 ## Why it is a fault
 
