@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.accesses import local_memory
+from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.control_flow import NO_JOIN
 from titan.isa.simt.joins import leave, leave_joins, remove, split
 from titan.isa.simt.machine import SimtMachine
+from titan.isa.simt.memory import OPAQUE
 from titan.isa.simt.operations import DecodedStep, Op, SkippedRegion
 from titan.isa.simt.rendezvous import forget_arrivals, settle_barriers
 from titan.isa.simt.state import POLL, Fragment, Warp
@@ -80,6 +82,8 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
         _each_block(machine, fragment, step, region)
     elif region.accesses:
         polled = _both_arms(machine, fragment, step, join, ARM_STEPS_MAX)[1]
+    else:
+        _forget_stored(machine, fragment, region)
     for written in region.written:
         if written in polled:
             machine.write(fragment.warp, written, *polled[written])
@@ -87,6 +91,19 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
             machine.write(fragment.warp, written, opaque_at(pc), fragment.mask)
     machine.record(ev.Skipped, fragment, fragment.mask, join, len(region.written), ())
     fragment.pc = join
+
+
+def _forget_stored(machine: SimtMachine, fragment: Fragment, region: SkippedRegion) -> None:
+    """What arms that are not executed may store to the memory of the lanes is unknown."""
+    parts = region.stores
+    for register, offset, size in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        value: Value = opaque_at(-1) if register < 0 else fragment.warp.registers[register]
+        for index in lanes_of(fragment.mask):
+            memory, item = local_memory(machine, fragment.warp, index), lane(value, index)
+            if isinstance(item, Opaque):
+                memory.fill(0, memory.size, OPAQUE)
+            else:
+                memory.fill(signed((item + offset) & 0xFFFFFFFFFFFFFFFF, 64), size, OPAQUE)
 
 
 def _each_block(

@@ -193,9 +193,12 @@ def _region(
         whole += [at for at in inside if _branches(steps[at])]
     alike = all(same_for_all_lanes(graph, at, constants, far=not cyclic) for at in whole)
     written: set[int] = set()
+    stores: list[DecodedStep] = []
     for low, high in blocks:
         for index in range(low, high):
             step = steps[index]
+            if step.op is Op.STORE and not touches(step):
+                stores.append(step)
             if refused < 0 and not _skippable(step, alike, cyclic):
                 refused = index
             attempts = step.op is Op.BARRIER_WAIT and not cyclic
@@ -215,7 +218,21 @@ def _region(
     return SkippedRegion(
         cyclic, refused, accesses, waits, alike, tuple(sorted(written)),
         tuple(chain.from_iterable(blocks)) if looped else (), trap >= 0,
+        () if accesses else _places(stores, written),
     )  # fmt: skip
+
+
+def _places(stores: list[DecodedStep], written: set[int]) -> tuple[int, ...]:
+    """Registers of addresses (-1 for one that is written itself), offsets and bytes of stores."""
+    places = dict.fromkeys(
+        (
+            -1 if step.args[0] in written else step.args[0],
+            step.flags[1],
+            step.flags[4] // 8 * (len(step.args) - 1),
+        )
+        for step in stores
+    )
+    return tuple(chain.from_iterable(places))
 
 
 def _waits(regions: dict[int, SkippedRegion], index: int) -> bool:

@@ -91,7 +91,8 @@ class _CodeTables(_KeptArrays):
                 number = len(regions)
                 regions.append(
                     (region.cyclic, region.refused, region.accesses, region.waits, region.alike,
-                     region.trapped, *placed(region.written), *placed(region.blocks))
+                     region.trapped, *placed(region.written), *placed(region.blocks),
+                     *placed(region.stores))
                 )  # fmt: skip
             steps.append(
                 (int(step.op), step.guard, step.negated, int(step.kind), step.bits,
@@ -106,7 +107,7 @@ class _CodeTables(_KeptArrays):
         found = ffi.new("titan_code *")
         found.steps, found.step_count = self._array("titan_step", steps), len(steps)
         found.pool = self._array("int64_t", pool or [0])
-        found.regions = self._array("titan_region", regions or [(0,) * 10])
+        found.regions = self._array("titan_region", regions or [(0,) * 12])
         found.presets = self._array("titan_preset", presets or [(0, 0, 0, 0)])
         found.preset_count = len(presets)
         found.start, found.registers = code.start, code.registers

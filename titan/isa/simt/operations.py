@@ -302,6 +302,8 @@ class SkippedRegion:
     `blocks`: of a loop that accesses memory, first instructions and ends in turn. `alike`: the
     branch is shown to be the same for all lanes. `trapped`: from some blocks every way leads to a
     trap, as from a failed assertion; the other fields are about the other blocks.
+    `stores`: to memory of a thread, where the arms are not executed: register of the address (-1:
+    the region writes it), offset and bytes in turn.
     """
 
     cyclic: bool
@@ -312,6 +314,7 @@ class SkippedRegion:
     written: tuple[int, ...]
     blocks: tuple[int, ...] = ()
     trapped: bool = False
+    stores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

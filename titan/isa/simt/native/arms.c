@@ -125,6 +125,20 @@ static void each_block(Machine *machine, Fragment *fragment, const titan_step *s
     machine->parted = parted;
     machine->arm_start = start;
 }
+/* What arms that are not executed may store to the memory of the lanes is unknown. */
+static void forget_stored(Machine *machine, Fragment *fragment, const titan_region *region)
+{
+    const int64_t *part = machine->code->pool + region->stores;
+    for (int32_t n = 0; n < region->store_count; n += 3, part += 3)
+        for (uint32_t left = fragment->mask; left; left &= left - 1) {
+            int lane = first_lane(left);
+            const Value *value = part[0] < 0 ? NULL : &fragment->warp->registers[part[0]];
+            Bytes *bytes = local_memory(machine, fragment->warp, lane);
+            if (!value || lane_opaque(value, lane)) fill(bytes, 0, bytes->size, OPAQUE_BYTE);
+            else fill(bytes, (int64_t)(lane_value(value, lane) + (uint64_t)part[1]), part[2],
+                      OPAQUE_BYTE);
+        }
+}
 static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *s)
 {
     int32_t pc = fragment->pc, join = s->join;
@@ -151,6 +165,7 @@ static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *
         end_run(machine, fragment, REFUSED);
     }
     if (region->block_count) each_block(machine, fragment, s, region);
+    if (!region->block_count && !region->accesses) forget_stored(machine, fragment, region);
     if (!region->block_count && region->accesses) both_arms(machine, fragment, s, join, 100000, 1);
     else forget_written(machine, fragment, region, pc);
     RECORD(EV_SKIPPED, fragment, fragment->mask, join, region->written_count);

@@ -22,7 +22,7 @@ typedef struct {
 } titan_step;
 typedef struct {
     int32_t cyclic, refused, accesses, waits, alike, trapped;
-    int32_t written, written_count, blocks, block_count;
+    int32_t written, written_count, blocks, block_count, stores, store_count;
 } titan_region;
 typedef struct { int32_t reg, kind, special; uint64_t value; } titan_preset;
 typedef struct {
