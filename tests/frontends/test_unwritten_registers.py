@@ -15,6 +15,8 @@ RIGHT, OPEN, WRONG = Verdict.VERIFIED, Verdict.UNDECIDED, Verdict.REFUTED
 FIRST = "setp.lt.u32 %p2, %r2, 16;"  # a predicate that is known
 DATA = "ld.global.u32 %r10, [%d1]; setp.gt.s32 %p2, %r10, 0;"  # one that is not
 WIDE = "mul.wide.u32 %d6, %r2, 4; add.s64 %d6, %d6, %d1;"  # the place of 8 bytes of each lane
+# The place of each thread in global memory.
+APART = "shr.u32 %r7, %r1, 5; mul.wide.u32 %d6, %r7, 128; add.s64 %d6, %d6, %d2;"
 OWN = "shl.b32 %r6, %r1, 2; add.u32 %r6, %r6, %r3;"  # the place of each thread in shared memory
 KEEP = "@%p1 st.global.u32 [%d2], %r20;"
 
@@ -87,6 +89,48 @@ DATA_DECIDE = {
     ),
     "load and selection with opposite masks": (
         f"{DATA} @%p2 ld.global.u32 %r20, [%d1]; selp.b32 %r20, 0, %r20, %p2; {KEEP}",
+        OPEN,
+    ),
+    "one guard or its opposite writes it": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; @!%p2 mov.u32 %r20, 2; {KEEP}",
+        RIGHT,
+    ),
+    "one guard or another one writes it": (
+        f"{DATA} setp.gt.s32 %p3, %r10, 9; @%p2 mov.u32 %r20, 1; @!%p3 mov.u32 %r20, 2; {KEEP}",
+        OPEN,
+    ),
+    "the guard of the store is made of it": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; and.pred %p3, %p2, %p1; @%p3 st.global.u32 [%d2], %r20;",
+        RIGHT,
+    ),
+    "with a comparison": (
+        f"{DATA} {APART} @%p2 mov.u32 %r20, 1; setp.lt.and.u32 %p3, %r2, 9, %p2;"
+        "@%p3 st.global.u32 [%d6], %r20;",
+        RIGHT,
+    ),
+    "as one of two": (
+        f"{DATA} {APART} @%p2 mov.u32 %r20, 1; setp.lt.or.u32 %p3, %r2, 9, %p2;"
+        "@%p3 st.global.u32 [%d6], %r20;",
+        OPEN,
+    ),
+    "where neither holds": (
+        f"{DATA} not.pred %p3, %p1; @!%p2 mov.u32 %r20, 1; or.pred %p4, %p2, %p3;"
+        "@!%p4 st.global.u32 [%d2], %r20;",
+        RIGHT,
+    ),
+    "of the opposite": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; not.pred %p4, %p2; and.pred %p3, %p4, %p1;"
+        "@%p3 st.global.u32 [%d2], %r20;",
+        OPEN,
+    ),
+    "made of it before it changed": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; and.pred %p3, %p2, %p1; setp.gt.s32 %p2, %r10, 9;"
+        "@%p3 st.global.u32 [%d2], %r20;",
+        RIGHT,
+    ),
+    "made of it behind its change": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; setp.gt.s32 %p2, %r10, 9; and.pred %p3, %p2, %p1;"
+        "@%p3 st.global.u32 [%d2], %r20;",
         OPEN,
     ),
     "one arm writes it": (f"{DATA} @%p2 bra L; mov.u32 %r20, 1; L: {KEEP}", OPEN),

@@ -156,8 +156,24 @@ def branch(draw):
     """
     body = draw(st.lists(arm, min_size=1, max_size=3))
     test = f"setp.{draw(st.sampled_from(['eq', 'ne']))}.u32 %p6, {draw(tested)}, 0;"
-    if draw(st.booleans()):
+    form = draw(st.integers(0, 5))
+    if form == 0:
         return f"{test} @%p6 {body[0]}"
+    if form < 4:  # several guards, made of each other
+        made = f"setp.lt.u32 %p5, %r2, {draw(lanes)};" + draw(
+            st.sampled_from(
+                [
+                    "and.pred %p7, %p6, %p5;", "or.pred %p7, %p6, %p5;", "not.pred %p7, %p6;",
+                    "setp.lt.and.u32 %p7, %r2, 20, %p6;", "setp.lt.or.u32 %p7, %r2, 9, !%p6;",
+                    "and.pred %p7, %p6, %p5; mov.pred %p6, %p5;", "mov.pred %p7, %p6;",
+                ]
+            )
+        )  # fmt: skip
+        guards = ["%p6", "!%p6", "%p7", "!%p7"]
+        guarded = [f"@{draw(st.sampled_from(guards))} {text}" for text in body]
+        to, one, other = draw(registers), draw(registers), draw(registers)
+        chosen = f"selp.b32 {to}, {one}, {other}, {draw(st.sampled_from(['%p6', '%p7']))};"
+        return "\n".join([test, made, *guarded, chosen if form == 1 else ""])
     other = draw(st.lists(arm, max_size=2))
     return "\n".join(
         [f"{{ {test} @%p6 bra ELSE;", *body, "bra.uni JOIN;", "ELSE:", *other, "JOIN: }"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.operations import ATOMICS, DecodedStep, Op
+from titan.isa.simt.operations import ATOMICS, COMBINATIONS, DecodedStep, Kind, Op
 from titan.isa.simt.outcome import PreparedLaunch
 from titan.isa.simt.state import Warp
 from titan.isa.simt.tracing.arm_registers import Arms
@@ -28,6 +28,9 @@ from titan.isa.simt.unwritten_registers import unwritten_registers
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, merge
 
 BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
+AND, OR = COMBINATIONS.index("and"), COMBINATIONS.index("or")
+# What follows of other predicates where one does not hold, and where it does.
+Implied = tuple[tuple[HeldGuard, ...], tuple[HeldGuard, ...]]
 _REPLACING = ("exch", "store")
 
 
@@ -72,6 +75,7 @@ class UndefinedState(SimtExecution):
         self.registers: dict[int, tuple[int, bool]] = {}
         self.unwritten = unwritten_registers(made.code).registers
         self.writes: Counter[tuple[Warp, int]] = Counter()
+        self.implied: dict[tuple[Warp, int], Implied] = {}
         self.skipped: list[Executed] = []  # branches on data whose arms are being executed
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
@@ -112,20 +116,56 @@ class UndefinedState(SimtExecution):
 
     def holding(self, now: Executed) -> tuple[HeldGuard, ...]:
         """The guard, and that of a branch on data in whose arm the instruction stands."""
-        found = []
+        found: list[HeldGuard] = []
         if now.step.guard >= 0 and now.step.op not in BRANCHES:
-            found.append(self.held_guard(now.warp, now.step.guard, not now.step.negated))
+            found += self.held(now.warp, now.step.guard, not now.step.negated)
         if self.skipped:
             branch = self.skipped[-1]
             within = [now.pc in arm for arm in self.arms.of(branch.pc).instructions]
             if branch.warp is now.warp and within[0] is not within[1]:
                 wanted = within[1] is not branch.step.negated
-                found.append(self.held_guard(now.warp, branch.step.guard, wanted))
+                found += self.held(now.warp, branch.step.guard, wanted)
         return tuple(found)
 
     def held_guard(self, warp: Warp, register: int, wanted: bool) -> HeldGuard:
         """That a predicate holds, or does not, with what it was written last."""
         return HeldGuard(register, self.writes[warp, register], wanted)
+
+    def held(self, warp: Warp, register: int, wanted: bool) -> tuple[HeldGuard, ...]:
+        """The same, and what follows of the predicates that it was made of."""
+        made = self.implied.get((warp, register), ((), ()))
+        return (self.held_guard(warp, register, wanted), *made[wanted])
+
+    def note_predicate(self, register: int, mask: int, implied: Implied | None) -> None:
+        """A register is written: of what it was made is known if all lanes write it."""
+        now = self.now
+        if now is None:
+            return
+        whole = mask & now.warp.live == now.warp.live and not now.maybe
+        if implied is not None and whole and now.step.out[0] == register:
+            self.implied[now.warp, register] = implied
+        else:
+            self.implied.pop((now.warp, register), None)
+
+    def implications(self, now: Executed) -> Implied | None:
+        """What follows where the predicate that is written does not hold, and where it does."""
+        warp, step = now.warp, now.step
+        if step.op is Op.SETP and step.flags[1] in (AND, OR):
+            third = step.args[2]
+            negated = bool(step.flags[2])
+            if step.flags[1] == AND:
+                return (), self.held(warp, third, not negated)
+            return self.held(warp, third, negated), ()
+        if step.kind is not Kind.PREDICATE and step.bits != 1:
+            return None
+        both = [(self.held(warp, one, False), self.held(warp, one, True)) for one in step.args]
+        if step.op is Op.AND:
+            return (), (*both[0][1], *both[1][1])
+        if step.op is Op.OR:
+            return (*both[0][0], *both[1][0]), ()
+        if step.op is Op.MOV:
+            return both[0]
+        return (both[0][1], both[0][0]) if step.op is Op.NOT else None
 
     def still(self, value: Scalar, bits: int = ALL_BITS) -> UndefinedValue | None:
         """What is undefined of a value in some bits, if no guard shows that it is not."""

@@ -230,7 +230,9 @@ class UndefinedExecution(UndefinedState):
         if register >= 0 and mask:
             if not isinstance(value, int):
                 value = self._judged(register, value, mask)
+            implied = None if self.now is None else self.implications(self.now)
             self.writes[warp, register] += 1
+            self.note_predicate(register, mask, implied)
         super().write(warp, register, value, mask, marks)
 
     def _judged(self, register: int, value: Value, mask: int) -> Value:
@@ -278,6 +280,8 @@ class UndefinedExecution(UndefinedState):
         before = held[0] if isinstance(held[0], UndefinedValue) else now_held
         if not isinstance(before, UndefinedValue):
             return None
+        if before.unless == guard_held._replace(wanted=not guard_held.wanted):
+            return None  # written where the guard holds, and before where it does not
         return replace(_unsure(before), unless=guard_held if before is held[0] else None)
 
     def _left_by_branch(self, now: Executed, register: int, value: Value, mask: int) -> Value:
@@ -376,8 +380,7 @@ class UndefinedExecution(UndefinedState):
         open_ = [self.still(value) for value in values]
         for number, wanted in ((0, True), (1, False)):
             one = open_[number]
-            guard_held = self.held_guard(now.warp, now.step.args[2], wanted)
-            if one is not None and one.unless == guard_held:
+            if one is not None and one.unless in self.held(now.warp, now.step.args[2], wanted):
                 open_[number] = None
         return self._made_of(now, at, open_, values)
 
