@@ -33,6 +33,7 @@ ld.param.u64 %d1, [q];
 mov.u32 %r1, %tid.x;
 mov.u32 %r2, %ctaid.x;
 mov.u32 %r3, %nctaid.x;
+mov.u32 %r9, %clock;
 mad.wide.u32 %d2, %r2, 256, %d0;
 mad.wide.u32 %d2, %r1, 4, %d2;
 setp.eq.u32 %p0, %r1, 0;

@@ -90,11 +90,18 @@ def test_the_end_of_other_loops_is_assumed_and_noted():
     assert any("comes to an end" in text for text in result.notes)
 
 
-def test_a_guard_that_nothing_writes_is_undecided():
-    for guarded in ("@%p5 st.global.b32 [%d1+12], %r3;", "@%p5 bra AFTER;"):
-        text = HEAD + f"add.s32 %r1, %r1, -1;\nsetp.eq.s32 %p1, %r1, 0;\n{guarded}" + TAIL
-        found, reason = verdict(text)
-        assert found is Verdict.UNDECIDED and NOT_WRITTEN in reason
+@pytest.mark.parametrize(
+    ("guarded", "expected"),
+    [
+        ("@%p5 st.global.b32 [%d1+12], %r3;", Verdict.REFUTED),
+        ("@%p5 bra AFTER;", Verdict.UNDECIDED),
+    ],
+)
+def test_a_guard_that_nothing_writes_is_not_verified(guarded, expected):
+    text = HEAD + f"add.s32 %r1, %r1, -1;\nsetp.eq.s32 %p1, %r1, 0;\n{guarded}" + TAIL
+    found = judged(text)
+    assert found.verdict is expected
+    assert ["TTN222"] * (expected is Verdict.REFUTED) == [item.code for item in found.diagnostics]
 
 
 def program(random: Random) -> str:

@@ -161,7 +161,8 @@ MBARRIER = (
         (TWICE.format(meeting="bar.sync 0;"), 128, []),
         (TWICE.format(meeting="").replace("inc.sync.aligned.u32 48", "dec.sync.aligned.u32 40"),
          128, []),
-        (TWICE.format(meeting="bar.red.popc.u32 %r3, 1, 128, %p1;"), 128, []),
+        (TWICE.format(meeting="setp.eq.u32 %p1, %r1, 0; bar.red.popc.u32 %r3, 1, 128, %p1;"), 128,
+         []),
         (TWICE.format(meeting="barrier.cluster.arrive; barrier.cluster.wait;"), 128, []),
         (TWICE.format(meeting=MBARRIER), 128, []),
         (

@@ -14,7 +14,7 @@ LOAD = (
 )
 VALUES = "{%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}"
 USE = "@%p3 st.global.u32 [65536], %r10; L: "
-DATA = "mov.u32 %r10, 1; setp.eq.u32 %p3, %r0, 32;"
+DATA = "".join(f"mov.u32 %r{n}, 1; " for n in range(10, 18)) + "setp.eq.u32 %p3, %r0, 32;"
 
 
 def handed(load: str, between: str = "bar.sync 0;"):

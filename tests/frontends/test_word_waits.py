@@ -27,6 +27,7 @@ ld.param.u64 %d1, [q];
 mov.u32 %r1, %tid.x;
 mov.u32 %r2, %ctaid.x;
 mov.u32 %r3, %nctaid.x;
+mov.u32 %r9, %clock;
 add.u32 %r4, %r2, 1;
 add.u32 %r6, %r3, -1;
 mad.wide.u32 %d3, %r1, 4, %d0;
@@ -94,7 +95,7 @@ CHAINS = {
         chain(at0=WAIT.replace("W:", "mov.u32 %r8, 0; W:").replace(
             "@%p2 bra W", "add.u32 %r8, %r8, 1; setp.lt.and.u32 %p2, %r8, 99999, %p2; @%p2 bra W"
         )), UNDECIDED),
-    "the number is used": (chain(at2=USE + "st.global.u32 [%d2+4096], %r5;"), VERIFIED),
+    "the number is used": (chain(at2=USE + "@%p0 st.global.u32 [%d2+4096], %r5;"), VERIFIED),
 }  # fmt: skip
 
 
