@@ -148,6 +148,27 @@ DATA_DECIDE = {
         "@%p1 st.global.u32 [%d2], %r20; M:",
         RIGHT,
     ),
+    "a branch within the arm writes it before its use there": (
+        f"{DATA} setp.gt.s32 %p3, %r10, 7; @%p2 bra L; @%p3 bra X; mov.u32 %r20, 1;"
+        f"X: {KEEP} mov.u32 %r20, 2; bra M; L: mov.u32 %r20, 3; M:",
+        OPEN,
+    ),
+    "both ways within the arm do": (
+        f"{DATA} setp.gt.s32 %p3, %r10, 7; @%p2 bra L; @%p3 bra X; mov.u32 %r20, 1; bra Y;"
+        f"X: mov.u32 %r20, 5; Y: {KEEP} mov.u32 %r20, 2; bra M; L: mov.u32 %r20, 3; M:",
+        RIGHT,
+    ),
+    "the arm changes the guard that its use has": (
+        f"{DATA} ld.global.u32 %r11, [%d1+128]; @!%p2 bra L; ld.global.u32 %r20, [%d1];"
+        "setp.gt.s32 %p2, %r11, 0; L: setp.gt.and.s32 %p3, %r11, 7, %p1; @!%p2 bra M;"
+        "@%p1 st.global.u32 [%d2], %r20; M:",
+        OPEN,
+    ),
+    "the arm changes its guard before it uses it": (
+        f"{DATA} @%p2 mov.u32 %r20, 1; @%p2 bra L; setp.gt.s32 %p2, %r10, 9;"
+        "@%p1 st.global.u32 [%d2], %r20; L:",
+        OPEN,
+    ),
     "one arm writes it and the other one of the same guard uses it": (
         f"{DATA} @%p2 bra L; ld.global.u32 %r20, [%d1]; L: mov.u32 %r21, 0; @!%p2 bra M;"
         "@%p1 st.global.u32 [%d2], %r20; M:",

@@ -29,9 +29,11 @@ from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, merge
 
 BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 AND, OR = COMBINATIONS.index("and"), COMBINATIONS.index("or")
+_REPLACING = ("exch", "store")
+
+
 # What follows of other predicates where one does not hold, and where it does.
 Implied = tuple[tuple[HeldGuard, ...], tuple[HeldGuard, ...]]
-_REPLACING = ("exch", "store")
 
 
 @dataclass(slots=True)
@@ -40,7 +42,8 @@ class Executed:
     `lanes`: of the warp; `maybe`: those whose guard is opaque. `undefined`: whether some source is.
     `inputs`: all that a branch on data can make its results of, if its arms only compute; `arms`:
     of others, the lanes in which an arm has made something undefined. `holding`: what is known of
-    predicates where it is executed.
+    predicates where it is executed; `ways`: the same in the arms of a branch where its guard does
+    not hold, and where it does.
     """
 
     warp: Warp
@@ -57,6 +60,7 @@ class Executed:
     inputs: dict[int, Value] = field(default_factory=dict)
     arms: dict[int, UndefinedValue] = field(default_factory=dict)
     holding: tuple[HeldGuard, ...] = ()
+    ways: Implied = ((), ())
 
 
 class UndefinedState(SimtExecution):
@@ -123,8 +127,7 @@ class UndefinedState(SimtExecution):
             branch = self.skipped[-1]
             within = [now.pc in arm for arm in self.arms.of(branch.pc).instructions]
             if branch.warp is now.warp and within[0] is not within[1]:
-                wanted = within[1] is not branch.step.negated
-                found += self.held(now.warp, branch.step.guard, wanted)
+                found += branch.ways[within[1] is not branch.step.negated]
         return tuple(found)
 
     def held_guard(self, warp: Warp, register: int, wanted: bool) -> HeldGuard:

@@ -120,6 +120,8 @@ class UndefinedExecution(UndefinedState):
         if skips:
             inputs = self.computing.inputs(fragment.pc)
             now.inputs = {register: registers[register] for register in inputs}
+            if step.guard >= 0:
+                now.ways = self.held(warp, step.guard, False), self.held(warp, step.guard, True)
             self.skipped.append(now)
         if undefined and now.lanes and not now.inputs:
             self._note_uses(now)
@@ -287,12 +289,12 @@ class UndefinedExecution(UndefinedState):
     def _left_by_branch(self, now: Executed, register: int, value: Value, mask: int) -> Value:
         """What a branch on data leaves in a register that held something; an arm may keep it."""
         held = now.warp.registers[register]
-        arms = self.arms.of(now.pc)
+        site = value.site if isinstance(value, Opaque) else -1  # of a branch within an arm, too
+        arms = self.arms.of(site if site >= 0 and self.steps[site].op in BRANCHES else now.pc)
         keeps = [register not in written for written in arms.written]
         unless = None
-        if keeps[0] is not keeps[1]:
-            wanted = keeps[0] is not now.step.negated  # the arm that writes is the one taken
-            unless = self.held_guard(now.warp, now.step.guard, wanted)
+        if site == now.pc and keeps[0] is not keeps[1]:  # the arm that writes, or the other one
+            unless = now.ways[keeps[0] is not now.step.negated][0]
         read = [
             value
             for source, value in now.inputs.items()
