@@ -216,6 +216,10 @@ class Case:
         """Whether a barrier is the end of a grid."""
         return self._kinds.get(plain(name)) == "grid"
 
+    def is_tensor_pool(self, name: str) -> bool:
+        """Whether a pool is of columns of tensor memory, and not of registers."""
+        return self._kinds.get(plain(name)) == "tensor"
+
     def in_a_warp(self, name: str) -> bool:
         """Whether a named barrier is one among the threads of a warp (`bar.warp.sync`)."""
         return self._kinds.get(plain(name)) == "warp"

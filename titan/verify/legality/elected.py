@@ -8,8 +8,9 @@ Between what the others have accessed and what the elected one does with it, and
 alone has waited for, stored or loaded and what the others do next, a barrier of all of them must
 stand: in shared memory, in tensor memory where threads fetch and put what one thread multiplies,
 and in global memory. A proxy fence by one thread covers what that thread has accessed, and nothing
-of the others, where the policy `fence_rule` is `writer`; and after the fences of all threads they
-must synchronise before one continues.
+of the others, where the policy `fence_rule` is `writer` (it covers `cp.async` copies behind which
+all have met); and after the fences of all threads they must synchronise before one continues. So it
+is with the release of a tensor map.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
@@ -65,6 +66,7 @@ from titan.sync.program import (
     walk,
 )
 from titan.verify.legality.case import Case, plain
+from titan.verify.legality.elected_words import headline_of
 from titan.verify.legality.rendezvous import meetings
 from titan.verify.legality.rule import rule
 
@@ -84,8 +86,13 @@ _UNFENCED = {
     "unfenced store": "left store",
     "unfenced load": "left load",
 }  # by a fence of one thread
-_LASTING = frozenset((*_UNFENCED, *_UNFENCED.values()))  # no synchronisation ends them
-_WHOLE_FENCES = (FenceKind.ASYNC, FenceKind.ASYNC_RELEASE)
+# Copies of all threads by cp.async: a fence of one thread counts once they have met behind them.
+_COPIED = {**_UNFENCED, "unmet copy": "left store"}
+_UNRELEASED = {"unreleased store": "left map"}  # the same of tensor maps and their release
+_LATE = {"unfenced load": "late load", "left load": "late load"}  # of others: "late store"
+_LEFT = frozenset((*_UNFENCED.values(), *_UNRELEASED.values()))
+_LASTING = frozenset((*_UNFENCED, *_UNRELEASED, *_LEFT))  # no synchronisation ends them
+_WHOLE_FENCES = (FenceKind.ASYNC, FenceKind.ASYNC_RELEASE, FenceKind.TENSORMAP_RELEASE)
 _WAITED = {
     "copy": "read",
     "fill": "filled",
@@ -101,7 +108,8 @@ class Fact:
     buffer in flight in a queue, "read" or "filled" once it alone has waited for that, and "init" of
     a barrier, "own store" or "own load" of a buffer, "columns" allocated. "unfenced store" or
     "unfenced load" of the others becomes "left store" or "left load" where a fence of one thread
-    has left it out, and "late store" or "late load" behind a fence of all, until they have met.
+    has left it out, and "late store" or "late load" behind a fence of all, until they have met. The
+    same of a tensor map and its release: "unreleased store" and "left map".
     """
 
     what: str
@@ -140,6 +148,7 @@ class _Walk:
     used: frozenset[str]  # storages that other roles, or other agents of the role, use as well
     copied: frozenset[str]  # those of them that engines touch there
     brought: dict[str, frozenset[str]]  # by barrier: storages that a wait there may be about
+    maps: frozenset[str] = frozenset()  # storages of tensor maps
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
     own_parts: dict[str, Operation] = field(default_factory=dict)  # see `assume_own_parts`
@@ -194,8 +203,12 @@ class _Walk:
     def plain(self, operation: Operation, at: DataflowState, under: Conditions) -> DataflowState:
         """An operation that is neither a loop nor a branch."""
         match operation:
-            case BarrierSync(order=order):
-                return at if order is Order.RELAXED else self.meet(at)
+            case BarrierSync(order=order, threads=threads):
+                if order is Order.RELAXED:
+                    return at
+                if not isinstance(threads, Constant) or threads.value > self.role.threads:
+                    self.handed_over(operation, at)  # others come there as well
+                return self.meet(at)
             case BarrierArrive() | Arrive():
                 return self.arrival(operation, at)
             case BarrierWait() | Wait() | TokenWait():
@@ -238,9 +251,7 @@ class _Walk:
         for fact in at.facts if self.single(operation) else ():
             if fact.what in ("late store", "late load") and fact.name in self.copied:
                 self.report("late", fact.name, operation, fact)
-        for fact in at.facts:
-            if fact.what in _UNFENCED.values() and fact.name in self.copied:
-                self.report("fence", fact.name, operation, fact)
+        self.handed_over(operation, at)
         met = frozenset(fact for fact in at.facts if fact.what not in {*_WAITED, *_LASTING})
         if self.single(operation):
             for fact in at.facts:
@@ -249,6 +260,13 @@ class _Walk:
             met = frozenset(fact for fact in met if fact.what in _OWN)
         reported = dict(at.arrived) | {id(operation): met}
         return replace(at, arrived=tuple(sorted(reported.items(), key=lambda item: item[0])))
+
+    def handed_over(self, operation: Operation, at: DataflowState) -> None:
+        """Others learn of accesses that a fence of one thread has left out."""
+        for fact in at.facts:
+            if fact.what in _LEFT and fact.name in self.copied:
+                what = "release" if fact.what in _UNRELEASED.values() else "fence"
+                self.report(what, fact.name, operation, fact)
 
     def wait(
         self, operation: Wait | TokenWait | BarrierWait, at: DataflowState, under: Conditions
@@ -306,6 +324,8 @@ class _Walk:
             proxied = any(self.case.space_of(e) is not Space.TENSOR for e in operation.effects)
             if proxied and policies.fence_rule == "writer" and (write or policies.war_fence):
                 at = self.add(at, f"unfenced {what}", name, operation, under)
+            if name in self.maps and policies.fence_rule == "writer" and write:
+                at = self.add(at, "unreleased store", name, operation, under)
         return at
 
     def found_by_all(self, name: str, write: bool, operation: Operation, at: DataflowState) -> None:
@@ -325,21 +345,26 @@ class _Walk:
 
     def fence(self, operation: Fence, at: DataflowState, under: Conditions) -> DataflowState:
         """A proxy fence: of all threads for all accesses, of one thread for its own alone."""
+        begun = _UNRELEASED if operation.kind is FenceKind.TENSORMAP_RELEASE else _COPIED
         if not self.single(operation):
-            ended = {fact for fact in at.facts if fact.what in _LASTING}
-            late = {replace(f, what=f"late {f.what.split()[1]}") for f in ended}
+            ended = {fact for fact in at.facts if fact.what in (*begun, *begun.values())}
+            late = {replace(f, what=_LATE.get(f.what, "late store")) for f in ended}
             return replace(at, facts=at.facts - ended | late)
-        left = {replace(f, what=_UNFENCED[f.what]) for f in at.facts if f.what in _UNFENCED}
+        left = {replace(f, what=begun[f.what]) for f in at.facts if f.what in begun}
         return replace(at, facts=at.facts | left)
 
     def issue(self, operation: Asynchronous, at: DataflowState, under: Conditions) -> DataflowState:
         alone = self.single(operation)
         kind = self.case.queue_kind(operation.queue)
         by_each = kind in _PARTS_OF_THREADS or not self.case.nvidia
+        self.maps_used(operation, at)
         for name, write in self.touched(operation):
             if by_each:
                 self.found_by_all(name, write, operation, at)
                 at = self.add(at, "store" if write else "load", name, operation, under)
+                writer = self.case.program.policies.fence_rule == "writer"
+                if write and kind == "cp_async" and writer:
+                    at = self.add(at, "unmet copy", name, operation, under)
                 continue
             clashes = ("store", "load") if write else ("store",)
             facts = [fact for fact in at.facts if fact.name == name]
@@ -361,6 +386,14 @@ class _Walk:
                 queue = operation.queue or ""
                 at = self.add(at, "fill" if write else "copy", name, operation, under, queue)
         return at
+
+    def maps_used(self, operation: Asynchronous, at: DataflowState) -> None:
+        """The tensor maps that one thread uses: all have written them, released them and met."""
+        maps = {self.case.storage_of(e) for e in operation.effects if e.proxy is Proxy.TENSORMAP}
+        found = {"store": "map", "left map": "release", "late store": "late"}
+        for fact in at.facts if maps & self.maps else ():
+            if fact.name in maps and fact.what in found:
+                self.report(found[fact.what], fact.name, operation, fact)
 
     # ------------------------------------------------------------------------------ facts
 
@@ -446,6 +479,12 @@ def used_elsewhere(
     )
 
 
+def tensor_maps_of(case: Case) -> frozenset[str]:
+    """The storages that are read as tensor maps."""
+    effects = [effect for _, item in case.asynchronous for effect in item.effects]
+    return frozenset(case.storage_of(e) for e in effects if e.proxy is Proxy.TENSORMAP)
+
+
 def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
     """Of each barrier: the buffers of which a wait there may publish something new.
 
@@ -487,42 +526,6 @@ def _either(condition: Expression, then: DataflowState, otherwise: DataflowState
     return replace(then.join(otherwise), facts=frozenset(facts))
 
 
-def _headline(what: str, name: str, threads: int, verb: str) -> str:
-    buffer = quoted(name)
-    return {
-        "copy": f"one thread {verb} {buffer}, which {threads} threads write, and they do not "
-        "synchronise in between",
-        "overwrite": f"one thread starts what overwrites {buffer}, which {threads} threads "
-        "have accessed, and they do not synchronise in between",
-        "use by all": f"{threads} threads together start what reads {buffer}, of which "
-        "each has written a part, and they do not synchronise in between",
-        "overwrite by all": f"{threads} threads together start an operation that overwrites "
-        f"{buffer}, of which each has accessed a part, and they do not synchronise in between",
-        "store": f"{threads} threads overwrite {buffer} after one of them has waited for what used "
-        "it, and they do not synchronise in between",
-        "load": f"{threads} threads read {buffer} after one of them has waited for it, and they do "
-        "not synchronise in between",
-        "arrival": f"one thread arrives for {threads} that have accessed {buffer}, and they do not "
-        "synchronise before",
-        "own store": f"one thread overwrites {buffer}, which {threads} threads have accessed, and "
-        "they do not synchronise in between",
-        "own load": f"one thread reads {buffer}, which {threads} threads write, and they do not "
-        "synchronise in between",
-        "own use": f"{threads} threads use {buffer}, which one of them alone has accessed, and "
-        "they do not synchronise in between",
-        "late": f"{threads} threads fence their accesses to {buffer}, and do not synchronise "
-        "before an engine uses it",
-        "fence": f"one thread fences for {threads} that have accessed {buffer}; each fences its "
-        "own accesses",
-        "use": f"{threads} threads use {buffer}, which one of them has initialised, and they do "
-        "not synchronise in between",
-        "taken": f"{threads} threads use {buffer} after one warp has allocated columns, and they "
-        "do not synchronise in between",
-        "freed": f"one warp frees columns while {threads} threads use {buffer}: they do not "
-        "synchronise in between",
-    }[what]
-
-
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     """Threads of an agent synchronise before one acts for all, and after it has waited for all."""
@@ -533,7 +536,9 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
         if role.threads < case.target.threads_per_warp:
             continue
         used, copied = used_elsewhere(case, role), used_elsewhere(case, role, Asynchronous)
-        walk_ = _Walk(case, role, used, copied, brought_by(case, role))
+        lanes = role.threads > case.target.threads_per_warp or _distinguishes_lanes(role)
+        maps = tensor_maps_of(case) if lanes else frozenset()
+        walk_ = _Walk(case, role, used, copied, brought_by(case, role), maps)
         walk_.block(role.body, DataflowState(), frozenset())
         if role.threads == case.target.threads_per_warp and not _distinguishes_lanes(role):
             if case.nvidia:
@@ -549,7 +554,7 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
                 continue
             reported.add((what, name, operation.span))
             verb = "multiplies" if operation.label == "mma" else "copies"
-            headline = _headline(what, name, role.threads, verb)
+            headline = headline_of(what, name, role.threads, verb)
             yield case.fault("TTN432", headline, operation.span, source=_SOURCE, helps=_HELPS)
 
 

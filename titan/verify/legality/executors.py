@@ -27,6 +27,8 @@ from titan.sync.program import (
     Init,
     Invalidate,
     Operation,
+    PoolGive,
+    PoolTake,
     QueueArrive,
     QueueWait,
     Role,
@@ -57,6 +59,8 @@ def executors(case: Case, role: Role, operation: Operation) -> tuple[str, ...]:
         case Arrive(transaction=transaction):
             return ANY if transaction == ZERO else ONE
         case BarrierSync() | BarrierArrive() | BarrierWait():
+            return EACH
+        case PoolTake(pool=pool) | PoolGive(pool=pool) if not case.is_tensor_pool(pool):
             return EACH
         case Access(effects=effects) if any(case.space_of(e) is Space.TENSOR for e in effects):
             return WARPS

@@ -64,12 +64,11 @@ def warps_execute_alike(case: Case) -> Iterator[Diagnostic]:
     width, warps = case.limits.number("threads_per_warp"), case.limits.number("warps_per_warpgroup")
     if width is None or warps is None:
         return
-    tensor = {name for name, kind in case.kernel.placement.kinds if kind == "tensor"}
 
     def collective(item: Operation) -> bool:
         if isinstance(item, Asynchronous):
             return case.queue_kind(item.queue) == "wgmma"
-        return isinstance(item, PoolTake | PoolGive) and plain(item.pool) not in tensor
+        return isinstance(item, PoolTake | PoolGive) and not case.is_tensor_pool(item.pool)
 
     for role in case.program.roles:
         together = width * warps // role.threads
