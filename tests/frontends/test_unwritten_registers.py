@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontends.test_traced import verified
+from tests.frontends.test_verify_code import verified as verified_text
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
 
@@ -366,3 +367,46 @@ def test_what_nothing_has_written(body, verdict):
     assert codes == (["TTN223"] if verdict is WRONG else [])
     allowed = verified(body, policies=chosen((("unwritten_reads", "allow"),)))
     assert "TTN223" not in [item.code for item in allowed.diagnostics]
+
+
+CALLS = """.version 8.7
+.target sm_90a
+.address_size 64
+.func (.param .b32 r) f(.param .b32 a, .param .b32 first)
+{
+  .reg .b32 %r<9>; .reg .pred %p<3>;
+  ld.param.b32 %r1, [a]; ld.param.b32 %r2, [first]; setp.ne.u32 %p1, %r2, 0;
+  BODY
+  ret;
+}
+.visible .entry k(.param .u64 x)
+.reqntid 32
+{
+  .reg .b32 %r<9>; .reg .b64 %d<9>;
+  ld.param.u64 %d1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
+  { .param .b32 p0; .param .b32 p1; .param .b32 q; st.param.b32 [p0], %r1; st.param.b32 [p1], 1;
+    call.uni (q), f, (p0, p1); ld.param.b32 %r2, [q]; }
+  { .param .b32 p0; .param .b32 p1; .param .b32 q; st.param.b32 [p0], %r1; st.param.b32 [p1], 0;
+    call.uni (q), f, (p0, p1); ld.param.b32 %r3, [q]; }
+  st.global.u32 [%d1], %r3;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        ("add.u32 %r3, %r1, 1; st.param.b32 [r], %r3;", RIGHT),
+        ("add.u32 %r3, %r1, 1;", OPEN),
+        ("@%p1 st.param.b32 [r], %r1;", OPEN),
+        ("@!%p1 st.param.b32 [r], %r1;", RIGHT),
+        ("@%p1 mov.u32 %r4, 5; st.param.b32 [r], %r4;", OPEN),
+        ("@!%p1 mov.u32 %r4, 5; st.param.b32 [r], %r4;", RIGHT),
+    ],
+)
+def test_a_call_knows_nothing_of_the_call_before(body, verdict):
+    """The second call of two gives what is stored."""
+    text = CALLS.replace("BODY", body)
+    finding = verified_text(text, "{grid: 1, dynamic_shared: 0, parameters: [pointer]}")
+    assert finding.verdict is verdict, finding.notes

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.memory import UNWRITTEN
 from titan.isa.simt.operations import ATOMICS, COMBINATIONS, DecodedStep, Kind, Op
 from titan.isa.simt.outcome import PreparedLaunch
 from titan.isa.simt.state import Warp
@@ -88,18 +89,25 @@ class UndefinedState(SimtExecution):
         for cta in self.clusters[-1].ctas:
             cta.shared = self._memory(cta.shared.size)
             for warp in cta.warps:
-                self._begin(warp, self.code.start, warp.live)
+                self.begin(warp, self.code.start, warp.live)
                 for index in lanes_of(warp.live) if self.code.local_bytes else ():
                     warp.local[index] = self._memory(self.code.local_bytes)
 
     def _memory(self, size: int) -> UndefinedBytes:
         return UndefinedBytes(size, self.reader, self._adds, self.still)
 
-    def _begin(self, warp: Warp, start: int, lanes: int) -> None:
+    def begin(self, warp: Warp, start: int, lanes: int) -> None:
         """A function begins: what it may read before it writes it is undefined."""
         for register in self.unwritten.get(start, ()):
             value = UndefinedValue(-1, of_register(register), certain=True)
             warp.registers[register] = merge(warp.registers[register], value, lanes)
+
+    def forget_results(self, warp: Warp, step: DecodedStep, lanes: int) -> None:
+        """A function is called: what it gave the last time is not what it gives now."""
+        results = step.flags[2 + 3 * step.flags[1] :]
+        for index in lanes_of(lanes):
+            for inner, size in zip(results[::3], results[2::3], strict=True):
+                warp.local[index].fill(inner, size, UNWRITTEN)
 
     def shared_of(self, cta: int) -> UndefinedBytes:
         """The shared memory of a CTA."""

@@ -126,7 +126,8 @@ class UndefinedExecution(UndefinedState):
         if undefined and now.lanes and not now.inputs:
             self._note_uses(now)
         if step.op is Op.CALL:
-            self._begin(warp, step.flags[0], holds)
+            self.begin(warp, step.flags[0], holds)
+            self.forget_results(warp, step, holds)
         try:
             return super().step(fragment)
         finally:
