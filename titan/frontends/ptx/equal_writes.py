@@ -101,13 +101,16 @@ def mark_shown(of: Uses, traced: TracedAccesses) -> list[int]:
                 writers.setdefault((use.footprint, mark), set()).add(use.agent)
     equal = {key for key, agents in writers.items() if len(agents) > 1}
     shown = []
+    places: dict[Footprint, int] = {}  # the same values elsewhere are others, byte by byte
     for sequence, mark in marks.items():
         uses = of.get(sequence, [])
         found = [use.write and not use.strong and (use.footprint, mark) in equal for use in uses]
         if any(found):
             shown.append(sequence)
             of[sequence] = [
-                replace(use, strong=mark) if alike else use
+                replace(use, strong=f"{mark} at {places.setdefault(use.footprint, len(places))}")
+                if alike
+                else use
                 for use, alike in zip(uses, found, strict=True)
             ]
     return sorted(shown)
@@ -122,11 +125,14 @@ def mark_assumed(of: Uses) -> list[int]:
                 writers.setdefault(use.footprint, set()).add(use.agent)
     equal = {footprint for footprint, agents in writers.items() if len(agents) > 1}
     marked = []
+    places = {footprint: number for number, footprint in enumerate(equal)}
     for sequence, uses in of.items():
         if any(use.footprint in equal and use.write for use in uses):
             marked.append(sequence)
             of[sequence] = [
-                replace(use, strong=EQUAL) if use.footprint in equal and use.write else use
+                replace(use, strong=f"{EQUAL} at {places[use.footprint]}")
+                if use.footprint in equal and use.write
+                else use
                 for use in uses
             ]
     return marked

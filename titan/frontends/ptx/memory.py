@@ -19,8 +19,8 @@ used in turn as a barrier and for data must be handed over in order.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ SPACES = {
     MemorySpace.GLOBAL: ir.Space.GLOBAL,
     MemorySpace.TENSOR: ir.Space.TENSOR,
 }
+Range = tuple[int, int]
 ZERO = Constant(0)
 STRONG = "atomic"  # the mark of accesses that are atomic or have memory semantics
 
@@ -54,11 +55,6 @@ class MemoryUse:
     asynchronous: bool = False
     strong: str | bytes = ""
     narrow: bool = False
-
-    @property
-    def kind(self) -> AccessKind:
-        """What decides with which other accesses it races."""
-        return AccessKind(self.strong, self.agent, self.narrow)
 
 
 class AccessKind(NamedTuple):
@@ -114,7 +110,7 @@ class RecordedMemory:
             for number in self.regions.of[use.footprint]:
                 users = self._cells[number]
                 if use.strong:
-                    users.strong.setdefault(use.kind, len(users.strong))
+                    users.strong.setdefault(self._kind(use, number), len(users.strong))
                 else:
                     users.plain.add(use.agent)
                 users.written = users.written or use.write
@@ -160,14 +156,28 @@ class RecordedMemory:
                 yield self._effect(name, number, use.write, use.proxy)
             if alike:
                 continue
+            mine = self._kind(use, number)
             for kind, cell in users.strong.items():
-                own = kind == use.kind
-                if own or kind.strong != use.strong or self._beyond_scope(kind, use.kind):
+                own = kind == mine
+                if own or kind.strong != mine.strong or self._beyond_scope(kind, mine):
                     write = use.write and (own or not use.strong)
                     effect = self._effect(f"{name} ({cell})", number, write, use.proxy)
                     # Reductions that one agent has in flight do not race with each other either.
                     atomic = write and kind.strong == use.strong == STRONG
                     yield replace(effect, reduction="add") if atomic else effect
+
+    def _kind(self, use: MemoryUse, number: int) -> AccessKind:
+        """What decides with which other accesses of a region it races: of known bytes those that it
+        writes there, as two writes may have the same bytes at other places.
+        """
+        mark = use.strong
+        if isinstance(mark, bytes):
+            ranges = use.footprint.ranges()
+            if sum(high - low for low, high in ranges) == len(mark):
+                mark = _part_of(mark, ranges, self.regions.regions[number].runs)
+            else:
+                mark = f"{mark.hex()} in {use.footprint}"
+        return AccessKind(mark, use.agent, use.narrow)
 
     def _alike(self, kinds: Iterable[AccessKind]) -> bool:
         """Whether no two of these race."""
@@ -242,3 +252,18 @@ def united(effects: Iterable[ir.Effect]) -> tuple[ir.Effect, ...]:
 def _rank(effect: ir.Effect) -> int:
     """How much of what others do conflicts with the effect."""
     return 0 if not effect.write else 1 if effect.reduction else 2
+
+
+def _part_of(data: bytes, ranges: Sequence[Range], part: Iterable[Range]) -> bytes:
+    """The bytes of a part, of data that lie in ranges one after the other."""
+    found, at = {}, 0
+    for low, high in ranges:
+        found[low] = at, high
+        at += high - low
+    starts = sorted(found)
+    cut = []
+    for low, high in part:
+        start = starts[bisect_right(starts, low) - 1]
+        at = found[start][0] + low - start
+        cut.append(data[at : at + high - low])
+    return b"".join(cut)

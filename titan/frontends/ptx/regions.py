@@ -23,13 +23,15 @@ MemoryOf = tuple[MemorySpace, int]  # the space and the CTA that owns it
 
 @dataclass(frozen=True, slots=True)
 class ByteRegion:
-    """A set of bytes of one memory: `low` is its first byte, `size_bytes` counts them all."""
+    """A set of bytes of one memory: `low` is its first byte, `size_bytes` counts them all; `runs`
+    are their half-open ranges, in order."""
 
     memory: MemoryOf
     number: int
     low: int
     size_bytes: int
     whole: bool  # contiguous
+    runs: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,6 +77,7 @@ def _cut_memory(
     numbers: dict[int, int] = {}
     places: list[int] = []  # for each interval its region; -1 outside of all
     sizes: list[list[int]] = []  # first byte, bytes, end of the last interval, contiguous
+    held_by: list[list[tuple[int, int]]] = []  # the intervals of a region
     current = 0
     for index, point in enumerate(points):
         current ^= marks[point]
@@ -86,15 +89,17 @@ def _cut_memory(
         places.append(number)
         if number == len(sizes):
             sizes.append([point, high - point, high, 1])
+            held_by.append([(point, high)])
         else:
             entry = sizes[number]
             entry[3] &= int(entry[2] == point)
             entry[1] += high - point
             entry[2] = high
+            held_by[number].append((point, high))
     first = len(result.regions)
     result.regions += [
-        ByteRegion(memory, first + number, low, size, bool(whole))
-        for number, (low, size, _, whole) in enumerate(sizes)
+        ByteRegion(memory, first + number, low, size, bool(whole), tuple(runs))
+        for number, ((low, size, _, whole), runs) in enumerate(zip(sizes, held_by, strict=True))
     ]
     at = {point: index for index, point in enumerate(points)}
     for footprint, runs in zip(footprints, ranges, strict=True):
