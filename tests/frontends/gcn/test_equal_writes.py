@@ -30,6 +30,11 @@ OWN = f"ds_write_b32 v2, v1\n{WAIT}"  # the number of the lane in its wave
         (f"v_mov_b32_e32 v3, s6\nds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
         (f"s_lshr_b32 s7, s6, 4\nv_add_u32_e32 v4, s7, v2\nds_write_b32 v4, v1\n{WAIT}{READ}",
          Verdict.REFUTED),
+        # Both waves write the same numbers twice, the second time further on, or in place.
+        (f"{OWN}ds_write_b32 v2, v1 offset:4\n{WAIT}{READ}", Verdict.REFUTED),
+        (f"{OWN}ds_write_b32 v2, v1\n{WAIT}{READ}", Verdict.VERIFIED),
+        (f"{LOAD.format('v2')}ds_write_b32 v2, v3\n{WAIT}ds_write_b32 v2, v3 offset:4\n"
+         f"{WAIT}{READ}", Verdict.REFUTED),
         # What memory holds is not known, but that it is the same in one place.
         (f"{LOAD.format('v2')}ds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.VERIFIED),
         (f"{LOAD.format('v0')}ds_write_b32 v2, v3\n{WAIT}{READ}", Verdict.REFUTED),
