@@ -43,6 +43,15 @@ for device in (torch.device("cuda", 0), torch.device(type="cuda", index=0), torc
     assert torch.ones(2, device=device).is_cuda and torch.ones(2).to(device).sum() == 2
 assert torch.ones(2).to(device=0).cuda(0).sum() == 2 and torch.nn.Linear(2, 2).cuda(0).bias.is_cuda
 assert torch.nn.Linear(2, 2).to(0).bias.is_cuda
+generator = torch.cuda.default_generators[torch.cuda.current_device()]
+torch.manual_seed(7)
+state = generator.get_state()
+assert state.view(torch.int64).tolist() == [7, 0] and generator.initial_seed() == 7
+state.view(torch.int64)[1] += 8
+generator.set_state(state)
+assert generator.get_offset() == 8 and generator.get_state().equal(state), "as kernels draw"
+torch.manual_seed(7)
+assert generator.get_offset() == 0
 w = torch.zeros(2, 3, device="cuda", requires_grad=True)
 assert w.is_leaf and w.requires_grad
 t = torch.arange(6.0).view(2, 3).t().to("cuda")

@@ -129,6 +129,43 @@ class CountingEvent:
         return True
 
 
+class DeviceGenerator:
+    """Where kernels get the seed and the offset from with which they draw random numbers (Philox).
+    PyTorch's own functions draw from the generator of the CPU.
+    """
+
+    def __init__(self, torch: ModuleType) -> None:
+        self._torch = torch
+        self.device = torch.device("cpu")
+        self._seed, self._offset = torch.initial_seed(), 0
+
+    def manual_seed(self, seed: int) -> DeviceGenerator:
+        """Begin again."""
+        self._seed, self._offset = seed % (1 << 63), 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return self._seed
+
+    def get_offset(self) -> int:
+        """How many numbers each thread has drawn."""
+        return self._offset
+
+    def set_offset(self, offset: int) -> None:
+        """Set that number."""
+        self._offset = offset
+
+    def get_state(self) -> Foreign:
+        """Both in 16 bytes, as CUDA's generators have them."""
+        torch = self._torch
+        return torch.tensor([self._seed, self._offset], dtype=torch.int64).view(torch.uint8)
+
+    def set_state(self, state: Foreign) -> None:
+        """Set both."""
+        self._seed, self._offset = state.view(self._torch.int64).tolist()
+
+
 def _described(
     torch: ModuleType, model: DeviceModel, instructions: Callable[[], int]
 ) -> dict[str, Foreign]:
@@ -159,8 +196,9 @@ def _described(
     }  # fmt: skip
     nothing = (
         "synchronize", "set_device", "empty_cache", "init", "_lazy_init", "set_stream",
-        "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "ipc_collect",
+        "reset_peak_memory_stats", "ipc_collect",
     )  # fmt: skip
+    generator = DeviceGenerator(torch)
     found: dict[str, Foreign] = {
         "Stream": stream_kind, "Event": event_kind, "graph": GraphCapture,
         "CUDAGraph": type("CUDAGraph", (CapturedGraph,), {"torch": torch}),
@@ -168,6 +206,8 @@ def _described(
         "is_current_stream_capturing": lambda: CAPTURES.steps is not None,
         "get_rng_state": lambda *_: torch.random.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.random.set_rng_state(state),
+        "default_generators": (generator,),
+        "manual_seed": generator.manual_seed, "manual_seed_all": generator.manual_seed,
         "_exchange_device": partial(_given, 0), "_maybe_exchange_device": partial(_given, 0),
         "_DeviceGuard": lambda *_: contextlib.nullcontext(),
     }  # fmt: skip
