@@ -11,9 +11,17 @@ from typing import NamedTuple, cast
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
-from titan.sync.expression import evaluate, names_of
+from titan.sync.expression import Expression, evaluate, names_of, to_text
 from titan.sync.open_numbers import Size
-from titan.sync.state import Draft, Environment, ExecutionContext, Flight, Position, State
+from titan.sync.state import (
+    TILE_MIN,
+    Draft,
+    Environment,
+    ExecutionContext,
+    Flight,
+    Position,
+    State,
+)
 from titan.sync.turns import TURNS, Origins, Turn
 
 NUMBER_MAX = 2**62  # of what is assigned: numbers cannot grow until memory is full
@@ -26,6 +34,14 @@ class LocalLoopError(Refusal):
     """A role's control flow runs on without reaching an operation, or its numbers beyond bounds."""
 
     reason = Reason.UNBOUNDED_LOOP
+
+
+def tile_of(expression: Expression, environment: Environment) -> int:
+    """The tile that an effect names. Raises LocalLoopError for one that would be no tile."""
+    tile = evaluate(expression, environment)
+    if isinstance(tile, int) and tile < TILE_MIN:
+        raise LocalLoopError(f"the tile {to_text(expression)} is below -2^39")
+    return tile
 
 
 class Agent(NamedTuple):

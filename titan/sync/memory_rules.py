@@ -7,7 +7,7 @@ finish. Sources: PTX "Async Proxy", "cp.async.bulk" (undefined behaviour until c
 from __future__ import annotations
 
 from titan.sync import program as ir
-from titan.sync.control import ControlFlow
+from titan.sync.control import ControlFlow, tile_of
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
 from titan.sync.lifetime import CtaLifetime
@@ -68,7 +68,7 @@ class MemoryRules:
         home = self._ctas[context.agent]
         if buffer.space is not ir.Space.GLOBAL and buffer.cta != home:
             self._lifetime.check_alive(draft, context, buffer.cta, buffer.name)
-        tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, environment)
+        tile = ANY_TILE if effect.tile is None else tile_of(effect.tile, environment)
         return cells_of(buffer, stage, part), tile
 
     # ------------------------------------------------------------- reads, writes, conflicts

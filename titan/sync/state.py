@@ -16,6 +16,7 @@ from titan.sync.turns import place_of
 
 UNDEFINED = -(2**40)  # content of memory that nobody has written
 ANY_TILE = UNDEFINED + 1  # content written without a tile
+TILE_MIN = -(2**39)  # of tiles that a program names, so that none is one of the two
 ENGINE = -1  # represents the engine among the writers of a cell
 
 Cell = tuple[str, int]  # storage, unit

@@ -13,7 +13,7 @@ from titan.foundation.errors import Refusal
 from titan.foundation.records import dataclass
 from titan.foundation.verdict import Reason
 from titan.sync import program as ir
-from titan.sync.control import Sizes
+from titan.sync.control import Sizes, tile_of
 from titan.sync.expression import Expression, evaluate
 from titan.sync.pipe_order import PipePair, keeps, pipe_use
 from titan.sync.reductions import Reduction, commute, reduction_of
@@ -302,7 +302,7 @@ class Unfolder:
                 continue
             if buffer.space is not ir.Space.GLOBAL and buffer.cta != role.cta:
                 far[(buffer.name, buffer.cta)] = None
-            tile = ANY_TILE if effect.tile is None else evaluate(effect.tile, names)
+            tile = ANY_TILE if effect.tile is None else tile_of(effect.tile, names)
             cells = cells_of(buffer, stage, part)
             extent = (cells[0], len(cells)) if effect.accumulates else None
             kind = reduction_of(effect, role.cta)

@@ -13,6 +13,7 @@
 #define TILE_UNDEFINED (-((word)1 << 40))
 #define TILE_ANY (TILE_UNDEFINED + 1)
 #define TILE_ANCIENT (TILE_UNDEFINED + 2)
+#define TILE_MIN (-((word)1 << 39)) /* of tiles that a program names */
 #define ENGINE_BIT ((word)1 << 62)
 #define TRANSACTION_MAX (((word)1 << 20) - 1)
 #define LOCAL_STEPS_MAX 1000000

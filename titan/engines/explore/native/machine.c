@@ -54,6 +54,8 @@ static int resolve(search_t *s, word *w, int agent, const effect_t *effect, int 
         result = agent_value(s, w, agent, effect->tile, &tile);
         if (result != DONE)
             return result;
+        if (tile < TILE_MIN)
+            return broken(s, ERROR_NUMBER);
     }
     out->region = buffer->region + stage * buffer->parts + part;
     out->first = regions[out->region].first;
