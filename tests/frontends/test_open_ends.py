@@ -101,7 +101,7 @@ def test_a_guard_that_nothing_writes_is_not_verified(guarded, expected):
     text = HEAD + f"add.s32 %r1, %r1, -1;\nsetp.eq.s32 %p1, %r1, 0;\n{guarded}" + TAIL
     found = judged(text)
     assert found.verdict is expected
-    assert ["TTN222"] * (expected is Verdict.REFUTED) == [item.code for item in found.diagnostics]
+    assert ["TTN223"] * (expected is Verdict.REFUTED) == [item.code for item in found.diagnostics]
 
 
 def program(random: Random) -> str:
