@@ -95,3 +95,23 @@ def test_registers_are_reallocated_by_all_threads(verb: str):
         )  # fmt: skip
         found = {item.code for item in examined(kernel).errors}
         assert found == (set() if legal else {"TTN433"})
+
+
+@pytest.mark.parametrize(
+    ("behind", "wrong"),
+    [
+        # One thread acts for what the lanes of a warp have stored, and they have not met.
+        ("{fence: async, by: thread}, {arrive: m, by: thread}", True),
+        ("{fence: async, by: warp}, {arrive: m, by: thread}", True),
+        ("{bulk_store: A = 1, queue: out, by: thread}, {drain: out, by: thread}", True),
+        ("{fence: async, by: thread}, {sync: own}, {arrive: m, by: thread}", True),
+        # The warp does all of it, or all threads have met.
+        ("{fence: async, by: warp}, {arrive: m, by: warp}", False),
+        ("{fence: async, by: warp}, {sync: own}, {arrive: m, by: thread}", False),
+        ("{fence: async}, {sync: own}, {arrive: m, by: thread}", False),
+    ],
+)
+def test_the_lanes_of_one_warp_of_several_meet_before_one_acts(behind: str, wrong: bool):
+    program = "{p: [{store: A = 1, by: warp}, " + behind + "], q: [TAKE" + TAKE + "]}"
+    program = program.replace("TAKE", "{wait: m, phase: 0}, " if "arrive" in behind else "", 1)
+    assert codes(program) == ({"TTN432"} if wrong else set())

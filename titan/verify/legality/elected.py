@@ -27,7 +27,7 @@ Sources: PTX ISA, cp.async.bulk (groups are of the executing thread), tcgen05.mm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -66,6 +66,7 @@ from titan.sync.program import (
     walk,
 )
 from titan.verify.legality.case import Case, plain
+from titan.verify.legality.elected_facts import Conditions, DataflowState, Fact
 from titan.verify.legality.elected_words import headline_of
 from titan.verify.legality.rendezvous import meetings
 from titan.verify.legality.rule import rule
@@ -97,46 +98,6 @@ _WAITED = {
     "copy": "read",
     "fill": "filled",
 }  # in flight, and once waited for
-Conditions = frozenset[tuple[Expression, bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something that some threads of an agent have done and the others have not taken part in.
-
-    `what`: "store" or "load" of a buffer by the others; of the elected thread "copy" or "fill" of a
-    buffer in flight in a queue, "read" or "filled" once it alone has waited for that, and "init" of
-    a barrier, "own store" or "own load" of a buffer, "columns" allocated. "unfenced store" or
-    "unfenced load" of the others becomes "left store" or "left load" where a fence of one thread
-    has left it out, and "late store" or "late load" behind a fence of all, until they have met. The
-    same of a tensor map and its release: "unreleased store" and "left map".
-    """
-
-    what: str
-    name: str
-    operation: int
-    queue: str = ""
-    under: Conditions = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class DataflowState:
-    """What holds at one place of the text: facts, and by arrival (its `id`) what it covered."""
-
-    facts: frozenset[Fact] = frozenset()
-    arrived: tuple[tuple[int, frozenset[Fact]], ...] = ()
-
-    def without(self, gone: Iterable[Fact]) -> DataflowState:
-        """The state after the facts have ended."""
-        return replace(self, facts=self.facts - frozenset(gone))
-
-    def join(self, other: DataflowState) -> DataflowState:
-        """What holds on both of two paths that join."""
-        theirs = dict(other.arrived)
-        both = {name: reported & theirs[name] for name, reported in self.arrived if name in theirs}
-        return DataflowState(
-            self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0]))
-        )
 
 
 @dataclass
@@ -202,6 +163,14 @@ class _Walk:
 
     def plain(self, operation: Operation, at: DataflowState, under: Conditions) -> DataflowState:
         """An operation that is neither a loop nor a branch."""
+        if operation.by != "warp" or isinstance(operation, Access | Fence):
+            return self.executed(operation, at, under)
+        lanes = frozenset(fact for fact in at.facts if fact.lanes)  # no others to their own warp
+        after = self.executed(operation, at.without(lanes), under)
+        return replace(after, facts=after.facts | lanes)
+
+    def executed(self, operation: Operation, at: DataflowState, under: Conditions) -> DataflowState:
+        """The same, with all that counts as done by others."""
         match operation:
             case BarrierSync(order=order, threads=threads):
                 if order is Order.RELAXED:
@@ -314,11 +283,14 @@ class _Walk:
             if self.single(operation):
                 clashes = ("store", "load") if write else ("store",)
                 for fact in at.facts:
-                    if fact.name == name and fact.what in clashes:
+                    own_warp = operation.by == "warp" and fact.lanes
+                    if fact.name == name and fact.what in clashes and not own_warp:
                         self.report(f"own {what}", name, operation, fact)
                 at = self.add(at, f"own {what}", name, operation, under)
-                continue
-            self.found_by_all(name, write, operation, at)
+                if operation.by != "warp":
+                    continue
+            else:
+                self.found_by_all(name, write, operation, at)
             at = self.add(at, what, name, operation, under)
             policies = self.case.program.policies
             proxied = any(self.case.space_of(e) is not Space.TENSOR for e in operation.effects)
@@ -346,10 +318,13 @@ class _Walk:
     def fence(self, operation: Fence, at: DataflowState, under: Conditions) -> DataflowState:
         """A proxy fence: of all threads for all accesses, of one thread for its own alone."""
         begun = _UNRELEASED if operation.kind is FenceKind.TENSORMAP_RELEASE else _COPIED
-        if not self.single(operation):
+        if not self.single(operation) or operation.by == "warp":
             ended = {fact for fact in at.facts if fact.what in (*begun, *begun.values())}
+            ended = {fact for fact in ended if fact.lanes or not self.single(operation)}
             late = {replace(f, what=_LATE.get(f.what, "late store")) for f in ended}
-            return replace(at, facts=at.facts - ended | late)
+            at = replace(at, facts=at.facts - ended | late)
+            if not self.single(operation):
+                return at
         left = {replace(f, what=begun[f.what]) for f in at.facts if f.what in begun}
         return replace(at, facts=at.facts | left)
 
@@ -406,7 +381,9 @@ class _Walk:
         under: Conditions,
         queue: str = "",
     ) -> DataflowState:
-        return replace(at, facts=at.facts | {Fact(what, name, id(operation), queue, under)})
+        lanes = operation.by == "warp" and self.single(operation) and not what.startswith("own")
+        fact = Fact(what, name, id(operation), queue, under, lanes)
+        return replace(at, facts=at.facts | {fact})
 
     def report(self, what: str, name: str, operation: Operation, fact: Fact) -> None:
         self.found.setdefault((what, name, id(operation)), fact.operation)
