@@ -22,6 +22,7 @@ def checking_driver(tmp_path_factory, monkeypatch, backend):
     monkeypatch.setattr(driver, "_active", None)
     made = TitanDriver()
     driver.set_active(made)
+    triton.compiler.compiler.max_shared_mem.cache_clear()  # of the device before
     modules = (examples, triton_kernels, triton_amd_kernels)
     for function in (one for module in modules for one in vars(module).values()):
         caches = getattr(function, "device_caches", None)

@@ -1,8 +1,9 @@
 """Global memory before `griddepcontrol.wait`: a note where it is read, undecided where written.
 
 The reference is the happens-before engine: a warp that writes the array and then arrives at an
-mbarrier is the grid before, and a wait at that mbarrier the wait for it. Where the engine finds a
-race with that warp, the access was early.
+mbarrier is the grid before, and a wait at that mbarrier the wait for it. It writes other numbers
+than the kernel, since equal ones do not race. Where the engine finds a race with that warp, the
+access was early.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ MODEL = """W{n}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], 0; @!%p3 bra W{
 HAND_ON = "{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%r4+8];}"
 LEARN = "H{n}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4+8], 0; @!%p3 bra H{n};"
 BEFORE = f"""setp.lt.u32 %p5, %r2, {WARPS}; @%p5 bra MAIN;
-  @!%p1 bra END; mov.u32 %r9, 0; mov.u64 %d5, %d1;
+  @!%p1 bra END; mov.u32 %r9, 1000; mov.u64 %d5, %d1;
 F: st.global.u32 [%d5+-{WARPS * 128}], %r9; add.u64 %d5, %d5, 4; add.u32 %r9, %r9, 1;
-  setp.lt.u32 %p5, %r9, {WARPS * 32}; @%p5 bra F;
+  setp.lt.u32 %p5, %r9, {1000 + WARPS * 32}; @%p5 bra F;
   {{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%r4];}}
   bra END; MAIN:"""
 WRITE = "st.global.u32 [%d1], %r1;"

@@ -24,7 +24,7 @@ ARMS = {
     "a store of both": ("st.local.v2.u32 [mine], {0, 0};", False, False),
     "at an address from before": ("st.local.u32 [%d4+4], 0;", True, False),
     "at an address of the arm": (
-        "add.u64 %d5, %d4, 4; st.local.u32 [%d5], 0;", False, False),
+        "add.u64 %d5, %d4, 4; st.local.u32 [%d5], 0;", True, False),
     "at an address by data": ("st.local.u32 [%d6], 0;", False, False),
     "in a loop": (
         "mov.u32 %r12, 0; L: st.local.u32 [mine+4], %r12; add.u32 %r12, %r12, 1;"

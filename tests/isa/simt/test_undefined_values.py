@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -441,3 +442,25 @@ def test_products_in_tensor_memory(left_out, adds, stored, below, columns, rows)
         8192,
     ).replace("sm_90a", "sm_100a").replace(".version 8.7", ".version 8.8")  # fmt: skip
     assert bool(uses(text, 128)) == leaves_unknown(text, 128, 128 * columns), text
+
+
+ALL_LANES = "mov.b32 %r20, 0; mov.b32 %r21, 31; mov.b32 %r22, -1;"
+EXCHANGE = "shfl.sync.idx.b32 %r23|%p1, %r2, %r20, %r21, %r22;"
+LEAVE = "setp.lt.u32 %p2, %r1, {n}; @%p2 bra GO; ret; GO:"
+
+
+@pytest.mark.parametrize(
+    ("body", "followed"),
+    [
+        (f"{ALL_LANES} {EXCHANGE}", False),
+        (f"{ALL_LANES} {EXCHANGE} {LEAVE.format(n=9)}", False),  # first, and then the roles
+        (f"{ALL_LANES} {LEAVE.format(n=9)} {EXCHANGE}", True),
+        (f"{ALL_LANES.replace('-1', '255')} {EXCHANGE}", True),
+        (f"{ALL_LANES} @%p2 mov.b32 %r22, 255; {EXCHANGE}", True),
+    ],
+)
+def test_which_exchanges_are_followed(body: str, followed: bool):
+    """A run is made again, slowly, where some lane may be missing from an exchange alone."""
+    prepared = made(text_of(f"mov.pred %p2, 0; {body}")).prepared
+    assert prepared is not None
+    assert unwritten_registers(prepared.code).exchanged is followed

@@ -7,6 +7,7 @@ text.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from titan.isa.simt.control_flow import FlowGraph
@@ -48,10 +49,48 @@ def unwritten_registers(code: DecodedCode, threads: int = LANES) -> UnwrittenReg
 
 def _exchanged(code: DecodedCode, constants: dict[int, int], threads: int) -> bool:
     """Whether a shfl.sync names other members than all lanes, or lanes may have ended before it."""
-    members = [constants.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
-    ends = [step for step in code.steps if step.op in (Op.EXIT, Op.RETURN)]
-    partial = len(ends) > 1 or threads % LANES != 0 or any(lanes != ALL for lanes in members)
-    return bool(members) and partial
+    written = Counter(register for step in code.steps for register in step.out)
+    known = dict(constants)
+    for step in code.steps:  # nvcc moves a number to a register before it names it
+        if step.op is Op.MOV and step.guard < 0 and written[step.out[0]] == 1:
+            value = known.get(step.args[0])
+            known |= {step.out[0]: value} if value is not None else {}
+    members = [known.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
+    if threads % LANES != 0 or any(lanes != ALL for lanes in members):
+        return bool(members)
+    return any(_ends_before(FlowGraph(code.steps, *bounds)) for bounds in code.functions)
+
+
+def _ends_before(graph: FlowGraph) -> bool:
+    """Whether lanes may part where some can end and others come to a shfl.sync.
+
+    In code that exchanges first and divides into roles then, as CUTLASS does, none can.
+    """
+
+    def holds(number: int, *ops: Op) -> bool:
+        return any(step.op in ops for step in graph.steps[slice(*graph.blocks[number])])
+
+    numbers = range(len(graph.blocks))
+    exchanging = [number for number in numbers if holds(number, Op.SHUFFLE)]
+    ends = [number for number in numbers if holds(number, Op.EXIT, Op.RETURN)]
+    if len(ends) < 2:
+        return False
+    parting = [number for number in numbers if len(set(graph.next[number])) > 1]
+    return any(_reaches(graph, number, exchanging) for number in parting)
+
+
+def _reaches(graph: FlowGraph, start: int, targets: list[int]) -> bool:
+    """Whether one of the blocks lies behind another one."""
+    seen: set[int] = set()
+    waiting = [number for number in graph.next[start] if number != graph.exit]
+    while waiting:
+        number = waiting.pop()
+        if number in targets:
+            return True
+        if number not in seen:
+            seen.add(number)
+            waiting += [one for one in graph.next[number] if one != graph.exit]
+    return False
 
 
 def _read_unwritten(graph: FlowGraph, constants: dict[int, int]) -> int:

@@ -19,8 +19,8 @@ value is masked later, or not stored, is no fault, and is followed.
 
 ## What to do
 
-Give the register a value before the guarded instruction (`other=` of Triton's `tl.load`), or guard
-its use in the same way.
+Give the register a value before the guarded instruction (in Triton a value of the load for what its
+mask leaves out), or guard its use in the same way.
 
 ## Source
 
