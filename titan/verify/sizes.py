@@ -53,6 +53,11 @@ def free_parameters(program: SyncProgram) -> list[str]:
     return [parameter.name for parameter in program.parameters if parameter.value is None]
 
 
+def equal_sizes(program: SyncProgram, size: int) -> dict[str, int]:
+    """The same size for every free parameter, or its minimum where that is more."""
+    return {item.name: max(size, item.minimum) for item in program.parameters if item.value is None}
+
+
 def size_sets(program: SyncProgram) -> Iterator[Values]:
     """All values of the free parameters up to the bound, small sums first.
 

@@ -22,13 +22,13 @@ from titan.language.protocol.model import Produce, Protocol
 from titan.language.protocol.unroll import walk
 from titan.sync import program as ir
 from titan.sync.expression import Constant, Expression
-from titan.sync.fault import Actor
 from titan.sync.interpreter import SEMANTICS, UNDEFINED, Interpreter
 from titan.sync.memory_rules import MemoryRules
 from titan.sync.parts import effects_of
 from titan.sync.reductions import Reduction
 from titan.sync.state import Cell, Draft, ExecutionContext, Extent, key_text
-from titan.verify.sizes import bound_of, free_parameters
+from titan.verify.one_run import one_run
+from titan.verify.sizes import bound_of, equal_sizes
 
 CODE = "TTN222"
 STEPS_MAX = 5_000  # of a run; what a longer one reads later is not seen
@@ -65,9 +65,7 @@ def unwritten_reads(
     their accumulator holds. `masked`: buffers whose readers leave out what is not there.
     """
     if sizes is None:
-        minimums = {item.name: item.minimum for item in program.parameters}
-        bound = bound_of(program)
-        sizes = {name: max(bound, minimums[name]) for name in free_parameters(program)}
+        sizes = equal_sizes(program, bound_of(program))
     found = _read_in_one_run(program, sizes, sums, masked)
     values = [f"{name} = {value}" for name, value in sorted(sizes.items())]
     notes = (f"with {', '.join(values)}",) if values else ()
@@ -131,14 +129,7 @@ def _read_in_one_run(
                 found.setdefault(context.operation.span, cell)
 
     machine = Interpreter(program, dict(sizes), replace(SEMANTICS, memory=UnwrittenCells))
-    state = machine.initial()
-    for _ in range(STEPS_MAX):
-        steps = machine.steps(state)
-        if not steps:
+    for taken, _ in enumerate(one_run(machine)):
+        if taken == STEPS_MAX:
             break
-        engines = (step for step in steps if step.actor is not Actor.AGENT)
-        after, _ = machine.apply(state, next(engines, steps[0]))
-        if after is None:
-            break
-        state = after
     return found

@@ -17,7 +17,8 @@ from titan.sync.fault import Actor
 from titan.sync.interpreter import Interpreter
 from titan.sync.parts import barriers_of
 from titan.sync.program import SyncProgram
-from titan.verify.sizes import bound_of, free_parameters
+from titan.verify.one_run import one_run
+from titan.verify.sizes import bound_of, equal_sizes, free_parameters
 
 VACUOUS = "TTN215"
 STEPS_MAX = 5_000  # of one run; a longer one says nothing about what is not used
@@ -38,8 +39,7 @@ def vacuous(program: SyncProgram, span: Span | None) -> list[Diagnostic]:
     unused = {barrier.name for barrier in program.barriers}
     names = free_parameters(program)
     for size in dict.fromkeys((1, 2, 3, bound_of(program))):
-        minimums = {item.name: item.minimum for item in program.parameters}
-        sizes = {name: max(size, minimums[name]) for name in names}
+        sizes = equal_sizes(program, size)
         if not _cross_off(program, sizes, idle_roles, unused):
             return []
         if (not idle_roles and not unused) or not names:
@@ -67,21 +67,16 @@ def _cross_off(
     False where the run has more steps than are tried.
     """
     machine = Interpreter(program, dict(sizes))
-    state = machine.initial()
-    for _ in range(STEPS_MAX):
-        steps = machine.steps(state) if idle_roles or unused else []
-        if not steps:
+    for taken, (state, step) in enumerate(one_run(machine)):
+        if taken == STEPS_MAX:
+            return False
+        if not idle_roles and not unused:
             return True
-        step = steps[0]
         if step.actor is Actor.AGENT:
             operation = machine.control.operation_of(state, step.agent)
             idle_roles.discard(machine.agents[step.agent].role.name)
             unused -= set(_barriers(operation))
-        after, _ = machine.apply(state, step)
-        if after is None:
-            return True
-        state = after
-    return False
+    return True
 
 
 def _barriers(operation: ir.Operation | None) -> Iterable[str]:

@@ -38,7 +38,7 @@ from titan.verify.coverage import with_policies
 from titan.verify.engines import VerifyBudget, run_explorer
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
-from titan.verify.sizes import bound_of
+from titan.verify.sizes import bound_of, equal_sizes
 from titan.verify.unwritten import unwritten_reads
 from titan.verify.vacuity import VACUOUS, vacuous
 
@@ -198,7 +198,7 @@ def _filled(made: Assembled, finding: Finding) -> Finding:
     if program is None:
         return finding
     bound = bound_of(program)
-    sizes = {item.name: max(bound, item.minimum) for item in program.parameters}
+    sizes = equal_sizes(program, bound)
     if dependent(made.sizes):
         sizes = largest(made.sizes, bound)
     unwritten = [
