@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from titan.frontends.grid.asked_words import NotWaiting
 from titan.isa.simt import events as ev
-from titan.isa.simt.control_flow import FlowGraph
+from titan.isa.simt.control_flow import FunctionGraphs
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, PURE, DecodedCode, Op
 from titan.isa.simt.outcome import Run
@@ -45,8 +45,7 @@ def innermost(code: DecodedCode, instruction: int) -> frozenset[int]:
 def _cycle(code: DecodedCode, body: frozenset[int], instruction: int) -> frozenset[int]:
     """The instructions of a loop that lead to one of them and that it leads to: a loop that is
     entered in its middle has what is in front of it in its body."""
-    start, end = next(pair for pair in code.functions if pair[0] <= instruction < pair[1])
-    graph = FlowGraph(code.steps, start, end)
+    graph = FunctionGraphs(code).around(instruction)
     inside = {number for number in range(graph.exit) if set(range(*graph.blocks[number])) & body}
     home = next(at for at in inside if instruction in range(*graph.blocks[at]))
     before: dict[int, list[int]] = {}

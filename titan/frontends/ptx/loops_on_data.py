@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.control_flow import FlowGraph
+from titan.isa.simt.control_flow import FlowGraph, FunctionGraphs
 from titan.isa.simt.operations import PURE, DecodedCode, Op
 from titan.isa.simt.outcome import Policy, Run
 
@@ -71,7 +71,7 @@ def _deciding(code: DecodedCode, at: int) -> set[int]:
 
 
 def _graph(code: DecodedCode, at: int) -> FlowGraph:
-    return FlowGraph(code.steps, *next(pair for pair in code.functions if pair[0] <= at < pair[1]))
+    return FunctionGraphs(code).around(at)
 
 
 def _inside(code: DecodedCode, branch: int) -> Iterable[int]:

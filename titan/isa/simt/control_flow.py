@@ -6,9 +6,9 @@ analysed alone; a call falls through to the instruction after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from titan.isa.simt.operations import DecodedStep, Op
+from titan.isa.simt.operations import DecodedCode, DecodedStep, Op
 
 NO_JOIN = -1
 
@@ -28,6 +28,21 @@ def successors(steps: Sequence[DecodedStep], index: int, end: int) -> tuple[int,
     if step.op in (Op.RETURN, Op.EXIT, Op.TRAP):
         return (end,) if step.guard < 0 else (behind, end)
     return (behind,)
+
+
+class FunctionGraphs:
+    """The graphs of the functions of a program, each made once, where it is asked for."""
+
+    def __init__(self, code: DecodedCode) -> None:
+        self._code = code
+        self._made: dict[tuple[int, int], FlowGraph] = {}
+
+    def around(self, index: int) -> FlowGraph:
+        """The graph of the function that holds an instruction."""
+        bounds = next(pair for pair in self._code.functions if pair[0] <= index < pair[1])
+        if bounds not in self._made:
+            self._made[bounds] = FlowGraph(self._code.steps, *bounds)
+        return self._made[bounds]
 
 
 class FlowGraph:
@@ -112,6 +127,16 @@ class FlowGraph:
         while low not in self.block_at:
             low -= 1
         return self.block_at[low]
+
+    def leading_to(self, targets: Iterable[int]) -> set[int]:
+        """The blocks behind which one of these blocks may be executed."""
+        found: set[int] = set()
+        waiting = list(targets)
+        while waiting:
+            new = set(self._before[waiting.pop()]) - found
+            found |= new
+            waiting += new
+        return found
 
     def head_of(self, index: int) -> int:
         """The first instruction of the block that holds `index`."""

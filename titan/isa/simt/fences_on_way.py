@@ -9,7 +9,7 @@ done (`certain`): a product that lacks a fence in both cases is wrong in this ru
 from __future__ import annotations
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.control_flow import FlowGraph
+from titan.isa.simt.control_flow import FunctionGraphs
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
@@ -44,6 +44,7 @@ class _FollowedExecution(SimtExecution):
         self.possible: set[int] = set()
         self._states: dict[Warp, tuple[State, State]] = {}
         self._arms: dict[int, int] = {}
+        self._graphs = FunctionGraphs(code)
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and follow the registers of its warp."""
@@ -79,8 +80,7 @@ class _FollowedExecution(SimtExecution):
         """The registers, as bits, that the arms of a skipped branch touch."""
         if branch not in self._arms:
             code = self.code
-            bounds = next(pair for pair in code.functions if pair[0] <= branch < pair[1])
-            graph = FlowGraph(code.steps, *bounds)
+            graph = self._graphs.around(branch)
             bits = 0
             for low, high in graph.region(branch, code.joins[branch])[0]:
                 for inner in code.steps[low:high]:

@@ -35,30 +35,30 @@ def unwritten_registers(code: DecodedCode, threads: int = LANES) -> UnwrittenReg
         if item.kind is PresetKind.CONSTANT:
             constants[item.register] = item.value
     found: dict[int, tuple[int, ...]] = {}
-    for start, end in code.functions:
-        graph = FlowGraph(code.steps, start, end)
+    graphs = [FlowGraph(code.steps, *bounds) for bounds in code.functions]
+    for graph in graphs:
         open_ = _read_unwritten(graph, constants) & ~preset
         if open_:
-            found[start] = tuple(r for r in range(open_.bit_length()) if open_ >> r & 1)
+            found[graph.start] = tuple(r for r in range(open_.bit_length()) if open_ >> r & 1)
     spaces = (MemorySpace.LOCAL, MemorySpace.GENERIC)
     local = code.local_bytes > 0 and any(
         step.op is Op.LOAD and step.flags[0] in spaces for step in code.steps
     )
-    return UnwrittenRegisters(found, local, _exchanged(code, constants, threads))
+    members = _members(code, constants)
+    if members and threads % LANES == 0 and all(lanes == ALL for lanes in members):
+        return UnwrittenRegisters(found, local, any(map(_ends_before, graphs)))
+    return UnwrittenRegisters(found, local, bool(members))
 
 
-def _exchanged(code: DecodedCode, constants: dict[int, int], threads: int) -> bool:
-    """Whether a shfl.sync names other members than all lanes, or lanes may have ended before it."""
+def _members(code: DecodedCode, constants: dict[int, int]) -> list[int | None]:
+    """The members that each shfl.sync names, where they are known."""
     written = Counter(register for step in code.steps for register in step.out)
     known = dict(constants)
     for step in code.steps:  # nvcc moves a number to a register before it names it
         if step.op is Op.MOV and step.guard < 0 and written[step.out[0]] == 1:
             value = known.get(step.args[0])
             known |= {step.out[0]: value} if value is not None else {}
-    members = [known.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
-    if threads % LANES != 0 or any(lanes != ALL for lanes in members):
-        return bool(members)
-    return any(_ends_before(FlowGraph(code.steps, *bounds)) for bounds in code.functions)
+    return [known.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
 
 
 def _ends_before(graph: FlowGraph) -> bool:
@@ -67,30 +67,17 @@ def _ends_before(graph: FlowGraph) -> bool:
     In code that exchanges first and divides into roles then, as CUTLASS does, none can.
     """
 
-    def holds(number: int, *ops: Op) -> bool:
-        return any(step.op in ops for step in graph.steps[slice(*graph.blocks[number])])
+    def with_any(*ops: Op) -> list[int]:
+        return [
+            number
+            for number, bounds in enumerate(graph.blocks)
+            if any(step.op in ops for step in graph.steps[slice(*bounds)])
+        ]
 
-    numbers = range(len(graph.blocks))
-    exchanging = [number for number in numbers if holds(number, Op.SHUFFLE)]
-    ends = [number for number in numbers if holds(number, Op.EXIT, Op.RETURN)]
-    if len(ends) < 2:
+    if len(with_any(Op.EXIT, Op.RETURN)) < 2:
         return False
-    parting = [number for number in numbers if len(set(graph.next[number])) > 1]
-    return any(_reaches(graph, number, exchanging) for number in parting)
-
-
-def _reaches(graph: FlowGraph, start: int, targets: list[int]) -> bool:
-    """Whether one of the blocks lies behind another one."""
-    seen: set[int] = set()
-    waiting = [number for number in graph.next[start] if number != graph.exit]
-    while waiting:
-        number = waiting.pop()
-        if number in targets:
-            return True
-        if number not in seen:
-            seen.add(number)
-            waiting += [one for one in graph.next[number] if one != graph.exit]
-    return False
+    before = graph.leading_to(with_any(Op.SHUFFLE))
+    return any(len(set(graph.next[number])) > 1 for number in before)
 
 
 def _read_unwritten(graph: FlowGraph, constants: dict[int, int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, successors
+from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, FunctionGraphs, successors
 from titan.isa.simt.operations import DecodedCode, Op
 
 
@@ -27,7 +27,7 @@ class Arms:
 
     def __init__(self, code: DecodedCode) -> None:
         self._code = code
-        self._graphs: dict[tuple[int, int], FlowGraph] = {}
+        self._graphs = FunctionGraphs(code)
         self._found: dict[int, ArmRegisters] = {}
 
     def of(self, branch: int) -> ArmRegisters:
@@ -43,11 +43,8 @@ class Arms:
             return NO_ARMS
         if region is None or region.cyclic:
             return NO_ARMS
-        bounds = next(pair for pair in code.functions if pair[0] <= branch < pair[1])
-        if bounds not in self._graphs:
-            self._graphs[bounds] = FlowGraph(code.steps, *bounds)
-        graph = self._graphs[bounds]
-        starts = successors(code.steps, branch, bounds[1])
+        graph = self._graphs.around(branch)
+        starts = successors(code.steps, branch, graph.end)
         arms = [_Arm(graph, start, join) for start in (starts[0], starts[-1])]
         read = {step.guard}
         for at in arms[0].instructions | arms[1].instructions:

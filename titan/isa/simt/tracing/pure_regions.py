@@ -8,7 +8,7 @@ what a lane has in its own memory before, is then part of what the results are m
 
 from __future__ import annotations
 
-from titan.isa.simt.control_flow import NO_JOIN, FlowGraph, successors
+from titan.isa.simt.control_flow import NO_JOIN, FunctionGraphs, successors
 from titan.isa.simt.events import AccessSemantics
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
@@ -21,7 +21,7 @@ class PureRegions:
 
     def __init__(self, code: DecodedCode, *, memory: bool) -> None:
         self._code, self._memory = code, memory
-        self._graphs: dict[tuple[int, int], FlowGraph] = {}
+        self._graphs = FunctionGraphs(code)
         self._inputs: dict[int, tuple[int, ...]] = {}
         self._touching: set[int] = set()
 
@@ -40,10 +40,7 @@ class PureRegions:
         region = self._code.regions.get(branch)
         if region is None or join == NO_JOIN or region.refused >= 0:
             return ()
-        bounds = next(pair for pair in self._code.functions if pair[0] <= branch < pair[1])
-        if bounds not in self._graphs:
-            self._graphs[bounds] = FlowGraph(steps, *bounds)
-        graph = self._graphs[bounds]
+        graph = self._graphs.around(branch)
         inside = [at for low, high in graph.region(branch, join)[0] for at in range(low, high)]
         if not all(self._computes(steps[at]) for at in inside):
             return ()
@@ -53,7 +50,7 @@ class PureRegions:
             *((*steps[at].args, steps[at].guard) for at in inside)
         )
         live = 0
-        for start in successors(steps, branch, bounds[1]):
+        for start in successors(steps, branch, graph.end):
             live |= graph.live_at(start)
         found = {register for register in concerned if register >= 0 and live >> register & 1}
         return tuple(
