@@ -8,7 +8,7 @@ they stand (the code of the refusal), which rewrites then give them a form, and 
 Third table (`--corpus`): how many of some 240 protocols, generated and of the library, are taken as
 they stand, taken after rewrites, and refused, with the reasons.
 
-Run: python -m benchmarks.virtual_tokens [--corpus] [--output FILE]
+Run: python -m benchmarks.virtual_tokens [--corpus] [--output FILE] [--page PAGE]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from benchmarks.pages import write_between
 from titan.codegen.pipeline.cdna import LANES, construct, lane_bytes, loads_of, shapes, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.printer import pipeline_text
@@ -37,6 +38,7 @@ from titan.verify.pipeline import verify_kernel
 
 OPTIONS = VerifyOptions(save_traces=None, require="any")
 TRIPS = 32
+MARKS = ("<!-- virtual tokens -->", "<!-- end of virtual tokens -->")
 REWRITES = ("transport", "group", "depth", "unspecialise")
 
 
@@ -368,45 +370,45 @@ def configuration(name: str, text: str) -> Configuration:
     seconds = round(time.monotonic() - started, 3)
     notes = tuple(found.notes)
     wrong = [f"{item.code}: {item.headline}" for item in found.diagnostics]
-    still = "" if found.verdict is Verdict.VERIFIED else wrong[0] if wrong else "no reason is told"
+    still = "" if found.verdict is Verdict.VERIFIED else wrong[0] if wrong else "no reason is given"
     return Configuration(
         name, kernel.target, refused, reason, taken or ("none" if refused else ""), notes,
         str(found.verdict), still, seconds,
     )  # fmt: skip
 
 
-def print_flights(rows: list[Flight]) -> None:
+def flight_lines(rows: list[Flight]) -> Iterator[str]:
     heads = (
         "tile program", "target", "waves", "depth", "form", "copies a turn",
         "left in flight, steady", "bytes of the workgroup", "mean", "last", "vmcnt(0) form",
         "verdict",
     )  # fmt: skip
-    print(f"| {' | '.join(heads)} |")
-    print("| --- " * len(heads) + "|")
+    yield f"| {' | '.join(heads)} |"
+    yield "| --- " * len(heads) + "|"
     for row in rows:
         cells = (
             row.tile, row.target, row.waves, row.depth, row.form, row.copies_a_turn,
             row.steady_copies, row.steady_bytes, row.mean_copies, row.last_copies,
             row.plain_copies, row.verdict,
         )  # fmt: skip
-        print(f"| {' | '.join(map(str, cells))} |")
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
-def print_configurations(rows: list[Configuration]) -> None:
-    print("\n| asked for | as written | fallback | verdict | still wrong | told |")
-    print("| --- | --- | --- | --- | --- | --- |")
+def configuration_lines(rows: list[Configuration]) -> Iterator[str]:
+    yield "| asked for | as written | fallback | verdict | still wrong | reported |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for row in rows:
         stands = f"{row.refused}: {row.reason}" if row.refused else "taken"
-        told = "; ".join(row.notes)
-        print(
+        yield (
             f"| {row.name} | {stands} | {row.fallback} | {row.verdict} | {row.still_wrong} | "
-            f"{told} |"
+            f"{'; '.join(row.notes)} |"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--page", type=Path, help="a page whose tables to make again")
     parser.add_argument("--corpus", action="store_true", help="the third table alone")
     arguments = parser.parse_args()
     if arguments.corpus:
@@ -414,8 +416,10 @@ def main() -> None:
         return
     first = list(flights())
     second = [configuration(name, text) for name, text in asked_for()]
-    print_flights(first)
-    print_configurations(second)
+    text = "\n".join((*flight_lines(first), "", *configuration_lines(second)))
+    print(text)
+    if arguments.page is not None:
+        write_between(arguments.page, *MARKS, f"\n{text}\n")
     if arguments.output is not None:
         data = {
             "flights": [asdict(row) for row in first],
