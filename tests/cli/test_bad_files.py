@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,66 @@ def test_a_missing_file_has_a_near_name(tmp_path, monkeypatch, capsys):
     assert "did you mean `pipeline.yaml`?" in capsys.readouterr().out
     assert run(["verify", "else.yaml"]) == ExitCode.BAD_INPUT
     assert "did you mean" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        ("gate", "pipeline.yaml"),
+        ("check", "verdict.cert"),
+        ("replay", "trace.json"),
+        ("inspect", "kernel.ptx"),
+        ("run", "script.py"),
+        ("build", "tile.yaml"),
+        ("schedule", "loop.yaml"),
+        ("stress", "packages"),
+        ("bench", "packages"),
+        ("table", "packages"),
+    ],
+)
+def test_every_command_names_the_near_file(command, there, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path(there).write_text("")
+    stem, dot, suffix = there.partition(".")
+    assert run([command, f"{stem[:-2]}{stem[-1]}{dot}{suffix}"]) == ExitCode.BAD_INPUT
+    assert f"did you mean `{there}`?" in "".join(capsys.readouterr())
+    assert run([command, f"else{dot}{suffix}"]) == ExitCode.BAD_INPUT
+    assert "did you mean" not in "".join(capsys.readouterr())
+
+
+def test_a_link_to_nowhere_is_not_its_own_near_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("link.yaml").symlink_to("nowhere")
+    assert run(["verify", "link.yaml"]) == ExitCode.BAD_INPUT
+    assert "did you mean" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["verify", "lift", "replay", "check", "inspect", "gate", "fences", "mutants", "build",
+     "schedule", "run", "export", "fmt", "stress", "bench", "table", "litmus check", "litmus run"],
+)  # fmt: skip
+def test_an_empty_path_is_not_the_working_folder(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(root("protocols") / "hopper_gemm.yaml", "kernel.yaml")
+    shutil.copy(root("protocols") / "tiles" / "gemm.yaml", "tile.yaml")
+    assert run([*command.split(), ""]) == ExitCode.BAD_INPUT
+    assert "the path is empty" in "".join(capsys.readouterr())
+    assert sorted(os.listdir()) == ["kernel.yaml", "tile.yaml"]
+
+
+def test_run_says_what_else_a_name_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.ptx").write_text("")
+    assert run(["run", "kernel.ptx"]) == ExitCode.BAD_INPUT
+    assert "`titan verify` takes it" in capsys.readouterr().err
+    assert run(["run", "."]) == ExitCode.BAD_INPUT
+    assert "it is a folder" in capsys.readouterr().err
+    Path("script.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    assert run(["run", "--nosuch", "script.py"]) == ExitCode.BAD_INPUT
+    assert "--nosuch" in capsys.readouterr().err
+    assert run(["run", "script.py", "--nosuch", "-x"]) == ExitCode.VERIFIED
+    assert "['--nosuch', '-x']" in capsys.readouterr().out
 
 
 def _numbers() -> list[tuple[str, str]]:

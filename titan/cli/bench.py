@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.paths import ExistingPath
 
 if TYPE_CHECKING:
     from titan.device.bench import BenchSettings
@@ -22,7 +23,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=ExistingPath(exists=True, path_type=Path),
 )  # fmt: skip
 @click.option(
     "--size", "texts", metavar="M=8192,N=8192,K=8192", multiple=True,

@@ -12,6 +12,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
+from titan.cli.paths import GIVEN
 from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=GIVEN)
 @click.option(
     "-o",
     "--output",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import write
+from titan.cli.paths import GIVEN
 
 if TYPE_CHECKING:
     from titan.proof.check import Covered
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", metavar="CERTIFICATE...", nargs=-1, required=True)
+@click.argument("paths", metavar="CERTIFICATE...", nargs=-1, required=True, type=GIVEN)
 @click.option(
     "--kernel",
     metavar="PATH",
@@ -50,7 +52,8 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
                 digest, rendered = covered.digest, _text(path, covered)
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error).lower()
-            click.echo(f"error: {path} cannot be read: {reason}", err=True)
+            hints = "".join(f"; {hint}" for hint in _hints(path))
+            click.echo(f"error: {path} cannot be read: {reason}{hints}", err=True)
             code = ExitCode.BAD_INPUT
             continue
         except (RefusedError, RunRefusedError) as refused:
@@ -63,6 +66,12 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             continue
         write(rendered)
     return code
+
+
+def _hints(path: str) -> tuple[str, ...]:
+    from titan.foundation.source.loading import near_files
+
+    return () if os.path.lexists(path) else near_files(path)
 
 
 def _text_of(path: str) -> str:

@@ -6,6 +6,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
+from titan.cli.paths import GIVEN
 from titan.cli.schedule import load
 from titan.cli.settings import NumberRange
 
@@ -13,8 +14,8 @@ SOLVERS = ("rau", "joint", "auto", "gauss")
 
 
 @click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
+@click.argument("first", metavar="A", type=GIVEN)
+@click.argument("second", metavar="B", type=GIVEN)
 @click.option(
     "--loop", "path", type=click.Path(dir_okay=False), help="The loop, to compare solvers."
 )

@@ -9,6 +9,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import CI_FORMATS, deliver, for_ci, report_options, write
+from titan.cli.paths import GIVEN
 from titan.cli.progress import progress
 from titan.cli.settings import NumberRange
 from titan.foundation.cores import cores
@@ -22,7 +23,7 @@ CACHE = ".titan/gate.sqlite"
 
 
 @click.command()
-@click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True)
+@click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True, type=GIVEN)
 @report_options
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import write
+from titan.cli.paths import ExistingPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from titan.inspect.counts import KernelCounts
     from titan.validate.compare.toolchain import Figures
 
-_PATH = click.Path(exists=True, path_type=Path)
+_PATH = ExistingPath(exists=True, path_type=Path)
 
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_PATH)
 @click.option("--ptxas", "assemblers", metavar="FILE", multiple=True,
-              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              type=ExistingPath(exists=True, dir_okay=False, path_type=Path),
               help="Assemble with this ptxas; several are compared.")  # fmt: skip
 @click.option("--entry", metavar="TEXT", default="",
               help="Only kernels whose names contain this.")  # fmt: skip

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from titan.cli.paths import ExistingPath
+
 if TYPE_CHECKING:
     from titan.foundation.source.span import Span
     from titan.litmus.language.suite import SuiteEntry
 
 MESSAGE_MAX = 400
-FOUND = click.Path(exists=True, path_type=Path)
+FOUND = ExistingPath(exists=True, path_type=Path)
 PATHS = click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=FOUND)
 
 

@@ -8,6 +8,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_files import located
+from titan.cli.paths import ExistingPath
 from titan.cli.settings import NumberRange
 from titan.foundation.scratch import scratch
 
@@ -16,7 +17,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument(
-    "paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(exists=True, path_type=Path)
+    "paths", metavar="[FILE|DIR]...", nargs=-1, type=ExistingPath(exists=True, path_type=Path)
 )
 @click.option(
     "--backend",

@@ -8,10 +8,11 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, format_option, write
+from titan.cli.paths import GIVEN
 
 
 @click.command()
-@click.argument("path", metavar="TRACE")
+@click.argument("path", metavar="TRACE", type=GIVEN)
 @format_option
 @colour_option
 def replay(path: str, format_name: str, colour: str) -> int:

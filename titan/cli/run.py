@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.paths import GIVEN
 
 # What `titan.emulated.settings` has, so that `--help` imports nothing.
 _CHECKS = ("all", "first", "off")
 _DEVICES = ("h100", "b200", "mi300x", "mi355x")
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("program", metavar="PROGRAM")
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("program", metavar="PROGRAM", type=GIVEN)
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--check", type=click.Choice(_CHECKS), default="all", show_default=True,

@@ -10,6 +10,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
+from titan.cli.paths import GIVEN
 from titan.cli.progress import progress
 from titan.cli.settings import NumberRange
 
@@ -97,7 +98,7 @@ def gauss_options(command: Command) -> Command:
 
 
 @click.command()
-@click.argument("path", metavar="LOOP", type=click.Path(dir_okay=False))
+@click.argument("path", metavar="LOOP", type=GIVEN)
 @click.option(
     "--solver",
     type=click.Choice(["auto", "rau", "joint", "gauss"]),

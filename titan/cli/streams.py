@@ -18,20 +18,20 @@ import sys
 
 import click
 
+from titan.cli.paths import GivenPath
+
 STDIN_BYTES_MAX = 16 << 20
 
 
-class InputPath(click.ParamType[str]):
+class InputPath(GivenPath):
     """The path of an input file; `-` is standard input."""
-
-    name = "path"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         """The path, or the name of what standard input held. Raises click.BadParameter."""
         if value != "-":
-            return str(value)
+            return super().convert(value, param, ctx)
         from titan.foundation.source.loading import take_stdin
 
         if sys.stdin is not None and sys.stdin.isatty():

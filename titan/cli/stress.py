@@ -11,6 +11,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import deliver, report_options
+from titan.cli.paths import ExistingPath
 from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange
 from titan.cli.stress_report import render
@@ -22,7 +23,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=ExistingPath(exists=True, path_type=Path),
 )  # fmt: skip
 @click.option(
     "--backend",

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from titan.cli.exit_code import ExitCode
+from titan.cli.paths import ExistingPath
 
 
 @click.command()
 @click.argument(
-    "folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "folder", metavar="FOLDER", type=ExistingPath(exists=True, file_okay=False, path_type=Path)
 )
 def table(folder: Path) -> int:
     """Write packages_cuda.h and packages_hip.h: the packages below FOLDER as a C++ table.

@@ -21,19 +21,26 @@ from titan.emulated.machine import LaunchQueue, recent_queues
 from titan.emulated.scripts import ScriptDevice
 from titan.emulated.settings import EmulationSettings
 from titan.foundation.errors import UserError
+from titan.foundation.source.loading import near_files
 from titan.foundation.verdict import Verdict
 from titan.isa.numbers.device import LaunchError
+
+_VERIFIED = (".yaml", ".yml", ".ptx", ".ttgir", ".s")
 
 
 def run_program(program: str, arguments: Sequence[str], settings: EmulationSettings) -> int:
     """Run a program; returns the exit code of `titan run`. Raises UserError for other files."""
     path = Path(program)
     if not path.is_file():
-        raise UserError(f"{program}: no such file")
+        if path.is_dir():
+            raise UserError(f"{program}: it is a folder, not a program")
+        hints = "".join(f"; {hint}" for hint in near_files(path))
+        raise UserError(f"{program}: no such file{hints}")
     if path.suffix == ".py":
         return _run_script(path, arguments, settings)
     if not os.access(path, os.X_OK):
-        raise UserError(f"{program}: neither a Python script (.py) nor a program to execute")
+        hint = "; `titan verify` takes it" if path.suffix in _VERIFIED else ""
+        raise UserError(f"{program}: neither a Python script (.py) nor a program to execute{hint}")
     if settings.model.assembly:
         raise UserError(f"{program}: a CUDA program runs on h100 or b200, not on {settings.device}")
     code, server = run_executable(path, arguments, settings)

@@ -16,6 +16,7 @@ from typing import Any
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
+from titan.foundation.source.loading import near_files
 from titan.foundation.verdict import Verdict
 from titan.foundation.workers import worker_pool
 from titan.package import certified, contents
@@ -110,7 +111,7 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
                 )
             items += found
         elif not os.path.isfile(path):
-            raise NothingThere(f"there is no file or folder {contents.printable(path)}")
+            raise NothingThere(_absent(path))
         elif path.endswith(".json"):
             certificate = os.path.basename(path) == contents.CERTIFICATE
             parent = os.path.dirname(path) or "."
@@ -118,6 +119,13 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
         else:
             items.append(GateItem(PROOF if has_suffix(path, (certified.SUFFIX,)) else KERNEL, path))
     return list(dict.fromkeys(items))
+
+
+def _absent(path: str) -> str:
+    shown = contents.printable(path)
+    if os.path.lexists(path):
+        return f"{shown} is neither a file nor a folder"
+    return "; ".join((f"there is no file or folder {shown}", *near_files(path)))
 
 
 def _below(folder: str) -> Iterator[GateItem]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
+from titan.foundation.source.loading import near_files
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
@@ -34,7 +36,9 @@ def reopen(path: str) -> Finding:
         return _reopened(load(path), path, started)
     except (TraceFileError, ReplayError) as error:
         headline = f"the trace is refused: {error}"
-        raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None
+        helps = () if os.path.lexists(path) else near_files(path)
+        fault = diagnostic("TTN002", headline, whole_file(path), helps=helps)
+        raise TraceRefused((fault,)) from None
     except (LocalLoopError, ZeroDivisionError) as error:
         headline = f"the trace is refused: its kernel cannot run: {error}"
         raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None

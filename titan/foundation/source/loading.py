@@ -61,7 +61,10 @@ def regular_bytes(path: str | Path, bytes_max: int) -> bytes:
 
     Anything else (a pipe, a device) might be waited for, or never end.
     """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
     with Path(path).open("rb") as stream:
         return stream.read(bytes_max + 1)
@@ -77,7 +80,7 @@ def load_file(
     try:
         data = regular_bytes(path, bytes_max)
     except OSError as error:
-        helps = _near(path) if error.errno == errno.ENOENT else ()
+        helps = near_files(path) if error.errno == errno.ENOENT else ()
         return None, [_unreadable(name, (error.strerror or "it cannot be opened").lower(), helps)]
     except ValueError as error:
         return None, [_unreadable(name, str(error))]
@@ -125,15 +128,16 @@ def _unreadable(path: str, reason: str, helps: tuple[str, ...] = ()) -> Diagnost
     return diagnostic("TTN002", headline, whole_file(path), helps=helps)
 
 
-def _near(path: str | Path) -> tuple[str, ...]:
-    """The file of the same folder whose name is most like that of a missing one."""
-    folder = Path(path).parent
+def near_files(path: str | Path) -> tuple[str, ...]:
+    """A help that names the file of the same folder whose name is most like a missing one's."""
+    folder, missing = Path(path).parent, Path(path).name
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, NAMES_MAX)]
+            names = [name for name in names if name != missing]  # a link to nowhere has the name
     except OSError:
         return ()
-    close = nearest(Path(path).name, names)
+    close = nearest(missing, names)
     if close is None or nearest(Path(path).stem, [Path(close).stem]) is None:  # the suffix alone
         return ()
     return (f"did you mean {quoted(str(folder / close))}?",)
