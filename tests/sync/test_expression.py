@@ -85,3 +85,19 @@ def test_a_chain_of_comparisons_is_a_conjunction():
 def test_everything_else_is_refused(text):
     with pytest.raises(ExpressionError):
         parse_expression(text)
+
+
+@pytest.mark.parametrize("number", ["1_0", "0b10", "0X10", "0O7", "1e3", "1.0", "1j", "1or"])
+@pytest.mark.parametrize("context", ["{}", "t + {}", "min(t, {})", "t % ({} + 1)"])
+def test_numbers_are_those_of_yaml(number, context):
+    with pytest.raises(ExpressionError) as caught:
+        parse_expression(context.format(number))
+    assert caught.value.offset == context.index("{")
+    assert f"`{number}` is not an integer" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0x10", 16), ("0o17", 15), ("t1_0 + 2", 5), ("t0b10", 7), ("00", 0)]
+)
+def test_integers_and_names_that_only_look_like_others(text, value):
+    assert evaluate(parse_expression(text), {"t1_0": 3, "t0b10": 7}) == value

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., object])
-_PIECE = re.compile(r"\s*-?\d+(\s*\.\.\s*-?\d+)?\s*")
+_PIECE = re.compile(r"\s*-?[0-9]+(\s*\.\.\s*-?[0-9]+)?\s*")
 Overrides = tuple[tuple[str, tuple[int, ...]], ...]
 
 

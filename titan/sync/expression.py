@@ -37,6 +37,8 @@ BINARY_OPERATORS = tuple(_OPERATORS)
 TEXT_LENGTH_MAX = 400
 DEPTH_MAX = 40
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER_LIKE = re.compile(r"(?<![A-Za-z0-9_])[0-9][A-Za-z0-9_.]*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")  # what YAML reads as one, without a sign
 _NO_NAMES = frozenset(keyword.kwlist) - {"and", "or", "not", "if", "else", "in"}
 
 
@@ -229,6 +231,9 @@ def parse_expression(text: str) -> Expression:
         raise ExpressionError("empty expression")
     if not text.isascii() or any(character in text for character in "\n\0\\#"):
         raise ExpressionError("expression with a character that is not allowed")
+    for word in _NUMBER_LIKE.finditer(text):
+        if _NUMBER.fullmatch(word.group()) is None:
+            raise ExpressionError(f"`{word.group()}` is not an integer", word.start())
     words = _spell_operators(text.rstrip())
     try:
         tree = ast.parse(words.lstrip(), mode="eval")

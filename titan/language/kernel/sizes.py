@@ -21,7 +21,7 @@ from titan.language.kernel.table import NUMBER_MAX, RESERVED, SWEEP_MAX
 from titan.sync.expression import Constant, Name
 from titan.sync.program import Parameter
 
-_RANGE = re.compile(r"\s*(-?\d{1,9})\s*\.\.\s*(-?\d{1,9})\s*")
+_RANGE = re.compile(r"\s*(-?[0-9]{1,9})\s*\.\.\s*(-?[0-9]{1,9})\s*")
 Overrides = Mapping[str, tuple[int, ...]]
 
 
@@ -128,7 +128,7 @@ def parse_values(text: str) -> tuple[int, ...]:
             if last < first or last - first >= SWEEP_MAX:
                 return ()
             values += range(first, last + 1)
-        elif re.fullmatch(r"\s*-?\d{1,9}\s*", piece):
+        elif re.fullmatch(r"\s*-?[0-9]{1,9}\s*", piece):
             values.append(int(piece))
         else:
             return ()

@@ -25,7 +25,7 @@ from titan.sync.expression import Constant, Expression, Name
 
 RING = "ring"
 _RANGE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s+in\s+(.+?)\s*\.\.\s*(.+?)\s*")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
+_WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WAITING_VERBS = ("wait", "sync", "acquire", "take", "read", "finalize")  # for other agents
 Made = list[model.Statement]
 
