@@ -34,7 +34,7 @@ from functools import cached_property
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.records import dataclass
-from titan.sync.expression import Constant, Expression, names_of
+from titan.sync.expression import Constant, Expression
 from titan.sync.parts import effects_of
 from titan.sync.program import (
     Access,
@@ -66,7 +66,15 @@ from titan.sync.program import (
     walk,
 )
 from titan.verify.legality.case import Case, plain
-from titan.verify.legality.elected_facts import Conditions, DataflowState, Fact
+from titan.verify.legality.elected_facts import (
+    Conditions,
+    DataflowState,
+    Fact,
+    either,
+    kept,
+    value_for,
+    ways_of,
+)
 from titan.verify.legality.elected_words import headline_of
 from titan.verify.legality.rendezvous import meetings
 from titan.verify.legality.rule import rule
@@ -110,6 +118,7 @@ class _Walk:
     copied: frozenset[str]  # those of them that engines touch there
     brought: dict[str, frozenset[str]]  # by barrier: storages that a wait there may be about
     maps: frozenset[str] = frozenset()  # storages of tensor maps
+    number: int = 0  # of the agent that is followed
     operations: dict[int, Operation] = field(default_factory=dict)
     found: dict[tuple[str, str, int], int] = field(default_factory=dict)
     own_parts: dict[str, Operation] = field(default_factory=dict)  # see `assume_own_parts`
@@ -125,15 +134,19 @@ class _Walk:
         self.operations[id(operation)] = operation
         match operation:
             case Loop():
-                return self.loop(operation, at, under), _kept(under, operation.variable)
-            case Branch(condition=condition):
+                return self.loop(operation, at, under), kept(under, self.changed(operation))
+            case Branch():
+                condition = self.folded(operation.condition)
+                if isinstance(condition, Constant):
+                    body = operation.then if condition.value else operation.otherwise
+                    return self.block(body, at, under), kept(under, self.changed(operation))
                 then = self.arm(operation.then, at, under, (condition, True))
                 otherwise = self.arm(operation.otherwise, at, under, (condition, False))
-                if isinstance(condition, Constant):
-                    return (then if condition.value else otherwise), under
-                return _either(condition, then, otherwise), under
-            case Assign(variable=variable):
-                return _forget(at, variable), _kept(under, variable)
+                changed = self.changed(operation)
+                return either(condition, then, otherwise, changed), kept(under, changed)
+            case Assign():
+                changed = self.changed(operation)
+                return at.forgetting(changed), kept(under, changed)
         return self.plain(operation, at, under), under
 
     def arm(
@@ -145,19 +158,31 @@ class _Walk:
         return self.block(body, at, under | {taken})
 
     def loop(self, loop: Loop, at: DataflowState, under: Conditions) -> DataflowState:
-        at, under = _forget(at, loop.variable), _kept(under, loop.variable)
-        for name in _assigned(loop.body):
-            under = _kept(under, name)
+        begun = self.changed(replace(loop, body=()))
+        at, under = at.forgetting(begun), kept(under, self.changed(loop))
+        ends = [self.folded(end) for end in (loop.start, loop.stop)]
+        bounds = [end.value for end in ends if isinstance(end, Constant)]
+        bounds = bounds if len(bounds) == 2 else []
+        if bounds and bounds[0] >= bounds[1]:
+            return at
         while True:
-            turned = _forget(self.block(loop.body, at, under), loop.variable)
+            turned = self.block(loop.body, at, under).forgetting(begun)
             again = at.join(turned)
             if again == at:
                 break
             at = again
-        start, stop = loop.start, loop.stop
-        if isinstance(start, Constant) and isinstance(stop, Constant) and start.value < stop.value:
-            return turned
-        return at
+        return turned if bounds and bounds[0] < bounds[1] else at
+
+    def folded(self, expression: Expression) -> Expression:
+        """The expression, or its value where the agent's number alone decides that."""
+        value = value_for(self.role, self.number, expression)
+        return expression if value is None else Constant(value)
+
+    def changed(self, operation: Operation) -> frozenset[str]:
+        """The names that have another value behind it: what it assigns, and sizes that go along."""
+        names = {item.variable for item in walk((operation,)) if isinstance(item, Assign | Loop)}
+        parameters = self.case.program.parameters
+        return frozenset(names | {item.name for item in parameters if item.per in names})
 
     # ------------------------------------------------------------------------- operations
 
@@ -420,24 +445,6 @@ class _Walk:
         return storage
 
 
-def _kept(under: Conditions, variable: str) -> Conditions:
-    return frozenset(item for item in under if variable not in names_of(item[0]))
-
-
-def _forget(at: DataflowState, variable: str) -> DataflowState:
-    """The variable changes: conditions on it say nothing of what was done before."""
-
-    def forgetting(facts: frozenset[Fact]) -> frozenset[Fact]:
-        return frozenset(replace(fact, under=_kept(fact.under, variable)) for fact in facts)
-
-    arrived = tuple((name, forgetting(reported)) for name, reported in at.arrived)
-    return DataflowState(forgetting(at.facts), arrived)
-
-
-def _assigned(body: Block) -> set[str]:
-    return {item.variable for item in walk(body) if isinstance(item, Assign | Loop)}
-
-
 def used_elsewhere(
     case: Case, role: Role, by: type[Access | Asynchronous] | None = None
 ) -> frozenset[str]:
@@ -489,20 +496,6 @@ def brought_by(case: Case, role: Role) -> dict[str, frozenset[str]]:
     return {name: frozenset(buffers) for name, buffers in found.items()}
 
 
-def _either(condition: Expression, then: DataflowState, otherwise: DataflowState) -> DataflowState:
-    """Behind a branch: what only one arm leaves was left under its condition."""
-
-    def only(one: DataflowState, other: DataflowState, truth: bool) -> set[Fact]:
-        taken = frozenset({(condition, truth)})
-        return {
-            fact if fact in other.facts else replace(fact, under=fact.under | taken)
-            for fact in one.facts
-        }
-
-    facts = only(then, otherwise, True) | only(otherwise, then, False)
-    return replace(then.join(otherwise), facts=frozenset(facts))
-
-
 @rule("TTN432", "bulk_alignment")
 def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
     """Threads of an agent synchronise before one acts for all, and after it has waited for all."""
@@ -516,7 +509,8 @@ def threads_meet_around_a_copy(case: Case) -> Iterator[Diagnostic]:
         lanes = role.threads > case.target.threads_per_warp or _distinguishes_lanes(role)
         maps = tensor_maps_of(case) if lanes else frozenset()
         walk_ = _Walk(case, role, used, copied, brought_by(case, role), maps)
-        walk_.block(role.body, DataflowState(), frozenset())
+        for walk_.number in ways_of(role):
+            walk_.block(role.body, DataflowState(), frozenset())
         if role.threads == case.target.threads_per_warp and not _distinguishes_lanes(role):
             if case.nvidia:
                 _assume_that_lanes_meet(case, role, walk_)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from titan.foundation.records import dataclass
-from titan.sync.expression import Expression
+from titan.sync.expression import Expression, evaluate, names_of
+from titan.sync.program import Branch, Loop, Role, walk
 
 Conditions = frozenset[tuple[Expression, bool]]
 
@@ -46,6 +47,15 @@ class DataflowState:
         """The state after the facts have ended."""
         return replace(self, facts=self.facts - frozenset(gone))
 
+    def forgetting(self, changed: frozenset[str]) -> DataflowState:
+        """The names have new values: conditions on them say nothing of what was done before."""
+
+        def forgotten(facts: frozenset[Fact]) -> frozenset[Fact]:
+            return frozenset(replace(fact, under=kept(fact.under, changed)) for fact in facts)
+
+        arrived = tuple((name, forgotten(reported)) for name, reported in self.arrived)
+        return DataflowState(forgotten(self.facts), arrived)
+
     def join(self, other: DataflowState) -> DataflowState:
         """What holds on both of two paths that join."""
         theirs = dict(other.arrived)
@@ -53,3 +63,52 @@ class DataflowState:
         return DataflowState(
             self.facts | other.facts, tuple(sorted(both.items(), key=lambda x: x[0]))
         )
+
+
+def kept(under: Conditions, changed: frozenset[str]) -> Conditions:
+    """The conditions on nothing that has changed."""
+    return frozenset(item for item in under if not changed & names_of(item[0]))
+
+
+def either(
+    condition: Expression, then: DataflowState, otherwise: DataflowState, changed: frozenset[str]
+) -> DataflowState:
+    """Behind a branch: what only one arm leaves was left under its condition.
+
+    `changed`: the names to which an arm gives another value.
+    """
+
+    def only(one: DataflowState, other: DataflowState, truth: bool) -> set[Fact]:
+        taken = kept(frozenset({(condition, truth)}), changed)
+        return {
+            fact if fact in other.facts else replace(fact, under=fact.under | taken)
+            for fact in one.facts
+        }
+
+    facts = only(then, otherwise, True) | only(otherwise, then, False)
+    return replace(then.join(otherwise), facts=frozenset(facts))
+
+
+def value_for(role: Role, number: int, expression: Expression) -> int | None:
+    """What the expression is for an agent of the role, where its number alone decides that."""
+    if not names_of(expression) <= {role.agent_constant}:
+        return None
+    try:
+        return evaluate(expression, {role.agent_constant: number})
+    except ZeroDivisionError:
+        return None
+
+
+def ways_of(role: Role) -> list[int]:
+    """One agent of the role for each way through its text that their numbers decide."""
+    asked: list[Expression] = []
+    for item in walk(role.body):
+        match item:
+            case Branch(condition=condition):
+                asked.append(condition)
+            case Loop(start=start, stop=stop):
+                asked += [start, stop]
+    ways: dict[tuple[int | None, ...], int] = {}
+    for number in range(role.agents):
+        ways.setdefault(tuple(value_for(role, number, one) for one in asked), number)
+    return list(ways.values())
