@@ -50,10 +50,11 @@ THREAD, ALL = "thread", "all"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the buffers of a program lie."""
+    """Where the buffers of a program lie, and how it is read."""
 
     space: ir.Space = ir.Space.SHARED
     storage: str = ""  # one for all of them
+    fence_rule: str = "writer"
 
 
 def drawn_condition(random: Random, changing: bool, inside: bool) -> str:
@@ -180,7 +181,10 @@ def program(body: Body, split: bool, place: Place = Place()) -> ir.SyncProgram:
             for name in BUFFERS
         ),
         queues=(ir.Queue("out"),),
-        policies=ir.Policies(exit_in_flight="allow", war_fence=False, unobserved_phase="allow"),
+        policies=ir.Policies(
+            exit_in_flight="allow", war_fence=False, unobserved_phase="allow",
+            fence_rule=place.fence_rule,
+        ),
     )  # fmt: skip
 
 
@@ -225,8 +229,9 @@ def flagged(body: Body, place: Place = Place()) -> bool:
         (Place(ir.Space.TENSOR), range(210, 260), False),
         (Place(storage="one"), range(260, 310), False),
         (Place(), range(310, 710), True),
+        (Place(fence_rule="path"), range(710, 960), False),
     ],
-    ids=["shared", "global", "tensor", "one storage", "conditions that change"],
+    ids=["shared", "global", "tensor", "one storage", "conditions that change", "path"],
 )
 def test_the_rule_says_what_two_threads_show(place: Place, seeds: range, changing: bool):
     seen: Counter[tuple[bool, bool]] = Counter()
@@ -369,3 +374,53 @@ def test_only_what_is_not_placed_yet_is_left_out():
         assert "TTN432" in told
         later = verify_kernel(replace(kernel, placed=False), options)
         assert later.verdict is Verdict.VERIFIED
+
+
+MET_AT_A_STAGE = """
+titan: 1
+kernel: met
+target: sm_90a
+sizes: {{tiles: any}}
+policies: {{unobserved_phase: allow}}
+buffers: {{A: {{bytes: 4096}}}}
+barriers: {{b: {{count: 1, stages: 2}}}}
+queues: {{q: bulk}}
+named_barriers: {{ids: {{stages: 1, threads: 128}}}}
+roles: {{w: {{warpgroups: 1}}}}
+program:
+  w:
+    - for: t in 0..tiles
+      do:
+        - let: {{drift: {drift}}}
+        - store: A = t
+        - fence: async
+        - arrive: b[t % 2]
+        - wait: b[(t + drift) % 2]
+          phase: (t - drift % 2) // 2
+        - bulk_store: A = t
+          queue: q
+        - commit: q
+        - drain: q
+        - sync: ids[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("drift", "expected"),
+    [
+        *((f"t // {rounds}", Verdict.REFUTED) for rounds in (2, 8, 40, 300)),
+        *((f"2 * (t // {rounds})", Verdict.VERIFIED) for rounds in (2, 8, 40, 300)),
+        ("t % 7 // 6", Verdict.REFUTED),
+        ("t // 4 % 5 // 4", Verdict.REFUTED),
+        ("t % 7 // 7", Verdict.VERIFIED),
+        ("max(t, 50) - 50", Verdict.REFUTED),
+    ],
+)
+def test_threads_miss_each_other_in_a_late_round(drift: str, expected: Verdict):
+    """They wait at the stage of the other round, which is complete, from some round on."""
+    family, errors = decode_text(MET_AT_A_STAGE.format(drift=drift))
+    assert family is not None, errors
+    found = verify_kernel(family.kernels[0], VerifyOptions(save_traces=None))
+    assert found.verdict is expected, found.diagnostics
+    codes = {item.code for item in found.diagnostics}
+    assert ("TTN432" in codes) is (expected is Verdict.REFUTED)

@@ -3,7 +3,8 @@
 Control flow is local to an agent, so what it executes follows from the sizes alone, whoever keeps
 it waiting. A rule that judges a number of the text judges, where an expression stands in its place,
 the numbers that it takes in such runs: of every agent, for a few values of each open size, as far
-as `STEPS_MAX` operations go, small sizes first. Numbers that only larger sizes reach are not seen.
+as `STEPS_MAX` operations go, small sizes first, the last one beyond the period of the indices and
+the numbers that the text names.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from titan.sync.control import Agent, ControlFlow, LocalLoopError
 from titan.sync.expression import Constant, Expression, evaluate
+from titan.sync.named_numbers import named_numbers, period_of
 from titan.sync.program import (
     Arrive,
     Asynchronous,
@@ -33,6 +35,7 @@ from titan.sync.program import (
 from titan.sync.state import Environment
 
 ABOVE_MINIMUM = (0, 1, 2, 3, 5, 8)  # of every open size
+ROUNDS_MAX = 2_000  # of a run that is to go through what the text names
 FREE_MANY = 4  # open sizes; of more, two values each
 STEPS_MAX = 20_000  # of all agents and sizes together
 STEPS_OF_ONE = 2_000  # of one agent for one choice of sizes
@@ -54,6 +57,12 @@ def executed(
             position = control.after(agent, position)
     except (LocalLoopError, ZeroDivisionError):
         return
+
+
+def rounds_of(program: SyncProgram) -> int:
+    """So many that the index arithmetic has repeated and the numbers of the text are passed."""
+    named = [number for number in named_numbers(program) if number < ROUNDS_MAX]
+    return min(2 * period_of(program) + max(named, default=0) + 2, ROUNDS_MAX)
 
 
 def numbers_in_runs(program: SyncProgram) -> Numbers:
@@ -114,7 +123,9 @@ def _sizes(program: SyncProgram) -> list[dict[str, int]]:
     ranges = [[item.minimum + more for more in above] for item in free]
     names = [item.name for item in free]
     chosen = [dict(zip(names, values, strict=True)) for values in itertools.product(*ranges)]
-    return sorted(chosen, key=lambda sizes: sum(sizes.values()))
+    rounds = rounds_of(program)
+    longest = {item.name: max(item.minimum, rounds) for item in free}
+    return [*sorted(chosen, key=lambda sizes: sum(sizes.values())), *([longest] if free else [])]
 
 
 def _open(operation: Operation) -> tuple[Expression, ...]:

@@ -8,9 +8,9 @@ Between what the others have accessed and what the elected one does with it, and
 alone has waited for, stored or loaded and what the others do next, a barrier of all of them must
 stand: in shared memory, in tensor memory where threads fetch and put what one thread multiplies,
 and in global memory. A proxy fence by one thread covers what that thread has accessed, and nothing
-of the others, where the policy `fence_rule` is `writer` (it covers `cp.async` copies behind which
-all have met); and after the fences of all threads they must synchronise before one continues. So it
-is with the release of a tensor map.
+of the others (it covers `cp.async` copies behind which all have met, and where the policy
+`fence_rule` is `path` all such accesses); and after the fences of all threads they must synchronise
+before one continues. So it is with the release of a tensor map.
 
 Nothing is assumed of which thread accesses which bytes: a store by all and a later load by all are
 not compared. In an agent of one warp it is the lanes that meet (`bar.warp.sync`; elect.sync orders
@@ -257,10 +257,21 @@ class _Walk:
 
     def handed_over(self, operation: Operation, at: DataflowState) -> None:
         """Others learn of accesses that a fence of one thread has left out."""
+        if self.case.program.policies.fence_rule == "path" and self.fenced_elsewhere:
+            return
         for fact in at.facts:
             if fact.what in _LEFT and fact.name in self.copied:
                 what = "release" if fact.what in _UNRELEASED.values() else "fence"
                 self.report(what, fact.name, operation, fact)
+
+    @cached_property
+    def fenced_elsewhere(self) -> bool:
+        """Whether other agents execute fences, which count for what these threads leave out."""
+        return any(
+            isinstance(item, Fence) and item.kind in _WHOLE_FENCES
+            for other, item in self.case.operations
+            if other.agents > 1 or plain(other.name) != plain(self.role.name)
+        )
 
     def wait(
         self, operation: Wait | TokenWait | BarrierWait, at: DataflowState, under: Conditions
@@ -319,9 +330,9 @@ class _Walk:
             at = self.add(at, what, name, operation, under)
             policies = self.case.program.policies
             proxied = any(self.case.space_of(e) is not Space.TENSOR for e in operation.effects)
-            if proxied and policies.fence_rule == "writer" and (write or policies.war_fence):
+            if proxied and (write or policies.war_fence):
                 at = self.add(at, f"unfenced {what}", name, operation, under)
-            if name in self.maps and policies.fence_rule == "writer" and write:
+            if name in self.maps and write:
                 at = self.add(at, "unreleased store", name, operation, under)
         return at
 
@@ -341,8 +352,15 @@ class _Walk:
                 self.report("own use", name, operation, fact)
 
     def fence(self, operation: Fence, at: DataflowState, under: Conditions) -> DataflowState:
-        """A proxy fence: of all threads for all accesses, of one thread for its own alone."""
+        """A proxy fence: of all threads for all accesses, of one thread for its own alone.
+
+        By the policy `path` that of one thread counts for accesses behind which all have met.
+        """
         begun = _UNRELEASED if operation.kind is FenceKind.TENSORMAP_RELEASE else _COPIED
+        if self.case.program.policies.fence_rule == "path":
+            unmet = {(f.name, f.operation) for f in at.facts if f.what in ("store", "load")}
+            known = [f for f in at.facts if f.what in (*begun, *begun.values())]
+            at = at.without(f for f in known if (f.name, f.operation) not in unmet)
         if not self.single(operation) or operation.by == "warp":
             ended = {fact for fact in at.facts if fact.what in (*begun, *begun.values())}
             ended = {fact for fact in ended if fact.lanes or not self.single(operation)}
@@ -362,8 +380,7 @@ class _Walk:
             if by_each:
                 self.found_by_all(name, write, operation, at)
                 at = self.add(at, "store" if write else "load", name, operation, under)
-                writer = self.case.program.policies.fence_rule == "writer"
-                if write and kind == "cp_async" and writer:
+                if write and kind == "cp_async":
                     at = self.add(at, "unmet copy", name, operation, under)
                 continue
             clashes = ("store", "load") if write else ("store",)

@@ -3,8 +3,8 @@
 An arrival of all threads of an agent and a later wait of all of them bring the threads together
 only if the wait cannot pass before that arrival is counted: it is at the same stage, and for the
 phase of the arrival or a later one, or for its token. The agents of a role are run alone, with a
-few sizes, and a wait counts as a meeting for an arrival if it is one wherever these runs come to
-it: for what was done before the arrival was executed last.
+few sizes, the last beyond the period of the indices, and a wait counts as a meeting for an arrival
+if it is one wherever these runs come to it: for what was done before the arrival was executed last.
 
 Assumption: an agent arrives once in a phase, unless it is the only one that arrives there; then its
 arrivals are counted against those that the barrier expects. Source: PTX ISA, mbarrier.test_wait.
@@ -31,10 +31,10 @@ from titan.sync.program import (
     walk,
 )
 from titan.sync.state import Environment, Key, key_of
-from titan.verify.legality.alone import executed
+from titan.verify.legality.alone import executed, rounds_of
 
 SIZES = (1, 2, 5)  # of every open size, at least its minimum
-STEPS_MAX = 5_000  # of one agent for one choice of sizes
+STEPS_MAX = 20_000  # of one agent for one choice of sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def meetings(program: SyncProgram, role: Role) -> frozenset[tuple[int, int]]:
     passed: set[tuple[int, int]] = set()
     counts = {barrier.name: barrier.count for barrier in program.barriers}
     alone = _arrived_at_by_one(program)
-    for size in SIZES:
+    for size in (*SIZES, rounds_of(program)):
         chosen = {item.name: max(size, item.minimum) for item in program.parameters}
         control = ControlFlow(program, chosen)
         for agent in control.agents:
