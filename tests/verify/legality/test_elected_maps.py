@@ -39,8 +39,13 @@ def test_a_fence_of_one_thread_before_others_take_over(handed: str, who: str, ru
     give, take = HANDED[handed]
     program = "{p: [{store: A = 1}, {fence: async, by: WHO}, GIVE], q: [TAKE, " + TAKE + "]}"
     program = program.replace("WHO", who).replace("GIVE", give).replace("TAKE", take, 1)
+    policies = "{fence_rule: " + rule + "}"
+    assert codes(program, policies=policies) == ({"TTN432"} if who == "thread" else set())
+    met = program.replace("{fence: async", "{sync: own}, {fence: async")
     wrong = who == "thread" and rule == "writer"
-    assert codes(program, policies="{fence_rule: " + rule + "}") == ({"TTN432"} if wrong else set())
+    assert codes(met, policies=policies) == ({"TTN432"} if wrong else set())
+    taken = program.replace(TAKE, "{fence: async}, " + TAKE)  # another fence on the path
+    assert codes(taken, policies=policies) == ({"TTN432"} if wrong else set())
 
 
 def test_a_meeting_of_its_own_threads_hands_nothing_over():
