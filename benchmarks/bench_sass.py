@@ -155,20 +155,28 @@ def main() -> int:
     parser.add_argument("--ptxas", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--keep", action="store_true",
+                        help="rows in --out of kernels that are not measured stay")  # fmt: skip
     arguments = parser.parse_args()
-    found = rows(arguments)
-    roles = sass_roles.rows(arguments)
-    if found:
-        keep(found, arguments.out, table(found), arguments.page, (BEGIN, END))
-    if roles:
-        beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_roles.json")
-        marks = sass_roles.BEGIN, sass_roles.END
-        keep(roles, beside, sass_roles.table(roles), arguments.page, marks)
-    if issuer := sass_issuer.rows(arguments):
-        beside = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_issuer.json")
-        marks = sass_issuer.BEGIN, sass_issuer.END
-        keep(issuer, beside, sass_issuer.table(issuer), arguments.page, marks)
+    for found, suffix, made, marks in (
+        (rows(arguments), "", table, (BEGIN, END)),
+        (sass_roles.rows(arguments), "_roles", sass_roles.table,
+         (sass_roles.BEGIN, sass_roles.END)),
+        (sass_issuer.rows(arguments), "_issuer", sass_issuer.table,
+         (sass_issuer.BEGIN, sass_issuer.END)),
+    ):  # fmt: skip
+        out = arguments.out and arguments.out.with_name(f"{arguments.out.stem}{suffix}.json")
+        if found:
+            every = with_stored(found, out) if arguments.keep and out else found
+            keep(every, out, made(every), arguments.page, marks)
     return 0
+
+
+def with_stored(found: list[Row], out: Path) -> list[Row]:
+    """The stored rows with those that were measured again in their places, new ones at the end."""
+    new = {(row["problem"], row["kernel"]): row for row in found}
+    stored = json.loads(out.read_text("utf-8")) if out.exists() else []
+    return [*(new.pop((row["problem"], row["kernel"]), row) for row in stored), *new.values()]
 
 
 def keep(

@@ -53,6 +53,8 @@ ANYWHERE = {
     "wait for loads": "tcgen05.wait::ld.sync.aligned;",
     "wait for stores": "tcgen05.wait::st.sync.aligned;",
     "shuffle": "shfl.sync.bfly.b32 %r13, %r1, 1, 31, -1;",
+    "tensor fence before": "tcgen05.fence::before_thread_sync;",
+    "tensor fence after": "tcgen05.fence::after_thread_sync;",
 }
 OUTSIDE = {**ANYWHERE, "barrier": "bar.sync 0;", "second barrier": "bar.sync 0;"}
 

@@ -177,16 +177,20 @@ def test_what_reads_the_scaled_value_in_between_keeps_them_apart(between):
 def test_only_what_goes_back_where_it_came_from_is_left_out():
     fetch = SpelledFetch(FLOATS, "a")
     multiply = SpelledElementwise("multiply", FLOATS, (FLOATS, ROWS))
-    wait = SpelledCall("tensor_put_wait")
-    good = [fetch, multiply, SpelledPut(FLOATS, "a"), wait]
+    wait, after = SpelledCall("tensor_put_wait"), SpelledCall("tensor_fence_after")
+    before = SpelledCall("tensor_fence_before")
+    good = [after, fetch, multiply, SpelledPut(FLOATS, "a"), wait, before]
     assert unless_one(good) == [SpelledUnlessOne(ROWS, tuple(good))]
+    assert unless_one([before, *good, wait]) == [before, SpelledUnlessOne(ROWS, tuple(good)), wait]
     for number, bad in (
-        (1, SpelledElementwise("add", FLOATS, (FLOATS, ROWS))),
-        (1, SpelledElementwise("multiply", FLOATS, (FLOATS, OTHER))),
-        (1, SpelledElementwise("multiply", OTHER, (FLOATS, ROWS))),
-        (2, SpelledPut(FLOATS, "b")),
-        (2, SpelledPut(OTHER, "a")),
-        (3, SpelledCall("tensor_fence_before")),
+        (0, before),
+        (2, SpelledElementwise("add", FLOATS, (FLOATS, ROWS))),
+        (2, SpelledElementwise("multiply", FLOATS, (FLOATS, OTHER))),
+        (2, SpelledElementwise("multiply", OTHER, (FLOATS, ROWS))),
+        (3, SpelledPut(FLOATS, "b")),
+        (3, SpelledPut(OTHER, "a")),
+        (4, before),
+        (5, after),
     ):
         changed = [*good[:number], bad, *good[number + 1 :]]
         assert unless_one(changed) == changed

@@ -1,4 +1,4 @@
-"""Fences before synchronisation: where one is left out, no run has anything left to order."""
+"""Fences around synchronisation: where one is left out, no run has anything left to order."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import random
 from collections.abc import Iterator
 
 from titan.codegen.emit.sites import EmissionSite, SiteKind
-from titan.codegen.emit.tensor_fences import unfenced
+from titan.codegen.emit.tensor_fences import unfenced, unordered
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO
 
 ROUNDS = 2  # that a loop goes around at most: the state has two values
 ARRIVE = ir.Arrive(ir.Reference("b", ZERO))
 TOUCH = ir.Compute("touch")
+WAIT = ir.Wait(ir.Reference("b", ZERO), ONE)
+LEAVES = (ARRIVE, TOUCH, TOUCH)
 
 
 class Numbered:
     """Makes random sites, each with a number of its own."""
 
-    def __init__(self, seed: int) -> None:
-        self.random, self.following = random.Random(seed), 0
+    def __init__(self, seed: int, leaves: tuple[ir.Operation, ...] = LEAVES) -> None:
+        self.random, self.following, self.leaves = random.Random(seed), 0, leaves
 
     def block(self, depth: int) -> tuple[EmissionSite, ...]:
         return tuple(self.site(depth) for _ in range(self.random.randrange(1, 4)))
@@ -34,7 +36,7 @@ class Numbered:
             then, otherwise = self.block(depth - 1), self.block(depth - 1)
             branch = ir.Branch(ONE, (), ())
             return EmissionSite(number, branch, SiteKind.PLAIN, "", then, otherwise[kind - 4 :])
-        return EmissionSite(number, TOUCH if kind else ARRIVE, SiteKind.PLAIN)
+        return EmissionSite(number, self.leaves[kind], SiteKind.PLAIN)
 
 
 def runs(sites: tuple[EmissionSite, ...]) -> Iterator[tuple[EmissionSite, ...]]:
@@ -81,3 +83,29 @@ def test_exactly_what_a_run_reaches_unfenced_is_found():
         assert found == wanted, seed
         some += bool(wanted)
     assert some > 100
+
+
+def behind(sites: tuple[EmissionSite, ...]) -> set[int]:
+    """Waits from which some run comes to something that is touched before the next wait."""
+    found = set()
+    for run in runs(sites):
+        waited = 0
+        for site in run:
+            if site.operation is WAIT:
+                waited = site.number
+            elif site.operation is TOUCH and waited:
+                found.add(waited)
+    return found
+
+
+def test_exactly_the_waits_that_tensor_memory_is_touched_behind_are_found():
+    some = several = 0
+    for seed in range(400):
+        sites = Numbered(seed, (WAIT, TOUCH, ARRIVE)).block(2)
+        wanted = behind(sites)
+        found = unordered(sites, lambda site: site.operation is TOUCH)
+        assert found == wanted, seed
+        some += bool(wanted)
+        waits = {site.number for run in runs(sites) for site in run if site.operation is WAIT}
+        several += wanted < waits
+    assert some > 100 and several > 100

@@ -64,9 +64,15 @@ def test_fences_stand_around_every_synchronisation_of_who_touches_tensor_memory(
     source = emitted(gemm(persistent=True))[0].files["kernel.cu"]
     for role in ("issuer", "consumer"):
         lines = [line.strip() for line in block(source, role).splitlines()]
-        waits = [i for i, line in enumerate(lines) if line.startswith("titan::barrier_wait(")]
-        assert waits
-        assert all(lines[i + 1] == "titan::tensor_fence_after();" for i in waits)
+        waited = fences = 0
+        for number, line in enumerate(lines, 1):
+            if re.match(r"titan::(barrier_wait|named_barrier_sync|block_sync)\(", line):
+                waited = number
+            elif line == "titan::tensor_fence_after();":
+                assert waited, "not one without a wait"
+                waited, fences = 0, fences + 1
+            assert not waited or not re.search(r"tensor_(multiply|memory_fetch|commit)", line), line
+        assert fences
     consumer = block(source, "consumer")
     fetched = consumer.index("tensor_load_wait()")
     arrival = consumer.index("barrier_arrive(b_ring_acc_empty")

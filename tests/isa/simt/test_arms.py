@@ -73,6 +73,15 @@ def test_tensor_memory_in_an_arm_that_a_warp_takes_together(voted):
     assert kinds == [operation.TENSOR_LOAD, operation.TENSOR_STORE]
 
 
+def test_fences_of_tensor_memory_in_an_arm_are_recorded_and_those_of_memory_left_out():
+    arm = f"tcgen05.fence::after_thread_sync; {TENSOR_ARM} fence.acq_rel.cta; "
+    arm += "tcgen05.fence::before_thread_sync; "
+    run = run_of(DATA + ALLOCATED + VOTED + f"@%p2 bra DONE; {arm} DONE:")
+    assert run.outcome.ending is Ending.FINISHED
+    fences = [event.kind for event in of(run, ev.FenceEvent)]
+    assert fences == [ev.RecordedFence.TENSOR_AFTER, ev.RecordedFence.TENSOR_BEFORE]
+
+
 LOOP = "mov.u32 %r7, 3; {0}: sub.u32 %r7, %r7, 1; setp.ne.u32 %p4, %r7, 0; @%p4 bra {0}; "
 BETWEEN = {  # what stands between the vote and the branch, in blocks of its own
     "a loop": LOOP.format("WAIT"),

@@ -37,6 +37,15 @@ BY_PARTS = (
 )  # fmt: skip
 
 
+BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
+
+
+def test_fences_of_tensor_memory_may_stand_around_them():
+    assert judged(AFTER, *GOOD, BEFORE)
+    assert not judged(AFTER, *GOOD[:3], BEFORE)
+    assert not judged(AFTER, BEFORE)
+
+
 def test_addresses_are_sums_of_what_a_register_held_before_and_a_number():
     assert judged(*BY_PARTS)
     assert judged(LOAD, WAITS[0], ADDRESS[2], STORE.replace("+16", "+32"), WAITS[1])
@@ -65,7 +74,8 @@ def test_addresses_are_sums_of_what_a_register_held_before_and_a_number():
         (*GOOD, "st.shared.b32 [%r5], %r1;"),
         (*GOOD, "ld.shared.b32 %r1, [%r5];"),
         (*GOOD, "bar.warp.sync -1;"),
-        (*GOOD, "tcgen05.fence::before_thread_sync;"),
+        (*GOOD, "fence.proxy.async;"),
+        (*GOOD, "fence.acq_rel.cta;"),
         (*GOOD, "mbarrier.arrive.shared.b64 _, [%r5];"),
         (*GOOD, "@%p1 mul.f32 %f1, %f1, %f2;"),
     ],

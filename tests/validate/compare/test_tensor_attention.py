@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from itertools import combinations
+from random import Random
 
 import pytest
 
@@ -68,6 +71,27 @@ FAULTS = {
     "no fence behind the wait of who multiplies": (
         SOURCE, r"(barrier_wait\(b_p16_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
         "no fence after the wait"),
+    "no fence before the accumulator is fetched": (
+        SOURCE, r"(any_of_warp\(titan_changes\)\) \{\s*)titan::tensor_fence_after\(\);", r"\1",
+        "no fence after the wait"),
+    "a fence behind the accumulator instead of before it": (
+        SOURCE, r"(?s)(any_of_warp\(titan_changes\)\) \{\s*)titan::tensor_fence_after\(\);(.*?)"
+        r"(titan::tensor_fence_before)", r"\1\2titan::tensor_fence_after(); \3",
+        "no fence after the wait"),
+    "a fence before the accumulator is put instead of behind it": (
+        SOURCE, r"(?s)(any_of_warp\(titan_changes\)\) \{)(.*?)titan::tensor_fence_before\(\);",
+        r"\1 titan::tensor_fence_before();\2", "no fence after the put"),
+    "the fence for the sums is where they are corrected": (
+        SOURCE, r"(barrier_wait\(b_o_full[^;]*;)\s*titan::tensor_fence_after\(\);", r"\1",
+        "no fence after the wait"),
+    "the factor is given back before it is read": (
+        SOURCE, r"(?s)(// shrink: from shared memory.*?)"
+        r"(if \(titan_elected\) titan::barrier_arrive\(b_shrink_empty[^;]*;)", r"\2 \1",
+        "is expected"),
+    "arrivals before the warp has met": (
+        SOURCE, r"titan::warp_sync\(\);(\s*if \(titan_elected\) "
+        r"titan::barrier_arrive\(b_p16_full \+ x_g\);)", r"\1",
+        "Arrive of shrink_empty: one thread arrives before its warp has synchronised"),
     "the correction is fetched and not put": (
         SOURCE, r"titan::tensor_memory_put_rows<64, 32, 32>[^;]*;", "", "control depends on data"),
     "the correction arrives only where it corrects": (
@@ -194,6 +218,57 @@ def test_a_planted_fault_between_work_items_is_told(name):
 
 def events(*kinds):
     return [ThreadEvent(kind, (), (), line) for line, kind in enumerate(kinds, 1)]
+
+
+KINDS = (
+    "wait", "tensor_after", "tensor_load", "tensor_wait", "tensor_put", "tensor_put_wait",
+    "tensor_before", "arrive",
+)  # fmt: skip
+
+
+def with_arms(random: Random) -> list[ThreadEvent]:
+    """Events, some of them in arms that a run may leave out; most of them in a good order."""
+    made: list[ThreadEvent] = []
+    arm = 0
+    for _ in range(3):
+        may_be_left_out = random.random() < 0.6
+        kinds = [kind for kind in KINDS if random.random() < 0.85]
+        if random.random() < 0.3:
+            random.shuffle(kinds)
+        for kind in kinds:
+            inside = may_be_left_out and kind not in ("wait", "arrive")
+            arm += inside and not (made and made[-1].arm)
+            made.append(ThreadEvent(kind, (), (), len(made) + 1, arm=arm if inside else 0))
+    return made
+
+
+def test_arms_are_judged_as_all_runs_are():
+    random, counts = Random(5), Counter[bool]()
+    for _ in range(3000):
+        made = with_arms(random)
+        arms = sorted({event.arm for event in made} - {0})
+        wrong = any(
+            fenced([one._replace(arm=0) for one in made if one.arm not in left])[1]
+            for count in range(len(arms) + 1)
+            for left in combinations(arms, count)
+        )
+        assert bool(fenced(made)[1]) is wrong, made
+        counts[wrong] += 1
+    assert min(counts.values()) > 100, counts
+
+
+def test_a_fence_in_an_arm_is_none_behind_it():
+    """Each of these is right where the arm is taken."""
+    behind_the_wait = events("wait", "tensor_after", "tensor_load")
+    assert fenced([*behind_the_wait, *events("tensor_wait", "tensor_before")])[1] == []
+    behind_the_wait[1] = behind_the_wait[1]._replace(arm=1)
+    assert "no fence after the wait" in fenced(behind_the_wait)[1][0]
+    before_the_arrival = events(
+        "wait", "tensor_after", "tensor_load", "tensor_wait", "tensor_before", "arrive"
+    )
+    assert fenced(before_the_arrival)[1] == []
+    before_the_arrival[4] = before_the_arrival[4]._replace(arm=1)
+    assert "no fence after the fetch" in fenced(before_the_arrival)[1][0]
 
 
 def test_fences_around_puts_are_judged_and_taken_away():

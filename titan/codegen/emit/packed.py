@@ -30,6 +30,7 @@ from titan.codegen.emit.statements import (
 from titan.codegen.tile.exponentials import SHARES
 
 COLUMNS_AT_ONCE = 32  # of probabilities, which are put into tensor memory by one instruction
+AROUND_CORRECTION = SpelledCall("tensor_fence_after"), SpelledCall("tensor_fence_before")
 PACKED = ("add", "subtract", "multiply", "scale", "offset")
 Statements = list[SpelledStatement]
 Arithmetic = SpelledElementwise | SpelledPacked
@@ -216,23 +217,26 @@ def _sum_behind(run: Statements, behind: Statements) -> int | None:
 
 
 def unless_one(statements: Statements) -> Statements:
-    """Corrections of a fragment in tensor memory, left out where the factor is 1."""
+    """Corrections of a fragment in tensor memory with the fences around them, left out where the
+    factor is 1."""
     made: Statements = []
     place = 0
     while place < len(statements):
-        rows = _correction(statements[place : place + 4])
+        part = tuple(statements[place : place + 6])
+        fences = part[0], part[-1]
+        rows = _correction(list(part[1:-1])) if fences == AROUND_CORRECTION else None
         if rows is None:
             made.append(statements[place])
             place += 1
             continue
-        made.append(SpelledUnlessOne(rows, tuple(statements[place : place + 4])))
-        place += 4
+        made.append(SpelledUnlessOne(rows, part))
+        place += len(part)
     return made
 
 
 def _correction(statements: Statements) -> RegisterArray | None:
     """The row value by which all of a fragment is multiplied in its place in tensor memory."""
-    if len(statements) < 4:
+    if len(statements) != 4:
         return None
     fetch, multiply, put, wait = statements
     if not (

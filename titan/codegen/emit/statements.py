@@ -207,7 +207,8 @@ class SpelledWait(SpelledStatement):
 class SpelledArrive(SpelledStatement):
     """One lane of each warp arrives (`by`); with `remote`, at the barriers of those CTAs in turn.
 
-    `relaxed`: the arrival publishes nothing. `mapped`: the address in the cluster.
+    `relaxed`: the arrival publishes nothing. `mapped`: the address in the cluster. `met`: nothing
+    has happened since the warp has met for the arrival before this one.
     """
 
     barrier: str
@@ -219,6 +220,7 @@ class SpelledArrive(SpelledStatement):
     relaxed: bool
     by: str = "titan::elect_one()"
     mapped: str = ""
+    met: bool = False
     kind: ClassVar[str] = "arrive"
 
     @property

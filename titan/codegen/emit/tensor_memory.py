@@ -54,7 +54,7 @@ from titan.codegen.emit.statements import (
     SpelledUnlessOne,
     TensorOperand,
 )
-from titan.codegen.emit.tensor_fences import unfenced
+from titan.codegen.emit.tensor_fences import unfenced, unordered
 from titan.codegen.emit.tensor_places import LANES
 from titan.codegen.tile.block_scales import in_tensor_memory, scales_of
 from titan.codegen.tile.exponentials import polynomial_shares
@@ -91,6 +91,8 @@ class TensorSpelling(Spelling):
         super().__init__(context)
         self.first_tiles: dict[tuple[str, int, int, str], FirstTile] = {}
         self.unfenced: frozenset[int] = frozenset()  # sites that need a fence before them
+        self.unordered: frozenset[int] = frozenset()  # the same behind them
+        self.corrections: dict[int, int] = {}  # sites of fetches, by them those of puts
         self.corrects = any(self.tiles.rescaled(name) for name in self.places)
         self.whole_rows = self.corrects and self._may_have_whole_rows()
         # The products of all groups, before the loop and in it, have most addresses in common. A
@@ -111,7 +113,9 @@ class TensorSpelling(Spelling):
 
     def role(self, sites: tuple[EmissionSite, ...]) -> tuple[SpelledStatement, ...]:
         """The statements of the whole role, and a fence where it may end with a fetch."""
+        self.corrections = self._corrections(sites)
         self.unfenced = unfenced(sites, self._moves)
+        self.unordered = unordered(sites, self._moves)
         made = super().role(sites)
         done = {name for names in self.plan.sequence.values() for name in names}
         straight = [
@@ -128,14 +132,20 @@ class TensorSpelling(Spelling):
     def block(
         self, sites: tuple[EmissionSite, ...], scope: SpellingScope
     ) -> tuple[SpelledStatement, ...]:
-        """Spells sites in order; tensor fences go before arrivals and after waits where needed."""
+        """Spells sites in order; tensor fences go before arrivals and after waits where needed, and
+        around corrections."""
         made: list[SpelledStatement] = []
+        touches = self._touches()
         for site in sites:
-            fences = site.operation if self._touches() else None
-            if fences is not None and site.number in self.unfenced:
+            if touches and site.number in self.unfenced:
                 made.append(SpelledCall("tensor_fence_before"))
-            made += self.site(site, scope)
-            if isinstance(fences, ir.Wait | ir.BarrierSync):
+            if site.number in self.corrections:
+                made.append(SpelledCall("tensor_fence_after"))
+            for one in self.site(site, scope):
+                made.append(_without_meeting(made[-1], one) if made else one)
+            if site.number in self.corrections.values():
+                made.append(SpelledCall("tensor_fence_before"))
+            if touches and site.number in self.unordered:
                 made.append(SpelledCall("tensor_fence_after"))
         columns = CORRECTED_AT_ONCE if self.corrects else 0
         by_row = [
@@ -157,10 +167,26 @@ class TensorSpelling(Spelling):
         ]
 
     def _moves(self, site: EmissionSite) -> bool:
-        """Whether a site has operations on tensor memory; rows are moved in shared memory."""
+        """Whether a site has operations on tensor memory, and no fences of its own around them;
+        rows are moved in shared memory."""
+        if site.number in self.corrections or site.number in self.corrections.values():
+            return False
         if site.kind in (SiteKind.FETCH, SiteKind.PUT):
             return site.name not in self.layout.rows
         return isinstance(site.operation, ir.Asynchronous | ir.QueueArrive)
+
+    def _corrections(self, sites: tuple[EmissionSite, ...]) -> dict[int, int]:
+        """Sites of accumulators that are fetched, scaled and put back: of each fetch that of the
+        put."""
+        found: dict[int, int] = {}
+        for first, second, third in zip(sites, sites[1:], sites[2:], strict=False):
+            kinds = first.kind, second.kind, third.kind
+            scales = self.tiles.rescaled(first.name) == second.name == third.name
+            if scales and kinds == (SiteKind.FETCH, SiteKind.COMPUTE, SiteKind.PUT):
+                found[first.number] = third.number
+        for site in sites:
+            found |= self._corrections(site.inside) | self._corrections(site.otherwise)
+        return found
 
     def _known(self, loop: EmissionSite, scope: SpellingScope) -> list[SpelledStatement]:
         """That what the loop itself counts on is not negative, where it never is: no compiler
@@ -463,6 +489,15 @@ class TensorSpelling(Spelling):
             raise EmissionRefused(f"{name} is not read from tensor memory as it lies there")
         column = self._column(name, beside(scope, stages[name].stage), self._begin())
         return TensorOperand(dtype(value.dtype, name), value.columns, column)
+
+
+def _without_meeting(before: SpelledStatement, one: SpelledStatement) -> SpelledStatement:
+    """An arrival of each warp right behind another one, for which the lanes have met."""
+    match before, one:
+        case SpelledArrive(), SpelledArrive():
+            plain = all(s.warps and not s.bytes and len(s.remote) <= 1 for s in (before, one))
+            return replace(one, met=True) if plain else one
+    return one
 
 
 SpelledStores = SpelledStage | SpelledDirectStore

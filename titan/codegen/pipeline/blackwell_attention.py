@@ -357,7 +357,8 @@ class BlackwellAttention(TensorPipeline):
 
     def _correction(self) -> doc.Block:
         """An accumulator is declared free behind the fetch of its sums, for the next work
-        item; for the first item, at the start."""
+        item; for the first item, at the start. The factor is given back behind the arrival that the
+        next product waits for: the softmax hands the next one over behind that product."""
         parts, g, now = self.parts, self.g, self.now
         accumulator, factor = parts.accumulator.name, parts.factor.name
         sums = slot(accumulator, g, content=self.before)
@@ -368,16 +369,16 @@ class BlackwellAttention(TensorPipeline):
             doc.WaitStatement(factor_written, now),
             doc.LoadStatement(slot(factor, g, content=now)),
             doc.ComputeStatement(factor, "t"),
-            free,
             doc.LoadStatement(sums),
             doc.ComputeStatement(accumulator, "t"),
             doc.ComputeStatement(parts.correct.name, "t"),
             doc.StoreStatement(sums),
             corrected,
+            free,
         )
-        first = (doc.WaitStatement(factor_written, self.first), free)
+        begun = () if self.position else (corrected,)
         work = (
-            *self._each(*first, *(() if self.position else (corrected,))),
+            *self._each(doc.WaitStatement(factor_written, self.first), *begun, free),
             *self._counted(),
             doc.ForStatement("t", "1", "tiles", (*body, *self._counted())),
             *self._each(*self._finish()),

@@ -253,7 +253,7 @@ def _arm(machine: SimtMachine, fragment: Fragment, stop: int, budget: int) -> in
             machine.refuse(fragment, "the arms of a branch on opaque data are too long")
         machine.count += 1
         step = machine.steps[fragment.pc]
-        if step.op is Op.FENCE:
+        if step.op is Op.FENCE and step.flags[0] == ev.RecordedFence.MEMORY:
             fragment.pc += 1
             continue
         if step.op is Op.BRANCH:

@@ -45,6 +45,7 @@ from titan.isa.simt.uniform import same_for_all_lanes
 from titan.isa.simt.zero_registers import zero_registers
 
 UNSUPPORTED = "TTN010"
+TENSOR_FENCES = (RecordedFence.TENSOR_BEFORE, RecordedFence.TENSOR_AFTER)
 
 
 def decode(
@@ -254,6 +255,8 @@ def _branches(step: DecodedStep) -> bool:
 
 def _skippable(step: DecodedStep, together: bool, cyclic: bool) -> bool:
     """Whether a step may stand in an arm of a branch on opaque data, or in a loop on it."""
+    if step.op is Op.FENCE and not cyclic and step.flags[0] in TENSOR_FENCES:
+        return True  # it orders what the arm itself does to tensor memory
     if step.op is Op.FENCE:
         return step.flags[0] == RecordedFence.MEMORY  # left out: it orders nothing here
     if cyclic and _strong(step):

@@ -5,8 +5,10 @@ that is 1 in all rows of a warp. Such an arm loads columns, computes, stores to 
 touches no other memory, waits for nothing that was started before it (the machine of warps sees
 to that) and synchronises with nobody. Both arms are in the recording, so that the comparison sees
 the loads and stores as if they were always made. A run that leaves them out has fewer accesses and
-the same order of all others: what the sync program allows with them it allows without. That the
-branch is taken where a factor is not 1 is a matter of numbers, which are tried (`titan/device`).
+the same order of all others: what the sync program allows with them it allows without. Fences of
+tensor memory may be in the arm, around its loads and stores; they count for these alone
+(`tensor.py`). That the branch is taken where a factor is not 1 is a matter of numbers, which are
+tried (`titan/device`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from titan.isa.ptx.module import Address, Immediate, Instruction, Operand, PtxRegister, Vector
 
 WAITS = ("wait::ld", "wait::st")
+FENCES = ("fence::before_thread_sync", "fence::after_thread_sync")
 ARITHMETIC = frozenset(("add", "sub", "mul", "fma", "mov", "neg", "cvt", "and", "or", "shl", "shr"))
 
 
@@ -41,7 +44,7 @@ def only_corrects(instructions: Sequence[Instruction], begin: int, end: int) -> 
                 known |= dict.fromkeys(_registers(instruction.operands[0]))
         elif instruction.opcode in ARITHMETIC:
             known |= {one: _sum(instruction, known) for one in _registers(instruction.operands[0])}
-        elif instruction.opcode != "tcgen05" or instruction.modifiers[0] not in WAITS:
+        elif instruction.opcode != "tcgen05" or instruction.modifiers[0] not in (*WAITS, *FENCES):
             return False
     return bool(loaded) and loaded == stored
 

@@ -3,15 +3,17 @@
 `unframed` and `fenced` remove from a thread's events what the sync program does not contain, and
 judge it: the allocation by one warp before the first barrier of all threads and its release after
 their last one, a fence after every wait before tensor memory is accessed, and after loads the wait
-for them and a fence before the thread synchronises. `TensorSide` knows the columns of the
-accumulators and what an instruction must say of them. Source: PTX ISA, tcgen05: memory consistency
-model, instruction and matrix descriptors, data movement shapes. Assumes 128 rows for each CTA; in a
-cluster all instructions work in pairs of CTAs.
+for them and a fence before the thread synchronises; what is in an arm that a run may leave out
+counts within it alone. `TensorSide` knows the columns of the accumulators and what an instruction
+must say of them. Source: PTX ISA, tcgen05: memory consistency model, instruction and matrix
+descriptors, data movement shapes. Assumes 128 rows for each CTA; in a cluster all instructions work
+in pairs of CTAs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from titan.codegen.tile.manifest import Manifest
@@ -74,65 +76,93 @@ def unframed(
     return kept, body[1:] if body and body[0].kind == "tensor_after" else body, faults
 
 
-@dataclass(slots=True)
-class _Moves:
-    """Loads or stores of a thread: the lines of the last one not waited for and not fenced."""
+@dataclass(frozen=True, slots=True)
+class _Unordered:
+    """What a thread has not ordered, as lines (0: nothing): `waited`, the last wait, behind which
+    no fence stands; the last load and store that are not waited for, or behind which no fence
+    stands."""
 
-    name: str
-    running: int = 0
-    unfenced: int = 0
+    waited: int = 0
+    loading: int = 0
+    storing: int = 0
+    loaded: int = 0
+    stored: int = 0
 
-    def waited(self) -> None:
-        self.running = 0
+    def after(self, event: ThreadEvent) -> _Unordered:
+        """The same behind an event, whose faults are reported."""
+        match event.kind:
+            case "tensor_after":
+                return replace(self, waited=0)
+            case "tensor_before":
+                return replace(
+                    self,
+                    loaded=self.loaded if self.loading else 0,
+                    stored=self.stored if self.storing else 0,
+                )
+            case "tensor_wait":
+                return replace(self, loading=0)
+            case "tensor_put_wait":
+                return replace(self, storing=0)
+            case "wait":
+                return replace(self, waited=event.line)
+            case "tensor_load":
+                return replace(self, loading=event.line, loaded=event.line)
+            case "tensor_put":
+                return replace(self, loading=0, storing=event.line, stored=event.line)
+            case kind if kind in _SYNCHRONISING:
+                return _Unordered(event.line if kind == "sync" else self.waited)
+        return self
 
-    def fence(self) -> None:
-        self.unfenced = self.unfenced if self.running else 0
+    def faults(self, event: ThreadEvent) -> Iterator[str]:
+        """What an event may not follow, or publishes too early."""
+        line = event.line
+        if self.waited and event.kind in (*_MOVES, "tensor_mma", "scale_copy"):
+            yield f"line {line}: no fence after the wait in line {self.waited}"
+        if event.kind == "tensor_put" and self.loading:
+            yield f"line {line}: a store before a load is waited for"
+        if event.kind in _SYNCHRONISING:
+            for what, running, unfenced in self.moves():
+                if unfenced:
+                    missing = "no wait" if running else "no fence"
+                    yield f"line {line}: {missing} after the {what} in line {unfenced}"
 
-    def faults(self, line: int) -> list[str]:
-        """At a synchronisation, which publishes what was loaded or stored before."""
-        if not self.unfenced:
-            return []
-        what = "no wait" if self.running else "no fence"
-        text = f"line {line}: {what} after the {self.name} in line {self.unfenced}"
-        self.running = self.unfenced = 0
-        return [text]
+    def moves(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
+        """Loads and stores: their name, what is not waited for, what is not fenced."""
+        return ("fetch", self.loading, self.loaded), ("put", self.storing, self.stored)
+
+    def joined(self, other: _Unordered) -> _Unordered:
+        """Behind an arm, where a run has gone one way or the other."""
+        return _Unordered(
+            self.waited or other.waited,
+            self.loading or other.loading,
+            self.storing or other.storing,
+            self.loaded or other.loaded,
+            self.stored or other.stored,
+        )
+
+
+_MOVES = ("tensor_load", "tensor_put")
+_ORDERING = ("tensor_after", "tensor_before", "tensor_wait", "tensor_put_wait")
 
 
 def fenced(events: list[ThreadEvent]) -> tuple[list[ThreadEvent], list[str]]:
     """The events without the fences of tensor memory and the waits for fetches and puts; what is
-    wrong there."""
-    faults, kept = [], []
-    moves = {"tensor_load": _Moves("fetch"), "tensor_put": _Moves("put")}
-    fetches, puts = moves.values()
-    waited = 0  # line
+    wrong there, whichever arms of branches on data a run leaves out."""
+    faults: list[str] = []
+    state = before = _Unordered()  # now; where the arm begins
+    arm = 0
     for event in events:
-        if event.kind == "tensor_after":
-            waited = 0
-        elif event.kind == "tensor_before":
-            fetches.fence()
-            puts.fence()
-        elif event.kind == "tensor_wait":
-            fetches.waited()
-        elif event.kind == "tensor_put_wait":
-            puts.waited()
-        else:
-            kept.append(event)
-        if event.kind in ("tensor_mma", "scale_copy", *moves) and waited:
-            faults.append(f"line {event.line}: no fence after the wait in line {waited}")
-        if event.kind in _SYNCHRONISING:
-            faults += fetches.faults(event.line) + puts.faults(event.line)
-        if event.kind == "tensor_put" and fetches.running:
-            faults.append(f"line {event.line}: a store before a load is waited for")
-            fetches.waited()
-        if event.kind in ("wait", "sync"):
-            waited = event.line
-        if event.kind in moves:
-            moves[event.kind].running = moves[event.kind].unfenced = event.line
-    for move in (fetches, puts):
-        if move.unfenced:
-            text = f"nothing waits for this {move.name}, or no fence follows"
-            faults.append(f"line {move.unfenced}: {text}")
-    return kept, faults
+        if event.arm != arm:
+            state = state.joined(before) if arm else state
+            before, arm = state, event.arm
+        faults += state.faults(event)
+        state = state.after(event)
+    state = state.joined(before) if arm else state
+    for name, _, unfenced in state.moves():
+        if unfenced:
+            text = f"nothing waits for this {name}, or no fence follows"
+            faults.append(f"line {unfenced}: {text}")
+    return [event for event in events if event.kind not in _ORDERING], faults
 
 
 @dataclass(slots=True)

@@ -53,8 +53,10 @@ _SILENT = (
 class ThreadEvent(NamedTuple):
     """What a thread did: its kind, numbers (None: not known), modifiers, and the line.
 
-    `warp_met`: since its last event the thread has met the others of its warp (`bar.warp.sync`).
-    `spans`: for each operand in shared memory the bytes that all lanes of the event touch.
+    `warp_met`: since its last event that is no arrival the thread has met the others of its warp
+    (`bar.warp.sync`). `spans`: for each operand in shared memory the bytes that all lanes of the
+    event touch. `arm`: the number of the arm of a branch on data that it is in, which a run may
+    leave out; 0 in none.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class ThreadEvent(NamedTuple):
     line: int
     warp_met: bool = False
     spans: tuple[tuple[Range, ...], ...] = ()
+    arm: int = 0
 
 
 Reported = tuple[str, tuple[int | None, ...], tuple[tuple[Range, ...], ...]]
@@ -89,6 +92,7 @@ class EventReader:
         self.first_column: dict[int, int] = {}  # by rank
         self.spans: dict[int, tuple[Range, ...]] = {}
         self.corrects: dict[tuple[int, int], bool] = {}  # arms of branches on data
+        self.arms = 0  # of branches on data, so far
         self.met: set[tuple[int, int]] = set()
         self.tested: dict[tuple[int, int], ev.Poll] = {}
 
@@ -112,6 +116,8 @@ class EventReader:
                     self.met.add(thread)
                 if reported is not None:
                     self._add(event.instruction, reported, thread, into)
+                if isinstance(event, ev.Skipped):
+                    self._in_arm(event, into[thread])
 
     def waiting(self, waiters: Iterable[Waiter], lanes: Lanes, into: Threads) -> None:
         """What the threads of a run that hangs are waiting for at an mbarrier."""
@@ -130,8 +136,19 @@ class EventReader:
         self.seen.add(here.line)
         kind, values, spans = reported
         met = thread in self.met
-        self.met.discard(thread)
+        if kind != "arrive":
+            self.met.discard(thread)
         into[thread].append(ThreadEvent(kind, values, here.modifiers, here.line, met, spans))
+
+    def _in_arm(self, skipped: ev.Skipped, made: list[ThreadEvent]) -> None:
+        """Mark the last events of a thread as those of the arm that a run may leave out."""
+        arm = self.instructions[skipped.instruction + 1 : skipped.until]
+        lines = {here.line for here in arm}
+        self.arms += 1
+        for place in range(len(made) - 1, -1, -1):
+            if made[place].line not in lines or made[place].arm:
+                break
+            made[place] = made[place]._replace(arm=self.arms)
 
     def _passed_by(self, event: ev.Event, thread: tuple[int, int], into: Threads) -> None:
         """A thread that continues after a failed test does not wait."""

@@ -178,7 +178,7 @@ static int32_t run_arm(Machine *machine, Fragment *fragment, int32_t stop, int32
             refuse(machine, fragment, "the arms of a branch on opaque data are too long");
         machine->count++;
         const titan_step *s = &machine->code->steps[fragment->pc];
-        if (s->op == FENCE) {
+        if (s->op == FENCE && FLAG(s, 0) == 0) { /* RecordedFence.MEMORY */
             fragment->pc++;
             continue;
         }
