@@ -135,8 +135,9 @@ def test_a_lapped_wait_is_found():
 
 def test_parts_of_a_warp_that_run_side_by_side_are_not_decided():
     story = Story()
-    for lanes in (1, 2):
-        story.access(0, 64 * lanes, 8, lanes=lanes)
+    story.init(1, FULL, 2)
+    story.access(0, 64, 8, lanes=1)
+    story.arrive(0, FULL, 0, lanes=2)
     assert story.recording().problems == []
     story.access(0, 64, 8, lanes=1)
     assert "side by side" in story.recording().problems[0][0]
@@ -146,11 +147,24 @@ def test_parts_of_a_warp_that_run_side_by_side_are_not_decided():
     assert story.recording().problems == []
 
 
+def test_weak_accesses_of_other_lanes_do_not_run_side_by_side():
+    """A part that only accesses memory is placed by the run, whatever the others do meanwhile."""
+    story = Story()
+    story.init(1, FULL, 4)
+    story.arrive(0, FULL, 0, lanes=1)
+    story.access(0, 128, 8, lanes=2)
+    story.arrive(0, FULL, 0, lanes=1)
+    assert story.recording().problems == []
+    story.access(0, 128, 8, lanes=2)
+    assert "side by side" in story.recording().problems[0][0]
+
+
 @pytest.mark.parametrize(("met", "together"), [(3, True), (1, False), (4, False)])
 def test_parts_of_a_warp_are_one_again_where_an_election_waits_for_them(met, together):
     story = Story()
+    story.init(1, FULL, 2)
     for lanes in (1, 2):
-        story.access(0, 64 * lanes, 8, lanes=lanes)
+        story.arrive(0, FULL, 0, lanes=lanes)
     story.add(ev.Elect(*story.at(0, met), met, 0))
     story.access(0, 64, 8, lanes=1)
     assert (story.recording().problems == []) is together

@@ -2,9 +2,11 @@
 
 A warp is one agent, its events one after the other. `abreast` are the lanes that took part in the
 last event, or have met since; `behind` those that were left for others before. Where they go on
-again, the two parts run side by side, which no order of one agent says. What one instruction does
-for several lanes at once they do abreast. An `elect.sync` goes on when all lanes of its mask have
-come to it (PTX, "elect.sync").
+again after the others have done more than weak accesses, the two parts run side by side, which no
+order of one agent says. Weak accesses between two events of other lanes are placed by the run, as
+those of any lanes that have not met, and `lane_schedules` moves them. What one instruction does for
+several lanes at once they do abreast. An `elect.sync` goes on when all lanes of its mask have come
+to it (PTX, "elect.sync").
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class LanesAbreast:
     def __init__(self) -> None:
         self.abreast = 0
         self.behind = 0
+        self.overtaken = 0  # lanes behind, since when others have done more than weak accesses
 
     def step(self, event: ev.Event, same_step: bool) -> Parts:
         """The next event; `same_step`: its instruction made the one before, at once."""
@@ -38,20 +41,29 @@ class LanesAbreast:
             return Parts.TOGETHER
         known, lanes = self.abreast, event.lanes
         if same_step:
-            self.abreast, self.behind = known | lanes, self.behind & ~lanes
+            self.abreast = known | lanes
+            self._gone_on(event)
             return Parts.TOGETHER
         self.abreast = lanes
         found = Parts.IN_ORDER_OF_RUN if known and lanes & ~known else Parts.TOGETHER
         if known and not lanes & known:
-            if lanes & self.behind:
+            if lanes & self.overtaken:
                 found = Parts.SIDE_BY_SIDE
             self.behind |= known
-        else:
-            self.behind &= ~lanes
+        self._gone_on(event)
         return found
+
+    def _gone_on(self, event: ev.Event) -> None:
+        """The lanes of an event are not behind, and may have overtaken those that are."""
+        self.behind &= ~event.lanes
+        self.overtaken &= self.behind
+        weak = isinstance(event, ev.AccessEvent) and event.semantics is ev.AccessSemantics.WEAK
+        if not weak:
+            self.overtaken |= self.behind
 
     def _met(self, lanes: int) -> None:
         """Lanes have met: all of them are where one of them is."""
         if not self.abreast or lanes & self.abreast:
             self.abreast |= lanes
             self.behind &= ~lanes
+            self.overtaken &= ~lanes
