@@ -34,7 +34,29 @@ IDLE = {
         "shfl.sync.bfly.b32 %r12, %r11, 1, 31, -1; add.u32 %r11, %r11, %r12;"
         "@%p2 st.global.u32 [%d4], %r11;"),
 }  # fmt: skip
+
+
+def elements_behind_the_end() -> str:
+    """A thread has four elements of a row of 100 in place, 64 apart; what would be behind the end
+    is the last one, which other lanes load than the one that stores it, and do not store."""
+    begin = "sub.s64 %d3, %d1, %d3;"
+    loads = "".join(
+        f"add.u32 %r6, %r1, {64 * u}; min.u32 %r6, %r6, 99; mul.wide.u32 %d5, %r6, 4;"
+        f"add.s64 %d4, %d3, %d5; ld.global.u32 %r{10 + u}, [%d4];"
+        for u in range(4)
+    )
+    stores = "".join(
+        f"add.u32 %r6, %r1, {64 * u}; setp.ge.u32 %p4, %r6, 100; @%p4 bra E{u};"
+        f"mul.wide.u32 %d5, %r6, 4; add.s64 %d4, %d3, %d5; st.global.u32 [%d4], %r{10 + u}; E{u}:"
+        for u in range(4)
+    )
+    return begin + loads + stores
+
+
+IDLE["elements behind the end of a row, by several loads"] = elements_behind_the_end()
 USED = {
+    "what is behind the end is used": (
+        elements_behind_the_end() + "@!%p1 st.shared.u32 [%r4], %r13;"),
     "no lane uses it": f"{LOAD} @%p2 st.global.u32 [%d4], %r2;",
     "another lane stores what it has loaded": f"{LOAD} {RAISED} @%p1 st.shared.u32 [%r4], %r10;",
     "it stores what it computes": (

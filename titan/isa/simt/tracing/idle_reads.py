@@ -6,8 +6,10 @@ So a run that has such clashes is made again twice on the Python machine. The fi
 of each register which loads its value in a lane comes from, and what is used of them: what a lane
 stores, what decides control or an address. Shuffles hand it on to other lanes, other exchanges use
 it; what a branch on data leaves, whose arms only compute, is made of all that they may read. The
-second time loads count as reads of those lanes alone that use them. Nothing is shown of runs with
-other branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp instructions.
+second time loads count as reads of those lanes alone that use them; clashes that show then, behind
+the first ones of their stores, are asked the same, ROUNDS_MAX times in all. Nothing is shown of
+runs with other branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp
+instructions.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedStep, Op
-from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
+ROUNDS_MAX = 16
 _NOTHING: frozenset[int] = frozenset()
 _WEAK = int(ev.AccessSemantics.WEAK)
 _OWN = (MemorySpace.LOCAL, MemorySpace.GENERIC)
@@ -44,6 +47,8 @@ class FollowedLoads(SimtExecution):
         """To be called before the run."""
         self.candidates = frozenset(candidates)
         self.loaded: dict[int, int] = {}  # lanes by the count of instructions
+        self._kept: set[int] = set()  # of these, loads that some instruction would use
+        self._read = {register for step in self.steps for register in (*step.args, step.guard)}
         self.used: set[int] = set()
         self._of: dict[Warp, dict[int, Loads]] = {}
         self._own: dict[Warp, Loads] = {}  # what arms have left in the memory of a lane
@@ -108,6 +113,8 @@ class FollowedLoads(SimtExecution):
                 self._use(of, holds | maybe if alone else (1 << LANES) - 1)
         if step.op is Op.LOAD and fragment.pc in self.candidates and step.flags[2] == _WEAK:
             self.loaded[self.count] = self.loaded.get(self.count, 0) | holds | maybe
+            if not self._read.isdisjoint(step.out):
+                self._kept.add(self.count)
             made = [frozenset((self.count * LANES + at,)) for at in range(LANES)]
         elif step.op is Op.LOAD and step.flags[0] in _OWN:
             made = self._own.get(warp, made)
@@ -139,13 +146,14 @@ class FollowedLoads(SimtExecution):
             now[at] = now[at] | made[at]
 
     def idle(self) -> dict[int, int]:
-        """The lanes that use nothing of a load of which others do, by the count of instructions
-        then. One that no lane uses stays what it is.
+        """The lanes that use nothing of a load, by the count of instructions then. One that no lane
+        uses stays what it is, unless an instruction that was not reached would use it: elements
+        beyond the end of a row, which code loads and does not store.
         """
         found = {}
         for count, lanes in self.loaded.items():
             idle = sum(1 << at for at in lanes_of(lanes) if count * LANES + at not in self.used)
-            if idle and idle != lanes:
+            if idle and (idle != lanes or count in self._kept):
                 found[count] = idle
         return found
 
@@ -174,6 +182,24 @@ def clashes_that_remain(run: Run) -> tuple[ev.LaneClash, ...] | None:
     loads = _loads(run.events, made.code.steps)
     if not loads or run.instructions > INSTRUCTIONS_MAX:
         return None
+    found: tuple[ev.LaneClash, ...] | None = None
+    for _ in range(ROUNDS_MAX):
+        clashes = _without_idle(made, run, loads)
+        if clashes is None:
+            return found
+        found = clashes
+        # Of each store the first clash alone is recorded: behind it others may show.
+        further = _loads(found, made.code.steps) - loads
+        if not further:
+            return found
+        loads |= further
+    return found
+
+
+def _without_idle(
+    made: PreparedLaunch, run: Run, loads: set[int]
+) -> tuple[ev.LaneClash, ...] | None:
+    """The clashes of the run in which idle lanes of these loads do not read."""
     first = FollowedLoads.again(made)
     first.follow(loads)
     first.run()
