@@ -57,6 +57,10 @@ IDLE["elements behind the end of a row, by several loads"] = elements_behind_the
 USED = {
     "what is behind the end is used": (
         elements_behind_the_end() + "@!%p1 st.shared.u32 [%r4], %r13;"),
+    "all lanes load it and then store over it": (
+        "ld.shared.u32 %r10, [%r3]; add.u32 %r10, %r10, 1; st.shared.u32 [%r3], %r10;"),
+    "each lane loads its own, and all store over one": (
+        "ld.shared.u32 %r10, [%r4]; st.shared.u32 [%r3], %r1; st.shared.u32 [%r4+256], %r10;"),
     "no lane uses it": f"{LOAD} @%p2 st.global.u32 [%d4], %r2;",
     "another lane stores what it has loaded": f"{LOAD} {RAISED} @%p1 st.shared.u32 [%r4], %r10;",
     "it stores what it computes": (

@@ -279,7 +279,7 @@ def expected(steps: list[tuple[str, int, int, int]]) -> set[int]:
                 readers = {item[0] for item in earlier if item[1] == "ld" and item[3] == then}
                 if kind == "ld" and any(lanes - writers - after[lane] for lane in writers):
                     found.add(place)
-                others = (writers if writers != lanes else set()) | (readers - lanes)
+                others = (writers if writers != lanes else set()) | readers
                 if kind == "st" and any(lanes - after[lane] for lane in others):
                     found.add(place)
         if kind == "bulk":

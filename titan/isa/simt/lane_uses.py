@@ -74,7 +74,8 @@ class LaneUse:
         with.
 
         Those in known[n] come after the accesses of lane n. What all of them wrote, all may read
-        and write; strong accesses do not clash with each other.
+        and write; what they read another of them may not write. Strong accesses do not clash with
+        each other.
         """
         for earlier in LaneAccess:
             by = self.lanes[earlier]
@@ -87,8 +88,8 @@ class LaneUse:
                 pass
             elif access is LaneAccess.READ:
                 later = lanes & ~by
-            elif earlier is LaneAccess.READ or by == lanes:
-                by &= ~lanes
+            elif earlier in WRITES and by == lanes:
+                by = 0
             if any(later & ~known[lane] for lane in lanes_of(by)):
                 return self.at[earlier]
         return None

@@ -273,7 +273,7 @@ static int32_t clash_of(const LaneUse *use, int byte, uint32_t lanes, int access
         int all = !some && !(use->some[byte] >> earlier & 1);
         if (!strong && earlier < LANE_STRONG_WRITE && all) {
             if (access == LANE_READ) later = lanes & ~by;
-            else if (earlier == LANE_READ || by == lanes) by &= ~lanes;
+            else if (wrote && by == lanes) by = 0;
         }
         for (; by && later; by &= by - 1) {
             int lane = first_lane(by);
