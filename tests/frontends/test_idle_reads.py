@@ -54,7 +54,20 @@ def elements_behind_the_end() -> str:
 
 
 IDLE["elements behind the end of a row, by several loads"] = elements_behind_the_end()
+# A matrix is loaded ahead for a next round, which is not made; then its place is stored over.
+AHEAD = """@!%p1 bra.uni END; st.shared.u32 [%r4], %r1; bar.warp.sync -1;
+mov.u32 %r13, 0; xor.b32 %r6, %r4, 4;  // the word of another lane
+A: ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r5];
+add.u32 %r13, %r13, 1; setp.ge.u32 %p3, %r13, ROUNDS; @%p3 bra.uni B;
+st.shared.u32 [%r4+256], %r10; bra.uni A;
+B: st.shared.u32 [%r6], %r1; END:
+"""
+IDLE["a matrix that is loaded ahead"] = AHEAD.replace("ROUNDS", "1")
 USED = {
+    "a matrix that is stored": AHEAD.replace("ROUNDS", "1").replace(
+        "B: st", "B: st.shared.u32 [%r4+256], %r10; st"),
+    "a matrix of which one lane uses a word": AHEAD.replace("ROUNDS", "1").replace(
+        "B: st", "B: setp.eq.u32 %p4, %r2, 3; @%p4 st.shared.u32 [%r4+256], %r10; st"),
     "what is behind the end is used": (
         elements_behind_the_end() + "@!%p1 st.shared.u32 [%r4], %r13;"),
     "all lanes load it and then store over it": (

@@ -143,7 +143,7 @@ def _accessed(
     users = [(mask if len(located) == 1 else group, where) for group, where in located]
     reads = form.mode is ev.Mode.READ
     known = reads and any(any_known(machine, where, size) for _, where in located)
-    if piece:
+    if piece and not (reads and machine.idle_lanes):
         access = LaneAccess.READ if reads else LaneAccess.WRITE
         order_lanes(machine, fragment, pieces_of_rows(located, piece), piece, access, fragment.pc)
     record(machine, fragment, users, size, form, known=known)

@@ -4,12 +4,12 @@ Where all lanes of a warp load a number and one of them stores another over it, 
 `x[0] += 1`, the other lanes' loads may come before the store or after it: they use nothing of them.
 So a run that has such clashes is made again twice on the Python machine. The first time it is noted
 of each register which loads its value in a lane comes from, and what is used of them: what a lane
-stores, what decides control or an address. Shuffles hand it on to other lanes, other exchanges use
-it; what a branch on data leaves, whose arms only compute, is made of all that they may read. The
-second time loads count as reads of those lanes alone that use them; clashes that show then, behind
-the first ones of their stores, are asked the same, ROUNDS_MAX times in all. Nothing is shown of
-runs with other branches on unknown data, with calls, or of more than INSTRUCTIONS_MAX warp
-instructions.
+stores, what decides control or an address. Of what `ldmatrix` gives any use is one by all lanes.
+Shuffles hand it on to other lanes, other exchanges use it; what a branch on data leaves, whose arms
+only compute, is made of all that they may read. The second time loads count as reads of those lanes
+alone that use them; clashes that show then, behind the first ones of their stores, are asked the
+same, ROUNDS_MAX times in all. Nothing is shown of runs with other branches on unknown data, with
+calls, or of more than INSTRUCTIONS_MAX warp instructions.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class FollowedLoads(SimtExecution):
         """To be called before the run."""
         self.candidates = frozenset(candidates)
         self.loaded: dict[int, int] = {}  # lanes by the count of instructions
+        self._matrices: set[int] = set()  # of these, loads of matrices: all lanes have one number
         self._kept: set[int] = set()  # of these, loads that some instruction would use
         self._read = {register for step in self.steps for register in (*step.args, step.guard)}
         self.used: set[int] = set()
@@ -111,16 +112,23 @@ class FollowedLoads(SimtExecution):
             alone = step.op in (Op.LOAD, Op.STORE, Op.ATOMIC, *_JUMPS)
             for of in sources:
                 self._use(of, holds | maybe if alone else (1 << LANES) - 1)
-        if step.op is Op.LOAD and fragment.pc in self.candidates and step.flags[2] == _WEAK:
-            self.loaded[self.count] = self.loaded.get(self.count, 0) | holds | maybe
-            if not self._read.isdisjoint(step.out):
-                self._kept.add(self.count)
-            made = [frozenset((self.count * LANES + at,)) for at in range(LANES)]
+        matrices = step.op is Op.LOAD_MATRIX
+        if fragment.pc in self.candidates and (matrices or step.flags[2] == _WEAK):
+            self._begin(step, holds | maybe)
+            made = [frozenset((self.count * LANES + at * (not matrices),)) for at in range(LANES)]
         elif step.op is Op.LOAD and step.flags[0] in _OWN:
             made = self._own.get(warp, made)
         for register in step.out:
             if register >= 0:
                 self._write(held, register, made, holds, maybe)
+
+    def _begin(self, step: DecodedStep, lanes: int) -> None:
+        """A load that is followed."""
+        self.loaded[self.count] = self.loaded.get(self.count, 0) | lanes
+        if step.op is Op.LOAD_MATRIX:
+            self._matrices.add(self.count)
+        if not self._read.isdisjoint(step.out):
+            self._kept.add(self.count)
 
     def _shuffled(self, fragment: Fragment, step: DecodedStep, held: dict[int, Loads]) -> Loads:
         """Of each lane what it gets from another; what says from which is used."""
@@ -152,7 +160,10 @@ class FollowedLoads(SimtExecution):
         """
         found = {}
         for count, lanes in self.loaded.items():
-            idle = sum(1 << at for at in lanes_of(lanes) if count * LANES + at not in self.used)
+            if count in self._matrices:
+                idle = 0 if count * LANES in self.used else lanes
+            else:
+                idle = sum(1 << at for at in lanes_of(lanes) if count * LANES + at not in self.used)
             if idle and (idle != lanes or count in self._kept):
                 found[count] = idle
         return found
@@ -218,4 +229,4 @@ def _loads(events: Sequence[ev.Event], steps: Sequence[DecodedStep]) -> set[int]
     """The loads that clash with a store."""
     clashes = [event for event in events if isinstance(event, ev.LaneClash)]
     found = {event.other for event in clashes} | {event.instruction for event in clashes}
-    return {instruction for instruction in found if steps[instruction].op is Op.LOAD}
+    return {item for item in found if steps[item].op in (Op.LOAD, Op.LOAD_MATRIX)}
