@@ -90,7 +90,8 @@ def instruction(draw: st.DrawFn) -> str:
             f"{guard}atom.shared.{word}.u32 {r}, [%r9], {draw(REGISTER)};"
         )
     if kind == "c":
-        types = draw(st.sampled_from(["s32.s8", "u32.u16", "s32.s16", "sat.u8.s32", "sat.s16.s32"]))
+        integers = ["s32.s8", "u32.u16", "s32.s16", "sat.u8.s32", "sat.s16.s32"]
+        types = draw(st.sampled_from([*integers, "rn.f32.u32", "rn.f32.s32", "rn.f32.s16"]))
         return f"{guard}cvt.{types} {r}, {draw(REGISTER)};"
     if kind == "a":
         return draw(st.sampled_from([

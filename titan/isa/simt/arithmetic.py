@@ -346,6 +346,19 @@ def _comparison(step: DecodedStep) -> Function:
     return function
 
 
+def _to_float(step: DecodedStep) -> Function:
+    from_kind, from_bits = step.flags
+    source, bits = _mask(from_bits), step.bits
+
+    def function(a: int) -> int:
+        value = a & source
+        return floats.of_integer(
+            signed(value, from_bits) if from_kind == Kind.SIGNED else value, bits
+        )
+
+    return function
+
+
 def _convert(step: DecodedStep) -> Function:
     from_kind, from_bits, saturate, register = step.flags
     bits = step.bits
@@ -437,4 +450,5 @@ _MAKERS: dict[Op, Callable[[DecodedStep], Function]] = {
     Op.FNS: _nth_set,
     Op.HALVES: _halves,
     Op.CARRIED: _carried,
+    Op.TO_FLOAT: _to_float,
 }

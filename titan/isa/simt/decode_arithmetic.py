@@ -8,6 +8,8 @@ from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, DecodedStep, Kind, Op
 
 _FLOATS = (Kind.FLOAT, Kind.BFLOAT)
+_INTEGERS = (Kind.UNSIGNED, Kind.SIGNED)
+_COMPUTED = ((Kind.FLOAT, 32), (Kind.FLOAT, 64))
 _PLAIN = {
     "add": Op.ADD, "sub": Op.SUB, "div": Op.DIV, "rem": Op.REM, "abs": Op.ABS, "neg": Op.NEG,
     "min": Op.MIN, "max": Op.MAX, "and": Op.AND, "or": Op.OR, "xor": Op.XOR, "not": Op.NOT,
@@ -181,11 +183,18 @@ def compare(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
 
 
 def convert(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """cvt between integers; conversions of floating-point numbers are not computed."""
+    """cvt between integers, and of one to f32 or f64, to nearest; other conversions of
+    floating-point numbers are not computed."""
     modifiers = instruction.modifiers
     if len(modifiers) < 2 or "pack" in modifiers:
         return opaque(context, instruction)
     to, from_ = type_of(modifiers[-2]), type_of(modifiers[-1])
+    if to in _COMPUTED and from_ is not None and from_[0] in _INTEGERS and modifiers[0] == "rn":
+        return DecodedStep(
+            Op.TO_FLOAT, bits=to[1], flags=(from_[0], from_[1]),
+            out=context.results(instruction.operands[0]),
+            args=(context.source(instruction.operands[1], from_[1], from_[0]),),
+        )  # fmt: skip
     if to is None or from_ is None or to[0] in _FLOATS or from_[0] in _FLOATS:
         return opaque(context, instruction)
     return DecodedStep(

@@ -58,6 +58,14 @@ def fused(a: float, b: float, c: float, bits: int) -> float:
     return math.nextafter(near, math.inf if exact > Fraction(near) else -math.inf)
 
 
+def of_integer(value: int, bits: int) -> int:
+    """The bits of an integer, rounded once."""
+    near = float(value)
+    if bits == 64 or int(near) == value or struct.unpack("<Q", struct.pack("<d", near))[0] & 1:
+        return bits_of(near, bits)
+    return bits_of(math.nextafter(near, math.inf if value > near else -math.inf), bits)
+
+
 def _invalid(a: float, b: float) -> bool:
     return (math.isinf(a) and b == 0) or (math.isinf(b) and a == 0)
 

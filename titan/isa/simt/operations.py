@@ -86,6 +86,7 @@ class Op(IntEnum):
     # Sums of several words; flags (ADD, SUB, MAD_LOW or MAD_HIGH, adds the carry); out d[, carry];
     # args a, b[, c][, carry].
     CARRIED = 51
+    TO_FLOAT = 52  # of an integer, to nearest, of `bits`; flags (from kind, from bits)
 
     BRANCH = 60  # flags (target, uniform)
     BRANCH_INDEXED = 61  # flags targets; args index
@@ -230,6 +231,7 @@ ARITY: dict[Op, tuple[int, int]] = {
     **dict.fromkeys(
         (
             Op.MOV, Op.ABS, Op.NEG, Op.NOT, Op.CNOT, Op.BREV, Op.CLZ, Op.POPC, Op.BFIND, Op.CVT,
+            Op.TO_FLOAT,
             Op.UNPACK, Op.TO_GENERIC, Op.FROM_GENERIC, Op.IS_SPACE, Op.GET_RANK, Op.ELECT,
         ),
         (1, 1),

@@ -344,6 +344,14 @@ INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int 
     }
     case HALVES: return of_half((int)f[0], is_signed, (int)f[1], a, b) |
                         of_half((int)f[0], is_signed, (int)f[1], a >> 16, b >> 16) << 16;
+    case TO_FLOAT: {
+        uint64_t value = a & mask_of((int)f[1]);
+        if (f[0] == KIND_SIGNED) {
+            int64_t number = sign(value, (int)f[1]);
+            return bits == 32 ? of_f32((float)number, 0) : of_f64((double)number);
+        }
+        return bits == 32 ? of_f32((float)value, 0) : of_f64((double)value);
+    }
     default: return nth_set(a, b, c);
     }
 }
