@@ -1842,3 +1842,62 @@ v_mov_b32_dpp v11, v0 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0
 s_nop 1
 v_add_u32_e32 v12, v10, v11
 global_store_dword v1, v12, s[4:5]
+; broken | waves choose, and what was compared has changed | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:1024
+global_load_dword v12, v2, s[4:5] offset:1280
+global_load_dword v13, v2, s[4:5] offset:1536
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v10, v11
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .La
+v_cmp_eq_u32_e32 vcc, v11, v12
+v_mov_b32_e32 v12, v13
+s_nop 1
+v_cndmask_b32_e32 v10, v11, v12, vcc
+.La:
+global_store_dword v2, v10, s[4:5]
+; right | waves choose what was compared | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:1024
+global_load_dword v12, v2, s[4:5] offset:1280
+global_load_dword v13, v2, s[4:5] offset:1536
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v10, v11
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .La
+v_cmp_eq_u32_e32 vcc, v11, v12
+v_mov_b32_e32 v13, v12
+s_nop 1
+v_cndmask_b32_e32 v10, v11, v13, vcc
+.La:
+global_store_dword v2, v10, s[4:5]
+; broken | waves read a lane, and its register changes in one | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:1024
+global_load_dword v12, v2, s[4:5] offset:1280
+s_waitcnt vmcnt(0)
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .La
+v_readlane_b32 s9, v11, 3
+v_mov_b32_e32 v11, v12
+s_branch .Lb
+.La:
+v_readlane_b32 s9, v12, 3
+.Lb:
+s_nop 3
+v_mov_b32_e32 v10, s9
+global_store_dword v2, v10, s[4:5]
+; right | waves read a lane, and its register changes in one | 2 waves
+v_and_b32_e32 v2, 0xfc, v1
+global_load_dword v11, v2, s[4:5] offset:1024
+global_load_dword v12, v2, s[4:5] offset:1280
+s_waitcnt vmcnt(0)
+v_readlane_b32 s9, v11, 3
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc1 .La
+v_mov_b32_e32 v11, v12
+.La:
+s_nop 3
+v_mov_b32_e32 v10, s9
+global_store_dword v2, v10, s[4:5]

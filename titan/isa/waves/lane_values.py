@@ -82,7 +82,7 @@ class LaneValues:
     """The numbers of one run; it takes the place of `Numbering` in a machine."""
 
     group: WaveGroup
-    _rows: dict[int, Numbers] = field(default_factory=dict)
+    _rows: dict[int, list[Numbers]] = field(default_factory=dict)
     _scalars: dict[int, dict[int, Numbers]] = field(default_factory=lambda: defaultdict(dict))
     _masks: dict[int, dict[int, Numbers]] = field(default_factory=lambda: defaultdict(dict))
     _condition: dict[int, Numbers] = field(default_factory=dict)
@@ -108,10 +108,11 @@ class LaneValues:
 
     # ---------------------------------------------------------------------------- registers
 
-    def _all_rows(self, wave: Wave) -> Numbers:
+    def _all_rows(self, wave: Wave) -> list[Numbers]:
+        """Those of all registers; a write replaces a row, as others may still hold the old one."""
         rows = self._rows.get(wave.number)
         if rows is None:
-            rows = self._rows[wave.number] = self._own(len(wave.known), LANES)
+            rows = self._rows[wave.number] = list(self._own(len(wave.known), LANES))
         return rows
 
     def row(self, wave: Wave, register: int) -> Numbers:
