@@ -42,6 +42,9 @@ def known_numbers(words: NDArray[np.uint32] | NDArray[np.int64]) -> Numbers:
     return mixed(KNOWN, words.astype(np.uint64)[..., None])
 
 
+ZERO = known_numbers(np.zeros(LANES, np.int64))
+
+
 def constant_number(operand: Literal, base: str) -> Numbers:
     """That of a constant of the instruction `base`: of its word, as a register with it has, where
     the operand is a word. `1.0` is another one for operands of 16 and 64 bits, `-1` for 64."""

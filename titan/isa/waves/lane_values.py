@@ -33,6 +33,7 @@ from titan.isa.waves.decode import (
 )
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_choices import LaneChoices
+from titan.isa.waves.lane_exchanges import lanes_sent
 from titan.isa.waves.lane_halves import PACKED, Halves, is_lower
 from titan.isa.waves.lane_numbers import (
     BIT,
@@ -40,6 +41,7 @@ from titan.isa.waves.lane_numbers import (
     KNOWN,
     LANES_MIXED,
     PLACE,
+    ZERO,
     Numbers,
     constant_number,
     folded,
@@ -229,7 +231,7 @@ class LaneValues:
 
     def _assign_mask(self, wave: Wave, registers: Sequence[int], made: Numbers) -> None:
         """Of a mask: a bit of each lane, 0 where it is not active."""
-        bits = np.where(wave.active[:, None], made, known_numbers(np.zeros(LANES, np.int64)))
+        bits = np.where(wave.active[:, None], made, ZERO)
         whole = folded(bits)
         for at, register in enumerate(registers):
             self._set_scalar(wave, register - SCALAR_BASE, mixed(whole, place(at)))
@@ -312,8 +314,7 @@ class LaneValues:
         lanes = dpp_lanes(item)
         if lanes is None or wave.exec != wave.lanes_all:
             return None
-        zero = known_numbers(np.zeros(LANES, np.int64))
-        return np.where((lanes >= 0)[:, None], source[lanes], zero)
+        return np.where((lanes >= 0)[:, None], source[lanes], ZERO)
 
     def _special(
         self, wave: Wave, code: DecodedInstruction, operands: list[GcnOperand]
@@ -344,8 +345,10 @@ class LaneValues:
         if base == "ds_swizzle_b32" and whole:
             lanes = swizzle_lanes(item)
             return None if lanes is None else [self._operand(wave, operands[0], base)[lanes]]
-        if base == "ds_bpermute_b32" and whole and len(operands) == 2:
-            return self._permuted(wave, item, operands)
+        if base in ("ds_bpermute_b32", "ds_permute_b32") and whole and len(operands) == 2:
+            lanes = lanes_sent(wave, item, register_numbers(operands[0]))
+            row = self._operand(wave, operands[1], base)
+            return None if lanes is None else [np.where((lanes >= 0)[:, None], row[lanes], ZERO)]
         if base in _PAIRS:
             return self._pair(wave, code, operands)
         moved = item.opcode.endswith("_dpp") or not isinstance(operands[0], Registers)
@@ -386,15 +389,6 @@ class LaneValues:
             value = wave.scalar(operand.first)
             return None if isinstance(value, OpaqueWord) else value & wave.width - 1
         return None
-
-    def _permuted(
-        self, wave: Wave, item: AssemblyInstruction, operands: list[GcnOperand]
-    ) -> list[Numbers] | None:
-        (at,) = register_numbers(operands[0]) or (-1,)
-        if at < 0 or wave.known[at] != wave.lanes_all:
-            return None
-        places = wave.vectors[at].astype(np.int64) + item.integer("offset") >> 2
-        return [self._operand(wave, operands[1], item.base)[places & wave.width - 1]]
 
     # --------------------------------------------------------------------------- scalar unit
 
@@ -496,11 +490,10 @@ class LaneValues:
         if any(start < high and low < end for start, end in self._written):
             return None
         kind = of_text(item.base if size < 4 else "word")
-        zero = known_numbers(np.zeros(LANES, np.int64))
         outside = (addresses < 0)[:, None]
         return [
             np.where(
-                outside, zero, mixed(PLACE, kind, (addresses + 4 * at).astype(np.uint64)[:, None])
+                outside, ZERO, mixed(PLACE, kind, (addresses + 4 * at).astype(np.uint64)[:, None])
             )
             for at in range(words)
         ]

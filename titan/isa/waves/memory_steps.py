@@ -30,6 +30,7 @@ from titan.isa.waves.decode import (
 )
 from titan.isa.waves.events import IN_TURN, OutsideLds, UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
+from titan.isa.waves.lane_exchanges import exchange_step
 from titan.isa.waves.lane_writes import note_lanes, written_value
 from titan.isa.waves.private_steps import forget_all, private_step, size_of
 from titan.isa.waves.scalar_memory_steps import counted_step, scalar_memory_step
@@ -245,34 +246,6 @@ def _write_words(
             known = lanes_of(wave.known[register])[active]
             values = wave.vectors[register][active]
             group.store(addresses[active] + 4 * at, values, known)
-
-
-def _cross_lane(code: DecodedInstruction, group: WaveGroup) -> Step:
-    """ds_bpermute and the like: through LDS, but none of its bytes."""
-    item, number = code.item, code.number
-    registers = written_in_order(code)
-    origin = OpaqueWord(f"what {item.opcode} gets from other lanes", number)
-    pulls = item.base == "ds_bpermute_b32" and len(item.operands) == 3
-    if pulls:
-        address_of = vector_source(item.operands[1], number)
-        data_of = vector_source(item.operands[2], number)
-        offset = item.integer("offset")
-
-    def step(wave: Wave) -> None:
-        if pulls:
-            addresses, known, _ = address_of(wave)
-            data, data_known, why = data_of(wave)
-            lanes = np.broadcast_to(addresses, (LANES,)) + np.uint32(offset) >> np.uint32(2)
-            lanes &= np.uint32(wave.width - 1)
-            usable = lanes_of(data_known & wave.exec)[lanes]
-            mask = int.from_bytes(np.packbits(usable, bitorder="little").tobytes(), "little")
-            rows = np.broadcast_to(data, (LANES,))[lanes]
-            wave.set_vector(registers[0], rows, mask & known & wave.exec, why)
-        else:
-            forget_all(wave, registers, origin)
-        group.issue(wave, number, group.queues.lds, registers, ())
-
-    return step
 
 
 # --------------------------------------------------------------------------- global memory
@@ -537,7 +510,7 @@ _STEPS: dict[OpcodeKind, Callable[[DecodedInstruction, WaveGroup], Step]] = {
     OpcodeKind.SCALAR_MEMORY: scalar_memory_step,
     OpcodeKind.CACHE: counted_step,
     OpcodeKind.LDS: _lds,
-    OpcodeKind.CROSS_LANE: _cross_lane,
+    OpcodeKind.CROSS_LANE: exchange_step,
     OpcodeKind.GLOBAL: _global,
     OpcodeKind.BUFFER: _buffer,
     OpcodeKind.SCRATCH: private_step,

@@ -42,6 +42,19 @@ def _middle(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
     return found
 
 
+def _largest(*given: Numbers) -> Numbers:
+    """IEEE 754's maximum: NaN if one of them is, and +0 above -0."""
+    found = given[0]
+    for one in given[1:]:
+        zeros = np.where(np.signbit(found), one, found)
+        found = np.where((found == 0) & (one == 0), zeros, np.maximum(found, one))
+    return found
+
+
+def _smallest(*given: Numbers) -> Numbers:
+    return -_largest(*(-one for one in given))
+
+
 def _near(function: Callable[..., Numbers]) -> Callable[[Numbers], Numbers]:
     """By binary32, where the type is binary16."""
     return lambda a: function(a.astype(np.float32) if a.dtype == np.float16 else a)
@@ -84,6 +97,8 @@ def _of_floats() -> dict[str, TypedOperation]:
         "med3": _middle,
         "max3": lambda a, b, c: np.fmax(np.fmax(a, b), c),
         "min3": lambda a, b, c: np.fmin(np.fmin(a, b), c),
+        "maximum3": _largest,
+        "minimum3": _smallest,
     }
     for kind in FLOATS:
         for table, count in ((unary, 1), (binary, 2), (ternary, 3)):
