@@ -1901,3 +1901,25 @@ v_mov_b32_e32 v11, v12
 s_nop 3
 v_mov_b32_e32 v10, s9
 global_store_dword v2, v10, s[4:5]
+; broken | atomics of two words shifted by one | 2 groups
+s_lshl_b32 s9, s2, 2
+v_mov_b32_e32 v2, s9
+global_atomic_add_x2 v2, v[10:11], s[4:5]
+; right | atomics of two words, one place | 2 groups
+global_atomic_add_x2 v9, v[10:11], s[4:5]
+; broken | atomic at half a word
+global_atomic_add v9, v0, s[4:5] offset:2
+; broken | atomic of two words at an odd word of LDS
+ds_add_u64 v9, v[10:11] offset:4
+s_waitcnt lgkmcnt(0)
+; right | atomic of two words of LDS
+ds_add_u64 v9, v[10:11] offset:8
+s_waitcnt lgkmcnt(0)
+; broken | flat atomic at half a word
+v_mov_b32_e32 v10, s4
+v_mov_b32_e32 v11, s5
+flat_atomic_add v[10:11], v0 offset:2
+; broken | base of a load by a mask
+v_cmp_eq_u32_e64 s[12:13], v0, v0
+global_load_dword v10, v1, s[12:13]
+s_waitcnt vmcnt(0)

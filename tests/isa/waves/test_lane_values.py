@@ -243,7 +243,11 @@ def test_moved_lanes_by_hand():
     assert list(dpp_lanes(_item(row_newbcast="3"))[15:18]) == [3, 19, 19]
     assert list(dpp_lanes(_item(row_bcast="15"))[[0, 16, 31, 32, 63]]) == [-1, 15, 15, 31, 47]
     assert list(dpp_lanes(_item(row_bcast="31"))[[0, 31, 32, 63]]) == [-1, -1, 31, 31]
-    assert dpp_lanes(_item(wave_shl="1")) is None
+    assert list(dpp_lanes(_item(wave_shl="1"))[[0, 15, 62, 63]]) == [1, 16, 63, -1]
+    assert list(dpp_lanes(_item(wave_shr="1"))[[0, 16, 63]]) == [-1, 15, 62]
+    assert list(dpp_lanes(_item(wave_rol="1"))[[0, 31, 63]]) == [1, 32, 0]
+    assert list(dpp_lanes(_item(wave_ror="1"))[[0, 32, 63]]) == [63, 31, 62]
+    assert dpp_lanes(_item(row_share="1")) is None
     written = dpp_written(_item(row_mask="0xa", bank_mask="0x1"))
     assert np.flatnonzero(written).tolist() == [16, 17, 18, 19, 48, 49, 50, 51]
     assert np.flatnonzero(swap_rows("v_permlane16_swap_b32"))[[0, 15, 16]].tolist() == [16, 31, 48]

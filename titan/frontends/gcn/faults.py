@@ -17,6 +17,7 @@ from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import (
     EndsSignalled,
     LanesDiffer,
+    MisalignedAtomic,
     OutsideLds,
     OutsidePrivate,
     PendingRegister,
@@ -123,6 +124,8 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             low, high = footprint.bounds
             headline = f"LDS+{low:#x}..{high - 1:#x} lies beyond the {size} bytes of the work-group"
             return diagnostic("TTN218", headline, places.span(event.instruction), who)
+        case MisalignedAtomic():
+            return _misaligned(event, places, who)
         case OutsidePrivate(start=start, count=count, size_bytes=size):
             headline = (
                 f"private memory+{start:#x}..{start + count - 1:#x} lies beyond the {size} bytes "
@@ -133,6 +136,14 @@ def _diagnosed(event: Event, places: CodePlaces, policies: CodePolicies) -> Diag
             return None
     place = places.span(event.instruction)
     return diagnostic("TTN217", headline, place, who, others=others, helps=helps)
+
+
+def _misaligned(event: MisalignedAtomic, places: CodePlaces, who: str) -> Diagnostic:
+    low, _ = event.footprint.bounds
+    space = "LDS" if event.footprint.space is MemorySpace.SHARED else "global memory"
+    place, size = f"{space}+{low:#x}", event.size_bytes
+    headline = f"an atomic of {size} bytes at {place}, which is not a multiple of them"
+    return diagnostic("TTN219", headline, places.span(event.instruction), who)
 
 
 def missing_argument(run: Run, code: AssemblyCode, places: CodePlaces) -> Diagnostic | None:

@@ -26,6 +26,7 @@ from titan.isa.waves.events import (
     BY_CACHE_GFX1250,
     SCALAR_QUEUES,
     CounterWait,
+    MisalignedAtomic,
     OperationIssued,
     OutsideLds,
     OutsidePrivate,
@@ -188,6 +189,7 @@ def accesses_of(run: Run, texts: dict[int, list[str]]) -> list[tuple[TimedAccess
                 | PendingRegister()
                 | WaitStatesMissing()
                 | OutsideLds()
+                | MisalignedAtomic()
                 | OutsidePrivate()
             ):
                 words.append(type(event).__name__)

@@ -230,6 +230,14 @@ class OutsideLds(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MisalignedAtomic(Event):
+    """An atomic at addresses that are no multiples of the bytes of its operand."""
+
+    footprint: Footprint
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class OutsidePrivate(Event):
     """An access beyond the private memory of a lane: its bytes, and those that the lane has."""
 

@@ -27,6 +27,7 @@ from titan.isa.waves.memory_steps import (
     atomic_word,
     coherent_for_device,
     inside_lds,
+    note_alignment,
     opaque_source,
 )
 from titan.isa.waves.private_steps import size_of
@@ -122,6 +123,8 @@ def _parts(
                 group.store(active + more, None, np.zeros(1, np.bool_))
         whole = bool(data) and bool((chosen == wave.active).all())
         value = written_value(group, wave, item, [(places, data)], size) if whole else b""
+        if atomic:
+            note_alignment(group, wave, code.number, active, size, space)
         returns = bool(code.writes)
         word = atomic_word(group, item, returns, active, size) if atomic else ""
         uses[space] = WaveUse(footprint, write, atomic, coherent, returns, value, word)

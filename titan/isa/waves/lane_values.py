@@ -75,7 +75,7 @@ _MASKS = re.compile(r"s_(and|or|xor|andn2|orn2|nand|nor|xnor|not|mov)_b64$")
 _PAIRS = frozenset(("v_pk_mul_f32", "v_pk_add_f32", "v_pk_fma_f32"))
 _NARROW = re.compile(r"16|8")
 _Stored = Sequence[tuple[Addresses, Sequence[int]]]
-_MOVES = re.compile("row_|quad_perm")
+_MOVES = re.compile("row_|wave_|quad_perm")
 _PLAIN_DPP = frozenset(("row_mask", "bank_mask", "bound_ctrl"))
 
 

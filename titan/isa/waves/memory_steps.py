@@ -28,7 +28,7 @@ from titan.isa.waves.decode import (
     results_of,
     written_in_order,
 )
-from titan.isa.waves.events import IN_TURN, OutsideLds, UnknownAddress, WaveUse
+from titan.isa.waves.events import IN_TURN, MisalignedAtomic, OutsideLds, UnknownAddress, WaveUse
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_exchanges import exchange_step
 from titan.isa.waves.lane_writes import note_lanes, written_value
@@ -72,6 +72,17 @@ def atomic_word(
     return IN_TURN if returns and (places is None or group.lanes_meet(places, size)) else ""
 
 
+def note_alignment(
+    group: WaveGroup, wave: Wave, number: int, places: Addresses, size: int, space: MemorySpace
+) -> None:
+    """An event where an atomic is not at a multiple of its bytes, which no mode of alignment allows
+    (LLVM AMDGPU usage, unaligned-access-mode); two of one operation overlap only there."""
+    wrong = places[places % size != 0]
+    if len(wrong):
+        header = group.header(wave, number)
+        group.events.append(MisalignedAtomic(*header, group.footprint(wrong, size, space), size))
+
+
 # ------------------------------------------------------------------------------------- LDS
 
 
@@ -90,7 +101,7 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
     if "gds" in item.options:
         raise Refused(f"{item.opcode} accesses memory that all work-groups share, which")
     registers = written_in_order(code)
-    results = results_of(item, code.opcode)
+    returns, results = bool(registers), results_of(item, code.opcode)
     reads = item.base.startswith(("ds_read", "ds_load_tr"))
     atomic = not reads and not item.base.startswith("ds_write")
     offsets = lds_offsets(item, size)
@@ -121,7 +132,6 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
         elif addresses is None:
             header = group.header(wave, number)
             group.events.append(Assumption(*header, Policy.OPAQUE_ADDRESS))
-            returns = bool(registers)
             word = atomic_word(group, item, returns, None, size) if atomic else ""
             uses = (WaveUse(group.all_lds, not reads, atomic, returns=returns, word=word),)
             if not reads:
@@ -135,7 +145,8 @@ def _lds(code: DecodedInstruction, group: WaveGroup) -> Step:
             stored = list(zip(rows, data, strict=False))
             value = written_value(group, wave, item, stored, size) if data else b""
             footprint = inside_lds(group, wave, number, places, size)
-            returns = bool(registers)
+            if atomic:
+                note_alignment(group, wave, number, places, size, LDS)
             word = atomic_word(group, item, returns, places, size) if atomic else ""
             uses = (WaveUse(footprint, not reads, atomic, returns=returns, value=value, word=word),)
             if group.values is not None and reads:
@@ -288,6 +299,7 @@ def address_from(code: DecodedInstruction, first: GcnOperand) -> Callable[[Wave]
         base, (values, known, _) = base_of(wave), distance(wave)
         if isinstance(base, OpaqueWord) or known & wave.exec != wave.exec:
             return None
+        base -= base >> 63 << 64  # addresses are numbers with a sign here
         lanes = np.broadcast_to(values, (LANES,))
         # On gfx1250 the offset of a lane has a sign (LLVM, signed GVS offsets).
         signed = wave.width != LANES
@@ -427,6 +439,8 @@ def _vector_access(
                     uses.append(WaveUse(footprint, write, atomic, coherent, returns, value, word))
                     if data:
                         note_lanes(group, wave, number, item, stored, size, GLOBAL)
+                    elif atomic:
+                        note_alignment(group, wave, number, active, size, GLOBAL)
                     if group.values is not None and write:
                         group.values.note_global_store(active, size)
             if to_lds:

@@ -33,6 +33,13 @@ def dpp_lanes(item: AssemblyInstruction) -> LaneNumbers | None:
             return np.where((place >= 0) & (place < 16), 16 * _ROW + place, -1)
     if "row_ror" in options:
         return 16 * _ROW + (_IN_ROW - int(options["row_ror"])) % 16
+    for name, sign in (("wave_shl", 1), ("wave_shr", -1)):
+        if name in options:
+            lanes = _LANE + sign * int(options[name])
+            return np.where((lanes >= 0) & (lanes < LANES), lanes, -1)
+    for name, sign in (("wave_rol", 1), ("wave_ror", -1)):
+        if name in options:
+            return (_LANE + sign * int(options[name])) % LANES
     if "row_newbcast" in options:
         return 16 * _ROW + int(options["row_newbcast"])
     if options.get("row_bcast") == "15":
