@@ -153,9 +153,8 @@ MUTANTS = {
     ),
     # Correction without its turn: nobody tells the issuer, and the product comes before it.
     "corrected behind the product": (
-        "            - arrive: shrink_empty[g]\n            - load: o[g] = t - 1\n",
-        "            - arrive: shrink_empty[g]\n            - arrive: p16_full[g]\n"
-        "            - load: o[g] = t - 1\n", "correction",
+        "            - load: o[g] = t - 1\n",
+        "            - arrive: p16_full[g]\n            - load: o[g] = t - 1\n", "correction",
     ),
 }  # fmt: skip
 
