@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -51,8 +50,10 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
                 covered = checked(text)
                 digest, rendered = covered.digest, _text(path, covered)
         except (OSError, ValueError) as error:
+            from titan.foundation.source.loading import near_if_missing
+
             reason = str(getattr(error, "strerror", None) or error).lower()
-            hints = "".join(f"; {hint}" for hint in _hints(path))
+            hints = "".join(f"; {hint}" for hint in near_if_missing(path))
             click.echo(f"error: {path} cannot be read: {reason}{hints}", err=True)
             code = ExitCode.BAD_INPUT
             continue
@@ -66,12 +67,6 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             continue
         write(rendered)
     return code
-
-
-def _hints(path: str) -> tuple[str, ...]:
-    from titan.foundation.source.loading import near_files
-
-    return () if os.path.lexists(path) else near_files(path)
 
 
 def _text_of(path: str) -> str:

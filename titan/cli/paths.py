@@ -36,12 +36,12 @@ class ExistingPath(click.Path):
         ctx: click.Context | None,
     ) -> str | bytes | os.PathLike[str]:
         """The path. Raises click.BadParameter, with the near name where nothing is there."""
-        from titan.foundation.source.loading import near_files
+        from titan.foundation.source.loading import near_if_missing
 
         path = os.fspath(value)
         if not path:
             self.fail("the path is empty", param, ctx)
-        hints = () if os.path.lexists(path) else near_files(path)
+        hints = near_if_missing(path)
         if hints:
             self.fail("; ".join((f"path '{path}' does not exist", *hints)), param, ctx)
         return super().convert(value, param, ctx)

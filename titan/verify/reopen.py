@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
-from titan.foundation.source.loading import near_files
+from titan.foundation.source.loading import near_if_missing
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
@@ -36,7 +35,7 @@ def reopen(path: str) -> Finding:
         return _reopened(load(path), path, started)
     except (TraceFileError, ReplayError) as error:
         headline = f"the trace is refused: {error}"
-        helps = () if os.path.lexists(path) else near_files(path)
+        helps = near_if_missing(path)
         fault = diagnostic("TTN002", headline, whole_file(path), helps=helps)
         raise TraceRefused((fault,)) from None
     except (LocalLoopError, ZeroDivisionError) as error:

@@ -141,3 +141,8 @@ def near_files(path: str | Path) -> tuple[str, ...]:
     if close is None or nearest(Path(path).stem, [Path(close).stem]) is None:  # the suffix alone
         return ()
     return (f"did you mean {quoted(str(folder / close))}?",)
+
+
+def near_if_missing(path: str | Path) -> tuple[str, ...]:
+    """The same where nothing is at the path, not even a link to nowhere; else nothing."""
+    return () if os.path.lexists(path) else near_files(path)
