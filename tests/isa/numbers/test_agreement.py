@@ -188,6 +188,8 @@ def results(forms: list[str], seed: int, masked: bool) -> list[np.ndarray]:
     for number, letters in enumerate(shapes):
         for source, letter in enumerate(letters[1:]):
             sources[number, source] = values(letter, random)
+        if forms[number].startswith(("div.s", "div.u", "rem")):
+            sources[number, 1] |= 1  # by zero gives nothing that is known
     mask = np.ones(LANES * ROWS, dtype=np.uint64)
     if masked:
         mask = random.integers(0, 2, size=LANES * ROWS).astype(np.uint64)

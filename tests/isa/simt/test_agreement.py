@@ -23,11 +23,12 @@ _BINARY = """
 add.s32 sub.u32 mul.lo.s32 mul.hi.u32 mul.hi.s32 div.s32 div.u32 rem.s32 rem.u32 min.s32
 max.u32 and.b32 or.b32 xor.b32 shl.b32 shr.u32 shr.s32 bmsk.clamp.b32 szext.wrap.u32
 szext.clamp.s32 min.relu.s32 max.relu.s32 add.s16x2 add.u16x2 min.s16x2 max.u16x2 min.relu.s16x2
+mul24.lo.u32 mul24.lo.s32
 """
 BINARY = _BINARY.split()
 _TERNARY = """
 mad.lo.u32 mad.hi.s32 bfe.u32 bfe.s32 shf.l.wrap.b32 shf.r.clamp.b32 prmt.b32 prmt.b32.f4e
-prmt.b32.ecl sad.u32 sad.s32 fns.b32
+prmt.b32.ecl sad.u32 sad.s32 fns.b32 mad24.lo.s32
 """
 TERNARY = _TERNARY.split()
 _UNARY = """

@@ -134,6 +134,9 @@ def instruction(draw):
                 "bar.warp.sync 0xffffffff;",
                 f"mov.b64 %d7, {{{one}, {other}}}; mov.b64 %d6, %d7; mov.b64 {{_, {to}}}, %d6;",
                 f"mov.b64 %d7, {{{one}, {other}}}; mov.b64 {{{to}, _}}, %d7;",
+                f"sub.u32 %r16, %r2, {below}; rem.u32 {to}, {one}, %r16;",
+                f"sub.u32 %r16, %r2, {below}; div.s32 {to}, 99, %r16;",
+                f"add.u32 %r16, %r2, {below}; fns.b32 {to}, {one}, %r16, 1;",
             ]
         )
     )

@@ -19,6 +19,7 @@ from titan.isa.simt.operations import Op
 from titan.isa.simt.outcome import Ending
 
 M32 = 0xFFFFFFFF
+UNKNOWN = -1
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,17 @@ M32 = 0xFFFFFFFF
         ("mad.wide.s32 %d2, -3, 4, 100; cvt.u32.u64 %r0, %d2;", 88),
         ("div.s32 %r0, -7, 2;", M32 - 2),
         ("rem.s32 %r0, -7, 2;", M32),
-        ("div.u32 %r0, 7, 0;", M32),
-        ("rem.u32 %r0, 7, 0;", 7),
+        ("div.u32 %r0, 7, 0;", UNKNOWN),
+        ("rem.u32 %r0, 7, 0;", UNKNOWN),
+        ("div.s16 %h1, 7, 0; cvt.s32.s16 %r0, %h1;", UNKNOWN),
+        ("fns.b32 %r0, 0xF0, 31, -4;", 4),
+        ("fns.b32 %r0, 0xF0, 32, -4;", UNKNOWN),
+        ("mul24.lo.u32 %r0, 0xFFFFFF, 2;", 0x1FFFFFE),
+        ("mul24.lo.u32 %r0, 0x1000000, 2;", UNKNOWN),
+        ("mul24.lo.s32 %r0, -8388608, 2;", M32 - 0xFFFFFF),
+        ("mul24.lo.s32 %r0, 2, -8388609;", UNKNOWN),
+        ("mad24.lo.s32 %r0, 8388607, 1, 1;", 8388608),
+        ("mad24.lo.s32 %r0, 8388608, 1, 1;", UNKNOWN),
         ("abs.s32 %r0, -5;", 5),
         ("neg.s32 %r0, 5;", M32 - 4),
         ("min.s32 %r0, -1, 1;", M32),

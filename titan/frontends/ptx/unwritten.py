@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.remarks import UNWRITTEN, UNWRITTEN_REGISTER
+from titan.frontends.ptx.remarks import UNDEFINED_RESULT, UNWRITTEN, UNWRITTEN_REGISTER
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.tracing.undefined_values import undefined_uses
@@ -26,7 +26,8 @@ def with_unwritten(run: Run) -> Run:
     """The run with such reads; where it cannot be made again every read of memory is used."""
     found = unwritten_reads(run)
     made, threads = run.prepared, run.launch.threads
-    if not found and (made is None or not any(unwritten_registers(made.code, threads))):
+    reads = bool(found) or bool(run.undefined)
+    if not reads and (made is None or not any(unwritten_registers(made.code, threads))):
         return run
     uses = undefined_uses(run)
     if uses is None:
@@ -40,7 +41,11 @@ def certain_uses(run: Run, places: CodePlaces) -> list[Diagnostic]:
     found: dict[int, Diagnostic] = {}
     for use in run.unwritten_registers:
         if use.certain and use.instruction not in found and len(found) < USES_MAX:
-            headline = f"register {use.register} holds what nothing has written, and is used here"
+            holds = "what nothing has written"
+            if use.made_at >= 0:
+                made_at = places.span(use.made_at).start_line
+                holds = f"what line {made_at} leaves undefined"
+            headline = f"register {use.register} holds {holds}, and is used here"
             item = diagnostic("TTN223", headline, places.span(use.instruction))
             found[use.instruction] = with_sources(item, places)
     return list(found.values())
@@ -52,4 +57,4 @@ def perhaps_used(run: Run) -> Iterator[tuple[str, int]]:
         yield UNWRITTEN, instruction
     for use in run.unwritten_registers:
         if not use.certain:
-            yield UNWRITTEN_REGISTER, use.instruction
+            yield UNDEFINED_RESULT if use.made_at >= 0 else UNWRITTEN_REGISTER, use.instruction

@@ -196,9 +196,9 @@ class NumbersCore(simt.Native):
             lib.titan_numbers_free(shared)
 
     def _outcome(self, shared: CData, ending: Ending) -> Run:
-        numbers = self.ffi.new("int64_t[13]")
+        numbers = self.ffi.new("int64_t[]", self.lib.RESULT_NUMBERS)
         self.lib.titan_numbers_outcome(shared, numbers)
-        site, cta, warp, count, *_, waiting, origin, map_offset = list(numbers)
+        site, cta, warp, count, *_, waiting, origin, map_offset, _ = list(numbers)
         words = self.lib.titan_numbers_waiters(shared)
         rows = list(self.ffi.unpack(words, waiting)) if waiting else []
         waiters = tuple(simt.waiter_of(rows[n : n + 11]) for n in range(0, len(rows), 11))

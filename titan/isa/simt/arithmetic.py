@@ -1,7 +1,7 @@
 """What an instruction computes from known integers: one function for each decoded step.
 
-Values are non-negative integers, masked to the width of the instruction. Division by zero gives
-all ones and the remainder the dividend (PTX leaves both open). Floating-point arithmetic is exact
+Values are non-negative integers, masked to the width of the instruction. What PTX leaves open
+(`undefined_results.py`) is not asked for. Floating-point arithmetic is exact
 rounding to nearest even of binary32 and binary64; other forms are decoded as OPAQUE.
 """
 
@@ -94,8 +94,6 @@ def _divide(step: DecodedStep) -> Function:
     remainder = step.op is Op.REM
 
     def function(a: int, b: int) -> int:
-        if b == 0:
-            return a if remainder else mask
         if step.kind is not Kind.SIGNED:
             return a % b if remainder else a // b
         left, right = signed(a, bits), signed(b, bits)

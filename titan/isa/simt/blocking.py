@@ -13,6 +13,7 @@ from __future__ import annotations
 from titan.isa.simt.arithmetic import function_of
 from titan.isa.simt.control_flow import successors
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op, PresetKind
+from titan.isa.simt.undefined_results import open_test
 
 STATES_MAX = 4000
 
@@ -117,6 +118,9 @@ def _value(step: DecodedStep, values: list[int | None]) -> int | None:
         return values[0] if values[2] & 1 else values[1]
     whole = [value for value in values if value is not None]
     if len(whole) < len(values):
+        return None
+    test = open_test(step)
+    if test is not None and test(whole):
         return None
     try:
         return function_of(step)(*whole)

@@ -6,6 +6,7 @@ from titan.isa.ptx import module as ptx
 from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of, type_of
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, DecodedStep, Kind, Op
+from titan.isa.simt.undefined_results import NARROW_BITS
 
 _FLOATS = (Kind.FLOAT, Kind.BFLOAT)
 _INTEGERS = (Kind.UNSIGNED, Kind.SIGNED)
@@ -93,6 +94,8 @@ def plain(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
     flags: tuple[int, ...] = (1,) if clamped else ()
     if kind in _FLOATS:
         flags = (int("ftz" in modifiers),)
+    if instruction.opcode.endswith("24"):
+        flags = (NARROW_BITS,)
     if op is Op.LOP3:
         if isinstance(operands[0], ptx.Pair) or "BoolOp" in modifiers or "and" in modifiers:
             return opaque(context, instruction)

@@ -81,8 +81,10 @@ class SimtExecution(SimtMachine):
         confluence = Confluence(
             tuple(self.steering), tuple(self.polls), tuple(sorted(self.atomics))
         )
-        same_step = frozenset(self.same_step)
-        return Run(self.launch, self.events, outcome, confluence, self.count, same_step=same_step)
+        return Run(
+            self.launch, self.events, outcome, confluence, self.count,
+            same_step=frozenset(self.same_step), undefined=tuple(sorted(self.undefined)),
+        )  # fmt: skip
 
     def _round(self) -> bool:
         """One round; False if nothing is left to do."""

@@ -160,7 +160,7 @@ def _product(
     bits = 2 * step.bits if wide else step.bits
     first, second = growths[0], growths[1]
     which = 0 if not first.fixed else 1
-    if not growths[1 - which].fixed:
+    if not growths[1 - which].fixed or step.flags:  # mul24 takes no more than 24 bits
         return unknown(site)
     is_signed = step.kind is Kind.SIGNED
     number = _read(values[which], growths[which], step.bits, is_signed)

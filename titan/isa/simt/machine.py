@@ -26,6 +26,7 @@ from titan.isa.simt.state import (
     InFlight,
     Warp,
 )
+from titan.isa.simt.undefined_results import open_test
 from titan.isa.simt.values import (
     ALL,
     Opaque,
@@ -55,6 +56,7 @@ class SimtMachine(Recorder, ABC):
     ) -> None:
         super().__init__(code, layout, launch, options)
         self.functions: list[Function | None] = [_function(step) for step in code.steps]
+        self.open_tests = [open_test(step) for step in code.steps]
         self.touched = [_touched(step) for step in code.steps]
 
     @abstractmethod
@@ -91,18 +93,29 @@ class SimtMachine(Recorder, ABC):
             if any(isinstance(value, list) for value in values):
                 lanes: list[Scalar] = [0] * 32
                 for index in lanes_of(mask):
-                    lanes[index] = apply(
-                        step, function, tuple(lane(value, index) for value in values)
+                    lanes[index] = self._applied(
+                        fragment.pc, step, function, tuple(lane(value, index) for value in values)
                     )
                 found = uniform(lanes, mask)
                 result = lanes if found is None else found
             else:
-                result = apply(step, function, tuple(values))  # type: ignore[arg-type]
+                scalars: tuple[Scalar, ...] = tuple(values)  # type: ignore[arg-type]
+                result = self._applied(fragment.pc, step, function, scalars)
         if step.op in (Op.SETP, Op.UNPACK, Op.CARRIED):
             self._write_parts(warp, step, result, mask, marks)
         else:
             for register in step.out:
                 self.write(warp, register, result, mask, marks)
+
+    def _applied(
+        self, pc: int, step: DecodedStep, function: Function, values: tuple[Scalar, ...]
+    ) -> Scalar:
+        """What one lane computes; unknown where PTX leaves it open."""
+        test = self.open_tests[pc]
+        if test is not None and test(values):
+            self.undefined.add(pc)
+            return opaque_at(pc)
+        return apply(step, function, values)
 
     def _write_parts(
         self, warp: Warp, step: DecodedStep, result: Value, mask: int, marks: int

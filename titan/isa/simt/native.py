@@ -37,7 +37,7 @@ _NAMES = """
 tid.x tid.y tid.z ntid.x ntid.y ntid.z ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z
 clusterid.x clusterid.y clusterid.z nclusterid.x nclusterid.y nclusterid.z cluster_ctaid.x
 cluster_ctaid.y cluster_ctaid.z cluster_nctaid.x cluster_nctaid.y cluster_nctaid.z laneid
-warpid nwarpid cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le
+cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le
 lanemask_lt lanemask_ge lanemask_gt dynamic_smem_size total_smem_size aggr_smem_size
 reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap shared
 """
@@ -234,9 +234,9 @@ class Native(_KeptArrays):
 
     def _result(self, machine: CData, ending: Ending) -> Run:
         ffi, lib = self.ffi, self.lib
-        numbers = ffi.new("int64_t[13]")
+        numbers = ffi.new("int64_t[]", lib.RESULT_NUMBERS)
         lib.titan_simt_numbers(machine, numbers)
-        site, cta, warp, count, _, words, _, *counts, origin, map_offset = list(numbers)
+        site, cta, warp, count, _, words, _, *counts, origin, map_offset, undefined = list(numbers)
 
         def stream(which: int, size: int) -> list[int]:
             if not size:
@@ -260,7 +260,10 @@ class Native(_KeptArrays):
         if ending in (Ending.FAULT, Ending.REFUSED):
             outcome = replace(outcome, origin=origin, map_offset=map_offset)
         same_step = frozenset(reader.same_step)
-        return Run(self.launch, events, outcome, confluence, count, same_step=same_step)
+        return Run(
+            self.launch, events, outcome, confluence, count, same_step=same_step,
+            undefined=tuple(sorted(stream(5, undefined))),
+        )  # fmt: skip
 
     def _footprints(self, machine: CData) -> list[Footprint]:
         """All footprints, by their numbers."""

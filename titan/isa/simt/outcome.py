@@ -176,12 +176,14 @@ class UnfencedOnWay:
 
 
 class RegisterUse(NamedTuple):
-    """A register that nothing has written is used at an instruction. `certain`: whatever unknown
-    data are, and wholly; else perhaps, or as a part of what a vector store writes."""
+    """A register that nothing has written is used at an instruction, or with what the instruction
+    `made_at` left undefined in it. `certain`: whatever unknown data are, and wholly; else perhaps,
+    or as a part of what a vector store writes."""
 
     register: str
     instruction: int
     certain: bool
+    made_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,8 @@ class Run:
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
     events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
     instructions that read memory which nothing has written, where that is used, if asked;
-    `unwritten_registers`: the same of registers. `unfenced`: what lacks a fence on its way, if
+    `unwritten_registers`: the same of registers. `undefined`: instructions that gave what PTX
+    leaves open. `unfenced`: what lacks a fence on its way, if
     asked. `clashes`: the clashes of lanes that count
     (tracing/idle_reads.py); None: all events that are such.
     """
@@ -210,6 +213,7 @@ class Run:
     unwritten_registers: tuple[RegisterUse, ...] = field(default=(), compare=False, repr=False)
     unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
     clashes: tuple[LaneClash, ...] | None = field(default=None, compare=False, repr=False)
+    undefined: tuple[int, ...] = ()
 
     def idle_clashes(self) -> list[LaneClash]:
         """Clashes of lanes that do not count, as some use nothing of what they read."""

@@ -74,6 +74,7 @@ class Recorder:
         self.origin = -1
         self.map_offset = -1
         self.atomics: set[int] = set()
+        self.undefined: set[int] = set()  # instructions whose result was left open
         self.assumed: set[tuple[str, int]] = set()
         self.clashed: set[int] = set()  # instructions
         self.rounded: set[int] = set()  # the same, of lanes that store numbers close together

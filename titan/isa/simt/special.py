@@ -8,7 +8,8 @@ from titan.isa.simt.values import LANES, UNKNOWN, Scalar, Value
 
 
 def special_value(launch: Launch, layout: MemoryLayout, name: str, cta: int, warp: int) -> Value:
-    """The value of `%name` in every lane; opaque for what a launch does not fix.
+    """The value of `%name` in every lane; opaque for what a launch does not fix: `%warpid` is the
+    place of a warp in the processor, which may change, and `%nwarpid` how many places there are.
 
     Source: PTX, "Special Registers".
     """
@@ -22,7 +23,7 @@ def special_value(launch: Launch, layout: MemoryLayout, name: str, cta: int, war
         return [_lane_mask(stem.removeprefix("lanemask_"), lane) for lane in range(LANES)]
     if axis == "w":
         return 0
-    known = _plain(launch, layout, stem, place, cta, warp)
+    known = _plain(launch, layout, stem, place, cta)
     return UNKNOWN if known is None else known
 
 
@@ -48,9 +49,7 @@ def _lane_mask(which: str, lane: int) -> int:
     }[which]
 
 
-def _plain(
-    launch: Launch, layout: MemoryLayout, stem: str, place: int, cta: int, warp: int
-) -> int | None:
+def _plain(launch: Launch, layout: MemoryLayout, stem: str, place: int, cta: int) -> int | None:
     at = launch.coordinates(cta)
     cluster = launch.cluster
     if stem == "cluster_ctarank":
@@ -60,8 +59,6 @@ def _plain(
         "ntid": launch.block[place],
         "ctaid": at[place],
         "nctaid": launch.grid[place],
-        "warpid": warp,
-        "nwarpid": launch.warps,
         "clusterid": at[place] // cluster[place],
         "nclusterid": launch.grid[place] // cluster[place],
         "cluster_ctaid": at[place] % cluster[place],

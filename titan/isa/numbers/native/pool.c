@@ -160,7 +160,7 @@ int titan_numbers_run(Computation *shared)
 /* As titan_simt_numbers, of the machine that failed; zeros and the instructions if none did. */
 void titan_numbers_outcome(const Computation *shared, int64_t *out)
 {
-    memset(out, 0, 13 * sizeof *out);
+    memset(out, 0, RESULT_NUMBERS * sizeof *out);
     if (shared->result) titan_simt_numbers(shared->result, out);
     else out[0] = out[1] = out[2] = out[11] = out[12] = -1;
     out[3] = shared->count;

@@ -225,6 +225,7 @@ static Kernel kernel_of(const titan_step *s, const int64_t *flags)
     if (s->op == MOV || s->op == SELP || (signless(s) && kind != KIND_FLOAT)) kind = KIND_UNSIGNED;
     if (kind == KIND_BITS || kind == KIND_PREDICATE) kind = KIND_UNSIGNED;
     if ((s->op == MIN || s->op == MAX) && kind != KIND_FLOAT && s->flag_count) return NULL;
+    if ((s->op == MUL_LOW || s->op == MAD_LOW) && kind != KIND_FLOAT && s->flag_count) return NULL;
     if (s->op == SETP && (s->arg_count != 2 || flags[1] || flags[4])) return NULL;
     for (const KernelRow *row = machine_level->rows; row->run; row++)
         if (row->op == s->op && row->kind == kind && row->bits == s->bits &&

@@ -182,7 +182,7 @@ static uint64_t nth_set(uint64_t a, uint64_t base, uint64_t offset)
 }
 INLINE uint64_t divided(int op, int bits, int is_signed, uint64_t a, uint64_t b)
 {
-    if (!b) return op == REM ? a : mask_of(bits);
+    if (!b) return 0; /* left open (leave_open) */
     if (!is_signed) return op == REM ? a % b : a / b;
     int64_t x = sign(a, bits), y = sign(b, bits);
     if (y == -1) return op == REM ? 0 : (0 - a) & mask_of(bits);
@@ -463,6 +463,37 @@ static void apply_lanes(const Machine *machine, const Warp *warp, const titan_st
         result->opaque |= (uint32_t)found << lane;
     }
 }
+/* Whether PTX leaves the result of known operands open (undefined_results.py). */
+static int is_open(const titan_step *s, uint64_t value)
+{
+    if (s->op == DIV || s->op == REM) return value == 0;
+    if (s->op == FNS) return value >= 32;
+    uint64_t from = s->kind == KIND_SIGNED ? value + (1u << 23) : value;
+    return (from & 0xFFFFFFFFu) >> 24 != 0;
+}
+static void leave_open(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
+                       Value *result)
+{
+    int narrow = (s->op == MUL_LOW || s->op == MAD_LOW) && s->flag_count;
+    if (s->kind == KIND_FLOAT || !(narrow || s->op == DIV || s->op == REM || s->op == FNS)) return;
+    uint32_t lanes = 0;
+    for (int i = narrow ? 0 : 1; i < 2; i++) {
+        const Value *value = &fragment->warp->registers[ARG(s, i)];
+        for (uint32_t left = mask; left; left &= left - 1) {
+            int lane = first_lane(left);
+            if (!lane_opaque(value, lane) && is_open(s, lane_value(value, lane)))
+                lanes |= 1u << lane;
+        }
+    }
+    if (!lanes) return;
+    if (!machine->undefined_sites[fragment->pc]) {
+        machine->undefined_sites[fragment->pc] = 1;
+        push(&machine->undefined, fragment->pc);
+    }
+    result->opaque |= result->uniform ? 1 : lanes;
+    for (int lane = 0; lane < (result->uniform ? 1 : 32); lane++)
+        if (result->uniform || lanes >> lane & 1) result->v[lane] = (uint64_t)fragment->pc;
+}
 static void compute(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -477,6 +508,7 @@ static void compute(Machine *machine, Fragment *fragment, const titan_step *s, u
         return;
     }
     apply_lanes(machine, warp, s, mask, 0, &result);
+    leave_open(machine, fragment, s, mask, &result);
     if (s->op == SETP || s->op == UNPACK) {
         put_parts(machine, warp, s, &result, mask, marks);
     } else if (s->op == CARRIED && s->out_count > 1) {

@@ -5,7 +5,7 @@ enum {
     S_NCTAID_X, S_NCTAID_Y, S_NCTAID_Z, S_CLUSTERID_X, S_CLUSTERID_Y, S_CLUSTERID_Z,
     S_NCLUSTERID_X, S_NCLUSTERID_Y, S_NCLUSTERID_Z, S_CLUSTER_CTAID_X, S_CLUSTER_CTAID_Y,
     S_CLUSTER_CTAID_Z, S_CLUSTER_NCTAID_X, S_CLUSTER_NCTAID_Y, S_CLUSTER_NCTAID_Z, S_LANEID,
-    S_WARPID, S_NWARPID, S_CLUSTER_CTARANK, S_CLUSTER_NCTARANK, S_IS_EXPLICIT_CLUSTER,
+    S_CLUSTER_CTARANK, S_CLUSTER_NCTARANK, S_IS_EXPLICIT_CLUSTER,
     S_LANEMASK_EQ, S_LANEMASK_LE, S_LANEMASK_LT, S_LANEMASK_GE, S_LANEMASK_GT,
     S_DYNAMIC_SMEM_SIZE, S_TOTAL_SMEM_SIZE, S_AGGR_SMEM_SIZE, S_RESERVED_BEGIN, S_RESERVED_END,
     S_RESERVED_CAP, S_SHARED, S_UNKNOWN
@@ -48,8 +48,6 @@ static void special(const Machine *machine, const Warp *warp, int which, uint64_
         found = at[axis] % l->cluster[axis]; break;
     case S_CLUSTER_NCTAID_X: case S_CLUSTER_NCTAID_Y: case S_CLUSTER_NCTAID_Z:
         found = l->cluster[axis]; break;
-    case S_WARPID: found = warp->index; break;
-    case S_NWARPID: found = machine->warps_each; break;
     case S_CLUSTER_CTARANK: found = cta->rank; break;
     case S_CLUSTER_NCTARANK: found = cta->cluster->cta_count; break;
     case S_IS_EXPLICIT_CLUSTER: found = cta->cluster->cta_count > 1; break;

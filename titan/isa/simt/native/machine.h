@@ -15,6 +15,7 @@
 #include <string.h>
 
 /* BEGIN SHARED WITH PYTHON */
+enum { RESULT_NUMBERS = 14 }; /* of titan_simt_numbers */
 typedef struct {
     int32_t op, guard, negated, kind, bits;
     int32_t flags, flag_count, out, out_count, args, arg_count; /* places in the pool */
@@ -248,6 +249,7 @@ typedef struct {
     const titan_launch *launch;
     int32_t warps_each;
     Words events, steering, polls, atomics, counters;
+    Words undefined; /* instructions whose result was left open */
     int64_t event_count, recorded_count; /* the step of the last record, with its warp and place */
     const Warp *recorded_warp;
     int32_t recorded_pc;
@@ -267,7 +269,7 @@ typedef struct {
     int64_t arm_start; /* the next operation when the arm of a branch on data began */
     Page *pages; int64_t page_count, page_slots;
     uint16_t *assumed; /* the policies by bit, at each instruction */
-    uint8_t *atomic_sites;
+    uint8_t *atomic_sites, *undefined_sites;
     uint8_t *clashed; /* what has been recorded of lanes at each instruction: these bits */
     Fragment **graves; int64_t grave_count, grave_room;
     Join **all_joins; int64_t all_join_count, all_join_room;

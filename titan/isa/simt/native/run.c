@@ -205,6 +205,7 @@ Machine *titan_simt_new(const titan_code *code, const titan_launch *launch)
     machine->by_number = zeroed((size_t)ctas, sizeof(Cta *));
     machine->assumed = zeroed((size_t)code->step_count, sizeof *machine->assumed);
     machine->atomic_sites = zeroed((size_t)code->step_count, 1);
+    machine->undefined_sites = zeroed((size_t)code->step_count, 1);
     machine->clashed = zeroed((size_t)code->step_count, 1);
     return machine;
 }
@@ -252,20 +253,21 @@ int titan_simt_run(Machine *machine)
     return machine->ending;
 }
 /* site, cta, warp, instructions, events, words of events, footprints, steering words,
-   polls, atomics, waiters' words, origin, map offset */
+   polls, atomics, waiters' words, origin, map offset, undefined results */
 void titan_simt_numbers(const Machine *machine, int64_t *out)
 {
-    int64_t numbers[] = {machine->site, machine->end_cta, machine->end_warp, machine->count,
-                         machine->event_count, machine->events.count, machine->footprint_count,
-                         machine->steering.count, machine->polls.count, machine->atomics.count,
-                         machine->waiters.count, machine->origin, machine->map_offset};
+    const int64_t numbers[RESULT_NUMBERS] = {
+        machine->site, machine->end_cta, machine->end_warp, machine->count,
+        machine->event_count, machine->events.count, machine->footprint_count,
+        machine->steering.count, machine->polls.count, machine->atomics.count,
+        machine->waiters.count, machine->origin, machine->map_offset, machine->undefined.count};
     memcpy(out, numbers, sizeof numbers);
 }
 const char *titan_simt_reason(const Machine *machine) { return machine->reason; }
 const int64_t *titan_simt_words(const Machine *machine, int which)
 {
     const Words *all[] = {&machine->events, &machine->steering, &machine->polls, &machine->atomics,
-                          &machine->waiters};
+                          &machine->waiters, &machine->undefined};
     return all[which]->data;
 }
 /* For each footprint: space, cta, boxes, then (start, length, steps, (count, distance)...) of each.
@@ -321,7 +323,7 @@ void titan_simt_free(Machine *machine)
         free(machine->pages[n].bytes.state);
     }
     Words *all[] = {&machine->events, &machine->steering, &machine->polls, &machine->atomics,
-                    &machine->waiters, &machine->flight, &machine->counters};
+                    &machine->waiters, &machine->flight, &machine->counters, &machine->undefined};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) free(all[n]->data);
     free(machine->pages);
     free(machine->operations);
@@ -335,6 +337,7 @@ void titan_simt_free(Machine *machine)
     free(machine->by_number);
     free(machine->assumed);
     free(machine->atomic_sites);
+    free(machine->undefined_sites);
     free(machine->clashed);
     free(machine->scratch.data);
     free_edited_maps(machine);

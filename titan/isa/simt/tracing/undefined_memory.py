@@ -34,7 +34,8 @@ class HeldGuard(NamedTuple):
 class UndefinedValue(Opaque):
     """An opaque value that rests on something that nothing has written.
 
-    `origin`: the instruction that read it from memory, or a register (`of_register`). `bits`: those
+    `origin`: the instruction that read it from memory, or a register (`of_register`), or what has
+    left it undefined (`of_result`). `bits`: those
     that are undefined. `certain`: it changes with what was there, whatever data are. `unless`: it
     is defined where that predicate held.
     """
@@ -48,6 +49,11 @@ class UndefinedValue(Opaque):
 def of_register(register: int) -> int:
     """The origin of what is undefined as nothing has written a register, or that register again."""
     return -2 - register
+
+
+def of_result(instruction: int, registers: int) -> int:
+    """The origin of what an instruction leaves undefined, in code of so many registers."""
+    return of_register(registers + instruction)
 
 
 def origin_of(value: object) -> int | None:

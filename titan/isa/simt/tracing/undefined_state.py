@@ -25,6 +25,7 @@ from titan.isa.simt.tracing.undefined_memory import (
     of_register,
 )
 from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors
+from titan.isa.simt.undefined_results import undefined_test
 from titan.isa.simt.unwritten_registers import unwritten_registers
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, merge
 
@@ -66,7 +67,8 @@ class Executed:
 
 class UndefinedState(SimtExecution):
     """A run with undefined values. `used`: the reads of memory whose values are used; `registers`:
-    those used unwritten, each with the instruction and whether it is certain."""
+    those used unwritten, each with the instruction and whether it is certain, and, with numbers
+    behind theirs, what instructions left undefined."""
 
     def __init__(self, made: PreparedLaunch) -> None:
         self.now: Executed | None = None
@@ -78,6 +80,7 @@ class UndefinedState(SimtExecution):
         self.arms = Arms(made.code)
         self.used: set[int] = set()
         self.registers: dict[int, tuple[int, bool]] = {}
+        self.tests = [undefined_test(step) for step in made.code.steps]
         self.unwritten = unwritten_registers(made.code).registers
         self.writes: Counter[tuple[Warp, int]] = Counter()
         self.implied: dict[tuple[Warp, int], Implied] = {}

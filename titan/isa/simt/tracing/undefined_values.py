@@ -2,7 +2,8 @@
 
 The run is made once more, on the Python machine, with *undefined* values beside the opaque ones:
 what a read finds in shared or tensor memory, in the memory of a thread or in a register before
-anything has written it, and all that is made of it, lane by lane and bit by bit, through
+anything has written it, what an instruction leaves undefined (a division by zero), and all that is
+made of these, lane by lane and bit by bit, through
 arithmetic, products and memory. It is *used* where it decides control, an address or an
 asynchronous operation, or is stored to global memory. What `shfl.sync` gives of a lane that does
 not execute it is undefined, too. Rows of a tile that are left out, and columns
@@ -24,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 from titan.isa.simt import events as ev
 from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import MEMBERS, PURE, Kind, Op
+from titan.isa.simt.operations import MEMBERS, PURE, DecodedCode, Kind, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, RegisterUse, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.fragments import left_row, sums_at, warp_product
@@ -32,6 +33,7 @@ from titan.isa.simt.tracing.undefined_bits import stretched, surely_changes, und
 from titan.isa.simt.tracing.undefined_memory import (
     UndefinedValue,
     of_register,
+    of_result,
     origin_of,
 )
 from titan.isa.simt.tracing.undefined_state import BRANCHES, Executed, UndefinedState
@@ -84,10 +86,16 @@ def undefined_uses(run: Run) -> UndefinedUses | None:
     again = machine.run()
     if again.outcome != run.outcome:
         return None
-    uses = [
-        RegisterUse(made.code.names[register], *use) for register, use in machine.registers.items()
-    ]
+    uses = [_use_of(made.code, found, *use) for found, use in machine.registers.items()]
     return UndefinedUses(frozenset(machine.used), tuple(uses))
+
+
+def _use_of(code: DecodedCode, found: int, instruction: int, certain: bool) -> RegisterUse:
+    """A use of a register, or of what an instruction left undefined (numbered behind them)."""
+    if found < code.registers:
+        return RegisterUse(code.names[found], instruction, certain)
+    made_at = found - code.registers
+    return RegisterUse(code.names[code.steps[made_at].out[0]], instruction, certain, made_at)
 
 
 Rule: TypeAlias = Callable[[Executed, int, int, Scalar], Found]
@@ -244,7 +252,8 @@ class UndefinedExecution(UndefinedState):
             return self._left_by_branch(now, register, value, mask)
         if now is None or register not in now.step.out:
             return _defined(value)
-        if not (now.undefined or now.maybe & mask or now.step.op in _READERS):
+        leaves = self.tests[now.pc] is not None or now.step.op in _READERS
+        if not (now.undefined or now.maybe & mask or leaves):
             return value
         at = now.step.out.index(register)
         rule = self._rule(now)
@@ -351,7 +360,15 @@ class UndefinedExecution(UndefinedState):
     def _computed(self, now: Executed, at: int, index: int, item: Scalar) -> Found:
         """Arithmetic, bit by bit."""
         values = [lane(value, index) for value in now.operands]
+        test = self.tests[now.pc]
+        if test is not None and test(values):
+            return self._left_open(now)
         return self._made_of(now, at, [self.still(value) for value in values], values)
+
+    def _left_open(self, now: Executed) -> UndefinedValue:
+        """What an instruction leaves undefined."""
+        origin = of_result(now.pc, self.code.registers)
+        return UndefinedValue(-1, origin, certain=not now.maybe)
 
     def _made_of(
         self, now: Executed, at: int, open_: Sequence[UndefinedValue | None],
@@ -372,7 +389,7 @@ class UndefinedExecution(UndefinedState):
         """shfl.sync: what another lane has, or nothing where that lane does not execute it."""
         came = shuffled_from(now.step, now.operands[1], now.operands[2], index)
         if at == 0 and came is not None and not now.lanes >> came[0] & 1:
-            return UndefinedValue(-1, of_register(now.step.out[0]), certain=not now.maybe)
+            return self._left_open(now)
         return _first(item, *(lane(value, index) for value in now.operands[1:]))
 
     def _selected(self, now: Executed, at: int, index: int, item: Scalar) -> Found:

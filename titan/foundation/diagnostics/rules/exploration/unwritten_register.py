@@ -3,13 +3,15 @@
 ## What it means
 
 On the way that the launch takes a register has not been written in some lane, or comes by
-`shfl.sync` from a lane that does not execute it, and its value, or what is made of it, decides
-control, an address or an operation, or is stored to global memory.
+`shfl.sync` from a lane that does not execute it, or holds a result that PTX leaves undefined (an
+integer divided by zero), and its value, or what is made of it, decides control, an address or an
+operation, or is stored to global memory.
 
 ## Why it is a fault
 
-PTX does not initialise registers: they hold what was there, another number on each run. That a
-value is masked later, or not stored, is no fault, and is followed.
+PTX does not initialise registers: they hold what was there, another number on each run, and a
+quotient by zero is whatever the machine gives. That a value is masked later, or not stored, is no
+fault, and is followed.
 
 ## Example
 
