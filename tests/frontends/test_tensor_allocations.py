@@ -80,3 +80,34 @@ def test_one_group_of_ctas_in_a_kernel_and_pairs_that_the_cluster_has(lines, clu
     launch = f"{{grid: {cluster}, cluster: {cluster}, dynamic_shared: 0}}"
     finding = verified(one_warp(*lines), launch)
     assert codes(finding)[:1] == expected, finding.diagnostics
+
+
+BEHIND = """
+	setp.eq.u32 %p3, %r0, 0;
+	@%p3 mbarrier.init.shared.b64 [b], 1;
+	tcgen05.fence::before_thread_sync;
+	bar.sync 0;
+	ld.shared.u32 %r6, [s];
+	@%p3 mbarrier.arrive.shared.b64 _, [b];
+WAIT:
+	mbarrier.try_wait.parity.shared.b64 %p4, [b], 0;
+	@!%p4 bra WAIT;
+	bar.sync 0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [
+        (BEHIND, []),
+        (BEHIND.replace("bar.sync 0;", "", 1), ["TTN203", "TTN208"]),
+    ],
+)
+def test_what_one_lane_does_behind_an_allocation(behind, expected):
+    """The address is written once, by the whole warp, however the lanes go on."""
+    warp = "setp.ne.u32 %p1, %r1, 0;\n@!%p1 " + allocated(0) + behind
+    text = kernel(warp + "@!%p1 ld.shared.u32 %r3, [s];\n" + "@%p1 bra DONE;" + given_back(0))
+    text = text.replace("\tret;", "DONE: ret;")
+    text = text.replace("sm_90a", "sm_100a").replace("version 8.3", "version 8.8")
+    found = codes(verified(text, NOTHING))
+    assert found == [] if not expected else set(found) & set(expected), found

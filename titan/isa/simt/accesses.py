@@ -284,10 +284,11 @@ def anywhere(
 
 def record(
     machine: SimtMachine, fragment: Fragment, located: Located, count: int, form: AccessForm, *,
-    known: bool = False,
+    known: bool = False, together: bool = False,
 ) -> None:  # fmt: skip
-    """Access events: one for each memory (and each CTA's shared memory)."""
-    if machine.apart:
+    """Access events: one for each memory (and each CTA's shared memory). `together`: lanes make one
+    access, also where each has an event of its own."""
+    if machine.apart and not together:
         for lanes, where in located:
             for index in lanes_of(lanes) if where[0] in RECORDED else ():
                 number = NO_CTA if where[1] is None else where[1].number

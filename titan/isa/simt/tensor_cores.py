@@ -181,7 +181,7 @@ def allocate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: 
     if where[0] != MemorySpace.SHARED:
         accesses.fault(machine, fragment, mask, ev.MemoryFaultKind.WRONG_SPACE, where, 4)
         return False
-    accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE)
+    accesses.record(machine, fragment, [(mask, where)], 4, accesses.PLAIN_WRITE, together=True)
     accesses.write_value(machine, fragment, lanes_of(mask)[0], where, 4, column)
     return group == 2 and _wait_for_peer(machine, fragment, mask)
 
