@@ -9,8 +9,7 @@ from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ptx.policies import chosen
-from titan.frontends.ptx.remarks import REMARKS
-from titan.frontends.ptx.trial import COPY_HELP
+from titan.frontends.ptx.remarks import COPY_HELP, REMARKS
 from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.verify.model import Finding
 

@@ -83,6 +83,8 @@ def open_lanes(
     for event in run.events if policies.lanes != "ordered" else ():
         if isinstance(event, ev.LaneClash) and event.rounding:
             yield CLOSE_LANES, event.instruction
+    for instruction in run.stored_again if policies.lanes != "ordered" else ():
+        yield f"lanes store over what they have stored, {NOT_SHOWN}", instruction
     if EQUAL_LANES in remarks and policies.equal_writes != "assumed":
         text = f"lanes of one store write the same bytes, {NOT_SHOWN}"
         if run.traced is None and run.instructions > INSTRUCTIONS_MAX:

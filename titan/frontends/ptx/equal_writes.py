@@ -9,13 +9,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from titan.frontends.ptx.memory import MemoryUse
+from titan.frontends.ptx.policies import CodePolicies
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Run, TracedAccesses
+from titan.isa.simt.tracing.idle_reads import clashes_that_remain
+from titan.isa.simt.tracing.stored_again import StoredAgain, stored_again
 
 Uses = dict[int, list[MemoryUse]]  # of an event, by its sequence
 EQUAL = "equal"
 WARPS_MAX = 32  # of a CTA
+
+
+def with_lane_clashes(run: Run, policies: CodePolicies) -> Run:
+    """The run with the clashes of lanes that count, where some do not, or are no events of it."""
+    remain = clashes_that_remain(run) if policies.unused_reads == "allow" else None
+    again = stored_again(run) if policies.equal_writes != "assumed" else StoredAgain()
+    if again.clashes and remain is None:
+        remain = tuple(event for event in run.events if isinstance(event, ev.LaneClash))
+    clashes = None if remain is None else (*remain, *again.clashes)
+    return replace(run, clashes=clashes, stored_again=again.open)
 
 
 def worth_tracing(run: Run) -> bool:

@@ -93,6 +93,14 @@ REMARKS = {
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",
 }
+EXIT_HELP = (
+    "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
+    "it, as some kernels that ship do; no document says so"
+)
+COPY_HELP = (
+    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, `arrivals` its arrival "
+    "at an mbarrier, as in kernels of CUTLASS; PTX names a fence"
+)
 LOAD_HELP = (
     "`tcgen05.wait::ld` waits for the load; `--policy load_ready=use` takes the first use of a "
     "loaded register as the wait"

@@ -29,6 +29,7 @@ from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind, Op
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.run import run_again
+from titan.isa.simt.tracing.stored_again import stored_again
 from titan.isa.simt.written import WrittenMemories
 
 ACCESSES = (Op.LOAD, Op.STORE, Op.ATOMIC)
@@ -79,7 +80,19 @@ def strong_alone(form: Run) -> Run:
             events.append(ev.Prefetch(*header, None))  # in its place, touching nothing
         else:
             events.append(event)
+    events += [event for event in _stored_again(form) if touched(event.footprint)]
     return replace(form, events=tuple(events), confluence=Confluence())
+
+
+def _stored_again(form: Run) -> list[ev.LaneClash]:
+    """Strong stores of lanes over their own, of values that are not shown to be equal."""
+    found = stored_again(form)
+    clashes = list(found.clashes)
+    for event in _accesses(form) if found.open else ():
+        if event.instruction in found.open:
+            header = event.sequence, event.cta, event.warp, event.lanes, event.instruction
+            clashes.append(ev.LaneClash(*header, event.footprint, event.mode, event.instruction))
+    return clashes
 
 
 def first_unsettled(form: Run) -> int:

@@ -27,7 +27,7 @@ from titan.frontends.ptx.breaches import (
     unfenced_products,
     with_fences_followed,
 )
-from titan.frontends.ptx.equal_writes import stores_repeat, worth_tracing
+from titan.frontends.ptx.equal_writes import stores_repeat, with_lane_clashes, worth_tracing
 from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
@@ -52,10 +52,12 @@ from titan.frontends.ptx.record import LaunchRecording, record_together
 from titan.frontends.ptx.reductions import meeting_reductions, with_one_operation
 from titan.frontends.ptx.register_operands import order_with_operands
 from titan.frontends.ptx.remarks import (
+    COPY_HELP,
     DECIDES_MORE,
     EARLY_READ,
     EARLY_WRITE,
     EQUAL_LANES,
+    EXIT_HELP,
     LOAD_HELP,
     POLICY_OF,
     STALE_STAGE,
@@ -76,18 +78,9 @@ from titan.isa.simt.grid_wait import EarlyAccesses, early_accesses
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
 from titan.isa.simt.stale_reads import stale_reads
-from titan.isa.simt.tracing.idle_reads import clashes_that_remain
 from titan.isa.simt.tracing.traced import traced
 from titan.sync.fault import FaultKind
 
-EXIT_HELP = (
-    "`--policy exit_in_flight=allow` takes shared memory as kept until what is in flight has used "
-    "it, as some kernels that ship do; no document says so"
-)
-COPY_HELP = (
-    "`--policy copy_fence=assumed` takes a wait for `cp.async` as enough, `arrivals` its arrival "
-    "at an mbarrier, as in kernels of CUTLASS; PTX names a fence"
-)
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
 UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
 IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
@@ -243,8 +236,8 @@ def _judged_traced(
     registers_per_thread: int | None,
 ) -> list[tuple[LaunchRecording, Trial]]:
     """The same of runs as they are."""
-    if policies.unused_reads == "allow" and policies.lanes != "ordered":
-        runs = [replace(run, clashes=clashes_that_remain(run)) for run in runs]
+    if policies.lanes != "ordered":
+        runs = [with_lane_clashes(run, policies) for run in runs]
     if policies.unwritten_reads == "refuse":
         runs = [with_unwritten(run) for run in runs]
     if policies.register_ready == "refuse":

@@ -194,6 +194,18 @@ class LaneUses:
         self.users |= lanes
         return other
 
+    def stored_alike(self, place: tuple[int, int], lanes: int) -> int | None:
+        """The instruction of a plain store by all of `lanes`, and no others, to a byte, if one of
+        them may be here before another has made it."""
+        layers: list[tuple[_Table, Sequence[int]]] = [(self.now, ITSELF)]
+        layers += [(table, known) for table, known, _ in self._earlier(False)]
+        for table, known in layers:
+            use = table.get(place)
+            stored = use is not None and use.lanes[LaneAccess.WRITE] == lanes
+            if use is not None and stored and any(lanes & ~known[at] for at in lanes_of(lanes)):
+                return use.at[LaneAccess.WRITE]
+        return None
+
     def _earlier(self, some: bool) -> Iterator[tuple[_Table, Sequence[int], bool]]:
         """The accesses that are not of `now`, who comes after them, and whether only some of the
         lanes now may make theirs."""

@@ -197,7 +197,8 @@ class Run:
     `unwritten_registers`: the same of registers. `undefined`: instructions that gave what PTX
     leaves open. `unfenced`: what lacks a fence on its way, if
     asked. `clashes`: the clashes of lanes that count
-    (tracing/idle_reads.py); None: all events that are such.
+    (tracing/idle_reads.py, tracing/stored_again.py); None: all events that are such.
+    `stored_again`: stores of lanes over their own, of values that could not be compared.
     """
 
     launch: Launch
@@ -214,6 +215,7 @@ class Run:
     unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
     clashes: tuple[LaneClash, ...] | None = field(default=None, compare=False, repr=False)
     undefined: tuple[int, ...] = ()
+    stored_again: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def idle_clashes(self) -> list[LaneClash]:
         """Clashes of lanes that do not count, as some use nothing of what they read."""
