@@ -33,6 +33,7 @@ from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_o
 from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
 from titan.frontends.ptx.launch_control import requests_after_refusal
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
+from titan.frontends.ptx.map_acquires import with_own_acquires
 from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.mixed_barriers import mixed_barriers
 from titan.frontends.ptx.order_of_run import (
@@ -340,6 +341,10 @@ def _judged_by_groups(
             recordings[n], orders[n] = wider
         elif _arrives_twice(order) and reading.named_arrivals == "counted":
             recordings[n], orders[n] = with_counted_arrivals(runs[n], recordings[n], order, reading)
+        elif order is not None and order.fault is None:
+            recordings[n], orders[n] = with_own_acquires(
+                runs[n], rest, recordings[n], order, reading
+            )
     return [
         (recording, judge_recording(run, recording, label, places, reading, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
