@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from titan.sync import expression, program
+from titan.sync.declared import refuse_names
 
 _TYPES: dict[str, Any] = {
     name: item
@@ -26,6 +27,7 @@ _LEAST = {  # of numbers that the language has no smaller ones of
     "parameters": {"minimum": 0},
     "barriers": {"count": 0, "stages": 1, "cta": 0},
     "named_barriers": {"stages": 1},
+    "pools": {"available": 0},
     "buffers": {"stages": 1, "parts": 1, "units": 1, "offset": 0, "cta": 0},
 }
 
@@ -50,11 +52,15 @@ def value_of(kind: type, text: str) -> Any:
 def program_of(text: str) -> program.SyncProgram:
     """The sync program of a text. Raises ValueError, also for what no kernel file can say."""
     value: program.SyncProgram = value_of(program.SyncProgram, text)
+    refuse_names(value)
     for part, least in _LEAST.items():
         for item in getattr(value, part):
             for name, number in least.items():
                 if getattr(item, name) < number:
                     raise ValueError(f"{name} of {item.name} is less than {number}")
+    for size in value.parameters:
+        if size.value is not None and size.value < size.minimum:
+            raise ValueError(f"{size.name} is less than {size.minimum}")
     for role in value.roles:
         for operation in program.walk(role.body):
             if isinstance(operation, program.Asynchronous) and operation.chunks < 1:
