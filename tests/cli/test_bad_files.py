@@ -36,6 +36,7 @@ READERS = (
     (("bench", "--prepare", "variants"), ("yaml",)),
     (("check",), ("cert",)),
     (("replay",), ("json",)),
+    (("gate",), ("yaml", "json", "cert", "ptx")),
 )
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.proof.kernels import ROOT, certificate
-from titan.package.gate import PROOF, GateItem, Judged, find, judge_proof
+from tests.frontends.story import ring
+from tests.proof.kernels import ROOT, certificate, programs
+from titan.frontends.ptx.alike import merged_alike
+from titan.package.failures import GateFailure
+from titan.package.gate import PROOF, GateItem, GateRules, Judged, find, judge_proof
 from titan.proof.check import sealed
+from titan.proof.fence_write import write_fences
+from titan.proof.run_write import write_run
+from titan.proof.write import FaultyError, write
+from titan.sync import program as ir
+from titan.sync.open_numbers import NotCoveredError
 
 KERNEL = ROOT / "protocols" / "mi300_gemm.yaml"
 
 
-def judged(folder: Path, text: str) -> Judged:
+def judged(folder: Path, text: str, allow_bounded: bool = False) -> Judged:
     path = folder / "kernel.cert"
     path.write_text(text, "utf-8", newline="\n")
     (item,) = find((str(path),))
     assert item == GateItem(PROOF, str(path))
-    return judge_proof(item)
+    return judge_proof(item, GateRules(allow_bounded=allow_bounded))
 
 
 def test_a_certificate_passes_beside_its_kernel(tmp_path: Path) -> None:
@@ -56,4 +66,52 @@ def test_what_is_no_certificate_fails(tmp_path: Path) -> None:
     assert "refused" in judged(tmp_path, "titan: 1\n").why
     path = tmp_path / "other.cert"
     path.write_bytes(b"\xff\xfe")
-    assert "cannot be read" in judge_proof(GateItem(PROOF, str(path))).why
+    assert "cannot be read" in judge_proof(GateItem(PROOF, str(path)), GateRules()).why
+
+
+def test_a_certificate_for_some_numbers_fails_unless_they_are_accepted(tmp_path: Path) -> None:
+    """Without its first waits the kernel is refuted, and yet certified for no tiles at all."""
+    program = programs("mi300_gemm")[0]
+    unsafe = replace(program, roles=tuple(without_waits(role) for role in program.roles))
+    with pytest.raises((FaultyError, NotCoveredError)):
+        write(unsafe)
+    text = write(unsafe, {"tiles": 0})
+    found = judged(tmp_path, text)
+    assert not found.ok and found.failure is GateFailure.BOUNDED
+    assert "tiles = 0" in found.scope and "--allow-bounded" in found.why
+    accepted = judged(tmp_path, text, allow_bounded=True)
+    assert accepted.ok and accepted.bounded
+
+
+def without_waits(role: ir.Role) -> ir.Role:
+    def kept(body: ir.Block) -> ir.Block:
+        return tuple(
+            replace(item, body=kept(item.body)) if isinstance(item, ir.Loop) else item
+            for item in body
+            if not isinstance(item, ir.QueueWait | ir.BarrierSync)
+        )
+
+    return replace(role, body=kept(role.body))
+
+
+def test_certificates_of_runs_and_of_fences_are_derived_too(tmp_path: Path) -> None:
+    run = write_run(merged_alike([ring(5, 2).recording().program])[0][0])
+    found = judged(tmp_path, run)
+    assert found.ok and found.scope == "one launch of the code"
+    lines = run.split("\n")
+    altered = judged(tmp_path, sealed("\n".join([*lines[:-3], ""])))
+    assert not altered.ok and altered.failure is GateFailure.UNPROVED
+    fenced = programs("grouped_gemm")[0]
+    found = judged(tmp_path, write_fences(fenced))
+    assert found.ok and "no verdict" in found.scope
+    shutil.copy(ROOT / "protocols" / "grouped_gemm.yaml", tmp_path / "kernel.yaml")
+    assert judged(tmp_path, write_fences(fenced)).stated == ("of kernel.yaml",)
+    assert "another program" in judged(tmp_path, run).why
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "x.cert"
+    os.mkfifo(pipe)
+    (item,) = find((str(tmp_path),))
+    assert not judge_proof(item, GateRules()).ok

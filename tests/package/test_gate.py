@@ -102,6 +102,29 @@ def test_a_false_verdict_is_found_out(tmp_path, files):
     assert "verification.scope.parameters.tiles" in found
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.yaml", "titan: 1\nloop: x\n", "is a loop, not a kernel; `titan schedule` takes it"),
+        ("x.yaml", "titan: 1\ntile: x\n", "is a tile program, not a kernel; `titan build` takes"),
+        ("x.ptx", ".version 8.0\n", "is no package, schedule, certificate or kernel file"),
+        ("README.md", "# titan\n", "is no package, schedule, certificate or kernel file"),
+        ("x.yaml", "titan: 1\x07\n", "character U+0007 is not allowed"),
+    ],
+)
+def test_a_named_file_of_no_use_is_bad_usage(tmp_path, capsys, name, text, said):
+    (tmp_path / name).write_text(text)
+    assert run(["gate", str(tmp_path / name)]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("text", ["a: [", "titan: 1\nkernel: x\n", "", "name: else\n"])
+def test_a_kernel_file_with_faults_fails(tmp_path, capsys, text):
+    (tmp_path / "x.yaml").write_text(text)
+    code, lines = told(capsys, tmp_path / "x.yaml", "--fresh")
+    assert code == 1 and lines[0].startswith("FAIL")
+
+
 def test_kernels_are_verified(tmp_path, capsys):
     good = ROOT / "protocols" / "bulk_copy.yaml"
     bad = tmp_path / "bad.yaml"
@@ -119,8 +142,8 @@ def test_a_schedule_is_judged_for_its_loop(tmp_path, capsys):
     capsys.readouterr()
     code, lines = told(capsys, saved, "--loop", loop)
     assert code == 0 and lines[0].startswith("ok  ")
-    code, lines = told(capsys, saved)
-    assert code == 1 and "there is no loop of the same name" in lines[0]
+    assert run(["gate", str(saved)]) == 2
+    assert "there is no loop of the name" in capsys.readouterr().err
     (tmp_path / "gemm_hopper.yaml").write_text(loop.read_text())
     assert told(capsys, saved)[0] == 0
     data = json.loads(saved.read_text())

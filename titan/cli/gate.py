@@ -78,13 +78,14 @@ def gate(
     DIR is a package, or a folder with packages, certificates of verdicts (`.cert`) and kernel files
     below it. FILE is a schedule (its loop next to it), a kernel file, or a certificate. Each line
     names the scope of the verdict and policies other than the defaults; a failure has a kind and is
-    explained. Exit code 1 when any fails; what is not inspected (links, hidden folders) fails.
+    explained. Exit code 1 when any fails; what is not inspected (links, hidden folders) fails, and
+    a named file that is none of these is bad usage.
     """
     from titan.package.gate import GateRules, NothingThere, find
     from titan.package.gate import gate as run
 
     try:
-        items = find(paths)
+        items = find(paths, loop)
     except NothingThere as error:
         raise click.UsageError(str(error)) from None
     rules = GateRules(budget_seconds, allow_bounded, loop)

@@ -16,7 +16,7 @@ from typing import Any
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
-from titan.foundation.source.loading import near_files
+from titan.foundation.source.loading import load_file, near_files
 from titan.foundation.verdict import Verdict
 from titan.foundation.workers import worker_pool
 from titan.package import certified, contents
@@ -35,6 +35,7 @@ RECOMPUTED, SHARED, KEPT = "recomputed", "shared", "kept"
 DERIVED = "derived from its certificate"
 FOLDERS_MAX = 100_000
 WHY_MAX = 200
+TAKEN_BY = {"loop": ("loop", "schedule"), "tile": ("tile program", "build")}
 LOOPS = (".yaml", ".yml", ".graphml")
 OWN_FOLDER = ".titan"  # where commands keep traces and caches
 PACKAGE_FILES = frozenset(
@@ -98,8 +99,12 @@ class GateRules:
     loop: str | None = None
 
 
-def find(paths: tuple[str, ...]) -> list[GateItem]:
-    """What the paths name, in order; folders are searched. Raises NothingThere."""
+def find(paths: tuple[str, ...], loop: str | None = None) -> list[GateItem]:
+    """What the paths name, in order; folders are searched. Raises NothingThere.
+
+    A file that is named has to be one that the gate judges, and readable: otherwise it is bad
+    usage. What is wrong with its content is a failure, as it is below a folder.
+    """
     items: list[GateItem] = []
     for path in paths:
         if os.path.isdir(path):
@@ -112,13 +117,34 @@ def find(paths: tuple[str, ...]) -> list[GateItem]:
             items += found
         elif not os.path.isfile(path):
             raise NothingThere(_absent(path))
-        elif path.endswith(".json"):
-            certificate = os.path.basename(path) == contents.CERTIFICATE
-            parent = os.path.dirname(path) or "."
-            items.append(GateItem(PACKAGE, parent) if certificate else GateItem(SCHEDULE, path))
         else:
-            items.append(GateItem(PROOF if has_suffix(path, (certified.SUFFIX,)) else KERNEL, path))
+            items.append(_named(path, loop))
     return list(dict.fromkeys(items))
+
+
+def _named(path: str, loop: str | None) -> GateItem:
+    """A file that is named. Raises NothingThere where it is nothing that is judged."""
+    shown = contents.printable(path)
+    source, errors = load_file(path, contents.BYTES_MAX)
+    if source is None:
+        raise NothingThere(f"{shown}: {errors[0].headline}")
+    if os.path.basename(path) == contents.CERTIFICATE:
+        return GateItem(PACKAGE, os.path.dirname(path) or ".")
+    if has_suffix(path, (".json",)):
+        if loop is None and _beside(path) is None:
+            raise NothingThere(
+                f"there is no loop of the name of {shown} next to it; name it with --loop"
+            )
+        return GateItem(SCHEDULE, path)
+    if has_suffix(path, (certified.SUFFIX,)):
+        return GateItem(PROOF, path)
+    kind = kind_of(path)
+    if kind in TAKEN_BY:
+        what, command = TAKEN_BY[kind]
+        raise NothingThere(f"{shown} is a {what}, not a kernel; `titan {command}` takes it")
+    if not kind and not has_suffix(path, KERNEL_SUFFIXES):
+        raise NothingThere(f"{shown} is no package, schedule, certificate or kernel file")
+    return GateItem(KERNEL, path)
 
 
 def _absent(path: str) -> str:
@@ -230,7 +256,7 @@ class _Run:
         if item.kind == PACKAGE:
             return self.pool.submit(check_package, item.path)
         if item.kind == PROOF:
-            return self.pool.submit(judge_proof, item)
+            return self.pool.submit(judge_proof, item, self.rules)
         if item.kind == SCHEDULE:
             return self.pool.submit(judge_schedule, item, self.rules.loop)
         return self.pool.submit(judge_kernel, item, self.rules)
@@ -293,30 +319,35 @@ def _not_judged(item: GateItem) -> Judged:
     return Judged(item, False, name, item.why, failure=GateFailure.SKIPPED)
 
 
-def judge_proof(item: GateItem) -> Judged:
-    """The certificate of a verdict: every line derived again, for the kernel next to it."""
+def judge_proof(item: GateItem, rules: GateRules) -> Judged:
+    """A certificate: every line derived again, for the kernel next to it."""
     from titan.sync.program import DEFAULT_POLICIES
 
     name = contents.printable(os.path.basename(item.path))
     try:
-        covered, whose = certified.covered_by(item.path)
+        claim = certified.claim_of(item.path)
     except certified.NotProved as reason:
         return Judged(item, False, name, str(reason), failure=GateFailure.UNPROVED)
     policies = tuple(
         (field.name, str(chosen))
         for field in fields(DEFAULT_POLICIES)
-        if (chosen := getattr(covered.program.policies, field.name))
+        if (chosen := getattr(claim.program.policies, field.name))
         != getattr(DEFAULT_POLICIES, field.name)
     )
-    return Judged(
+    judged = Judged(
         item,
         True,
-        contents.printable(covered.program.name),
-        stated=(whose,),
+        contents.printable(claim.program.name),
+        stated=(claim.whose,),
         verdict=DERIVED,
-        scope=certified.scope_text(covered),
+        scope=claim.scope,
         policies=policies,
+        bounded=claim.bounded,
     )
+    if claim.bounded and not rules.allow_bounded:
+        why = f"certified for {claim.scope} only; --allow-bounded accepts it"
+        return replace(judged, ok=False, why=why, failure=GateFailure.BOUNDED)
+    return judged
 
 
 def judge_schedule(item: GateItem, loop_path: str | None) -> Judged:
