@@ -311,3 +311,20 @@ def test_a_cache_that_cannot_be_written_is_not_used(
     assert run([*command, "--cache", cache]) == ExitCode.VERIFIED
     shown = capsys.readouterr().err
     assert f"warning: {cache}" in shown and words in shown
+
+
+def test_lift_names_the_command_that_takes_ttgir(tmp_path, capsys):
+    path = tmp_path / "k.ttgir"
+    path.write_text("module {}\n")
+    assert run(["lift", str(path)]) == ExitCode.BAD_INPUT
+    assert "is TTGIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["site_name: x\n", "- a\n- b\n", "a: [b[0]]\n", "word\n"])
+def test_fmt_takes_no_other_yaml(text, tmp_path, capsys):
+    path = tmp_path / "else.yaml"
+    path.write_text(text)
+    for option in ((), ("--check",), ("--diff",)):
+        assert run(["fmt", *option, str(path)]) == ExitCode.BAD_INPUT
+        assert "it lacks the key `titan`" in "".join(capsys.readouterr())
+    assert path.read_text() == text

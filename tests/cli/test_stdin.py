@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proof.kernels import certificate
 from titan.cli.exit_code import ExitCode
 from titan.foundation.resources import root
 
@@ -37,6 +38,37 @@ def piped(folder: Path, *words: str, given: bytes) -> tuple[int, str, str]:
 def test_a_kernel_file(words, shown, tmp_path):
     code, output, errors = piped(tmp_path, *words, given=RING.read_bytes())
     assert (code, shown in output) == (ExitCode.VERIFIED, True), output + errors
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "shown"),
+    [
+        (("schedule", "-"), "protocols/loops/toy_gemm.yaml", "toy_gemm on toy_hopper"),
+        (
+            ("build", "-", "--no-compile", "--no-cache", "--target", "sm_90a"),
+            "protocols/tiles/row_sum.yaml",
+            "BUILT row_sum (<stdin>)",
+        ),
+    ],
+)
+def test_a_loop_and_a_tile_program(words, given, shown, tmp_path):
+    text = (root("examples").parent / given).read_bytes()
+    code, output, errors = piped(tmp_path, *words, given=text)
+    assert (code, shown in output) == (ExitCode.VERIFIED, True), output + errors
+
+
+def test_a_certificate_and_a_trace(tmp_path):
+    text = certificate("mi300_gemm").encode()
+    code, output, errors = piped(tmp_path, "check", "-", given=text)
+    assert (code, output.startswith("proved: <stdin>: mi300_gemm")) == (0, True), errors
+    assert piped(tmp_path, "check", "-", given=text[:-2])[0] == ExitCode.BAD_INPUT
+    code, _, errors = piped(tmp_path, "check", "-", given=b"{}")
+    assert code == ExitCode.BAD_INPUT and "line 1: the first line is not" in errors
+    kernel = (root("examples") / "early_release.yaml").read_bytes()
+    assert piped(tmp_path, "verify", "-", given=kernel)[0] == ExitCode.REFUTED
+    (trace,) = (tmp_path / ".titan" / "traces").iterdir()
+    code, output, errors = piped(tmp_path, "replay", "-", given=trace.read_bytes())
+    assert code == ExitCode.REFUTED and "confirmed: " in output, errors
 
 
 PTX = (

@@ -12,9 +12,9 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, show, write
-from titan.cli.paths import GIVEN
 from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=GIVEN)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=INPUT)
 @click.option(
     "-o",
     "--output",
@@ -305,7 +305,7 @@ def _programs(
         try:
             for name in targets_of(path):
                 if target in (None, name):
-                    text = Path(path).read_text(encoding="utf-8")
+                    text = _text_of(path)
                     tile = load_tile(path, target=name)
                     if tail not in (None, tile.tail):
                         text = f"{text.rstrip()}\ntail: {tail}\n"
@@ -319,6 +319,17 @@ def _programs(
     if not found:
         raise click.UsageError(f"no tile program for target {target}" if target else "no files")
     return found
+
+
+def _text_of(path: str) -> str:
+    """The text of a file, each line of it ended by a line feed. Raises TargetRefused."""
+    from titan.foundation.source.loading import load_file
+    from titan.target.load import TargetRefused
+
+    source, errors = load_file(path)
+    if source is None:
+        raise TargetRefused(errors)
+    return source.text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _files(paths: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,7 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import write
-from titan.cli.paths import GIVEN
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from titan.proof.check import Covered
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", metavar="CERTIFICATE...", nargs=-1, required=True, type=GIVEN)
+@click.argument("paths", metavar="CERTIFICATE...", nargs=-1, required=True, type=INPUT)
 @click.option(
     "--kernel",
     metavar="PATH",

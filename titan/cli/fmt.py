@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change, and exit 1.")
 def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
-    """Rewrite files, or those in folders, as standard YAML; `-` reads stdin and writes stdout.
+    """Rewrite kernel files, loops and tile programs, or those in folders, as standard YAML.
+
+    `-` reads stdin and writes stdout.
 
     Exit codes: 0 done, or nothing to do; 1 with --check or --diff, a file would change; 2 a file
-    cannot be read.
+    cannot be read, or is none of these.
     """
     from titan.foundation.source.loading import STDIN
 
@@ -75,13 +77,19 @@ def _files(paths: tuple[str, ...]) -> list[str]:
 
 
 def _rewritten(path: str) -> _Rewritten:
+    from titan.foundation.diagnostics.model import diagnostic
     from titan.foundation.source.loading import load_file
+    from titan.foundation.source.span import whole_file
     from titan.language.kernel.standard import standard_form
+    from titan.verify.files import kind_of
 
     source, errors = load_file(path)
     if source is None:
         return _Rewritten(path, "", "", tuple(errors))
     new, errors = standard_form(source.text, source.path)
+    if not errors and not kind_of(path):
+        headline = "this is no kernel file, loop or tile program: it lacks the key `titan`"
+        errors = [diagnostic("TTN007", headline, whole_file(path))]
     if not errors and new != source.text:
         _check_meaning(source.text, new, source.path)
     return _Rewritten(path, source.text, new, tuple(errors))

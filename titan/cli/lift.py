@@ -56,10 +56,15 @@ def lift(
     from titan.foundation.diagnostics.wording import one_line
     from titan.foundation.source.loading import STDIN
     from titan.frontends.gcn.any_code import lift_any_code
-    from titan.frontends.open import is_code
+    from titan.frontends.open import is_code, is_ttgir
     from titan.frontends.verify_code import CodeOptions
 
     if (path == STDIN or Path(path).is_file()) and not is_code(path):
+        if is_ttgir(path):
+            raise click.UsageError(
+                f"{one_line(path)} is TTGIR, whose loops are not folded; `titan verify` takes it, "
+                "for any number of trips"
+            )
         raise click.UsageError(f"{one_line(path)} is neither PTX nor AMD assembly")
     options = CodeOptions(launch, entry, ctas=(cta,), policies=code_policies(policies))
     result = lift_any_code(path, options)

@@ -8,11 +8,11 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, format_option, write
-from titan.cli.paths import GIVEN
+from titan.cli.streams import INPUT
 
 
 @click.command()
-@click.argument("path", metavar="TRACE", type=GIVEN)
+@click.argument("path", metavar="TRACE", type=INPUT)
 @format_option
 @colour_option
 def replay(path: str, format_name: str, colour: str) -> int:
@@ -67,8 +67,9 @@ def _replay_code(path: str, format_name: str, colour: str) -> int:
         replayed = replay_code(load_code_trace(path))
     except (CodeTraceError, CodeReplayRefused) as error:
         headline = f"the trace is refused: {error}"
-        first = diagnostic("TTN002", headline, whole_file(path))
-        show((first, *getattr(error, "diagnostics", ())), format_name, colour)
+        first = (diagnostic("TTN002", headline, whole_file(path)),)
+        unread = isinstance(error, CodeTraceError) and bool(error.diagnostics)
+        show((() if unread else first) + error.diagnostics, format_name, colour)
         return ExitCode.BAD_INPUT
     if format_name == "json":
         write(json.dumps(replay_data(replayed), indent=2) + "\n")

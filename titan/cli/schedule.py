@@ -10,9 +10,9 @@ import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, write
-from titan.cli.paths import GIVEN
 from titan.cli.progress import progress
 from titan.cli.settings import NumberRange
+from titan.cli.streams import INPUT
 
 if TYPE_CHECKING:
     from titan.scheduling.loop.model import Loop
@@ -98,7 +98,7 @@ def gauss_options(command: Command) -> Command:
 
 
 @click.command()
-@click.argument("path", metavar="LOOP", type=GIVEN)
+@click.argument("path", metavar="LOOP", type=INPUT)
 @click.option(
     "--solver",
     type=click.Choice(["auto", "rau", "joint", "gauss"]),
@@ -318,12 +318,13 @@ def load(path: str, colour: str, entry: str | None = None) -> Loop | None:
     """The loop of a file, or None after showing its diagnostics on standard error."""
     from titan.foundation.diagnostics.render.colour import wanted
     from titan.foundation.diagnostics.render.text import render
+    from titan.frontends.open import is_ttgir
     from titan.scheduling.loop.graphml import load_instance
     from titan.scheduling.loop.load import load_loop
     from titan.target.load import TargetRefused
 
     try:
-        if path.endswith(".ttgir"):
+        if is_ttgir(path):
             from titan.frontends.graph.extract import load_ttgir
 
             return load_ttgir(path, entry)

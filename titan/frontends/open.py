@@ -40,7 +40,7 @@ def open_files(paths: Iterable[str]) -> Opened:
     others: list[str] = []
     seen: set[str] = set()
     for path in paths:
-        if _is_ttgir(path):
+        if is_ttgir(path):
             opened.ttgir += [] if path in opened.ttgir else [path]
             continue
         files = [path] if is_code(path) else _code_in(path)
@@ -62,7 +62,8 @@ def is_assembly(path: str) -> bool:
     return path.endswith(ASSEMBLY_SUFFIXES)
 
 
-def _is_ttgir(path: str) -> bool:
+def is_ttgir(path: str) -> bool:
+    """Whether a path names Triton's representation: by its suffix, standard input by its text."""
     if path == STDIN:
         return _TTGIR.search(head_of(path, _HEAD_BYTES)) is not None
     return path.endswith(TTGIR_SUFFIXES) and not Path(path).is_dir()

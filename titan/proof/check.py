@@ -133,7 +133,7 @@ class _Lines:
     """The lines of a certificate; `at` is the number of the last one read."""
 
     def __init__(self, lines: list[str]) -> None:
-        self.lines, self.at = lines, 0
+        self.lines, self.at = lines, 1
 
     def next(self) -> str:
         self.at += 1
@@ -143,7 +143,7 @@ class _Lines:
 
 
 def _checked(text: str, lines: _Lines) -> Covered:
-    if lines.next() != HEAD:
+    if lines.lines[0] != HEAD:
         raise NotCoveredError(f"the first line is not `{HEAD}`: no certificate of this version")
     if text != sealed("\n".join(lines.lines[:-2]) + "\n"):
         raise NotCoveredError("the text was changed")

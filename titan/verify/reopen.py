@@ -6,7 +6,6 @@ import time
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
-from titan.foundation.source.loading import near_if_missing
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
@@ -35,9 +34,8 @@ def reopen(path: str) -> Finding:
         return _reopened(load(path), path, started)
     except (TraceFileError, ReplayError) as error:
         headline = f"the trace is refused: {error}"
-        helps = near_if_missing(path)
-        fault = diagnostic("TTN002", headline, whole_file(path), helps=helps)
-        raise TraceRefused((fault,)) from None
+        refused = (diagnostic("TTN002", headline, whole_file(path)),)
+        raise TraceRefused(getattr(error, "diagnostics", ()) or refused) from None
     except (LocalLoopError, ZeroDivisionError) as error:
         headline = f"the trace is refused: its kernel cannot run: {error}"
         raise TraceRefused((diagnostic("TTN002", headline, whole_file(path)),)) from None

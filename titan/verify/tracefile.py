@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from titan.foundation.atomic import write_text
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
 from titan.foundation.records import dataclass
-from titan.foundation.source.loading import regular_bytes
+from titan.foundation.source.json_text import read_json
 from titan.sync.fault import Actor, Fault, FaultKind, Step, Trace
 
 VERSION = 1
@@ -25,7 +26,11 @@ DEFAULT_FOLDER = ".titan/traces"
 
 
 class TraceFileError(UserError):
-    """The file is not a trace, or has been changed."""
+    """The file is not a trace, or has been changed; `diagnostics` where it cannot be read."""
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics = diagnostics
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +89,9 @@ def _digest(content: dict[str, Any]) -> str:
 
 def load(path: str) -> SavedTrace:
     """Read a trace file. Raises TraceFileError."""
-    try:
-        data = regular_bytes(path, BYTES_MAX)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TraceFileError(f"the file cannot be read: {str(reason).lower()}") from None
-    if len(data) > BYTES_MAX:
-        raise TraceFileError(f"the file is larger than {BYTES_MAX} bytes")
-    try:
-        content = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise TraceFileError("the file is not JSON") from None
+    content, errors = read_json(path, BYTES_MAX)
+    if errors:
+        raise TraceFileError(errors[0].headline, tuple(errors))
     if not isinstance(content, dict) or content.get("titan_trace") != VERSION:
         raise TraceFileError(f"the file is not a trace of version {VERSION}")
     if content.get("digest") != _digest(content):

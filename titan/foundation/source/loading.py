@@ -59,8 +59,11 @@ def head_of(path: str | Path, size: int) -> bytes:
 def regular_bytes(path: str | Path, bytes_max: int) -> bytes:
     """What a regular file holds, at most one byte over the limit. Raises OSError, ValueError.
 
-    Anything else (a pipe, a device) might be waited for, or never end.
+    Anything else (a pipe, a device) might be waited for, or never end; but standard input, once it
+    is taken.
     """
+    if str(path) in _taken:
+        return _taken[str(path)][: bytes_max + 1]
     mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, "it is a folder")
@@ -75,8 +78,6 @@ def load_file(
 ) -> tuple[Source | None, list[Diagnostic]]:
     """The decoded file, or None and what is wrong with it."""
     name = str(path)
-    if name in _taken:
-        return load_bytes(_taken[name], name, bytes_max)
     try:
         data = regular_bytes(path, bytes_max)
     except OSError as error:

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from titan.foundation.atomic import write_text
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.errors import UserError
-from titan.foundation.source.loading import head_of, regular_bytes
+from titan.foundation.source.json_text import read_json
+from titan.foundation.source.loading import head_of
 from titan.frontends.ptx.interleaving import COMPLETES, WARP, MachineInterleaving, MachineStep
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
+from titan.sync.fault import FaultKind
 
 VERSION = 1
 KEY = "titan_code_trace"
@@ -25,7 +28,14 @@ BYTES_MAX = 64 << 20
 
 
 class CodeTraceError(UserError):
-    """The file is not a saved interleaving of code, or has been changed."""
+    """The file is not a saved interleaving of code, or has been changed.
+
+    `diagnostics` where it cannot be read.
+    """
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics = diagnostics
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +83,10 @@ def is_code_trace(path: str) -> bool:
 
 def load_code_trace(path: str) -> CodeTrace:
     """Read a file. Raises CodeTraceError."""
-    try:
-        data = regular_bytes(path, BYTES_MAX)
-        content = json.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise CodeTraceError(f"the file cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise CodeTraceError("the file is not JSON") from None
-    if len(data) > BYTES_MAX or not isinstance(content, dict) or content.get(KEY) != VERSION:
+    content, errors = read_json(path, BYTES_MAX)
+    if errors:
+        raise CodeTraceError(errors[0].headline, tuple(errors))
+    if not isinstance(content, dict) or content.get(KEY) != VERSION:
         raise CodeTraceError(f"the file is not an interleaving of code of version {VERSION}")
     if content.get("digest") != _digest(content):
         raise CodeTraceError("the trace was changed after it was saved")
@@ -99,7 +105,9 @@ def _decoded(content: dict[str, Any]) -> CodeTrace:
         for events in content["accesses"]
     )
     fault = content["fault"]
-    found = MachineInterleaving(str(fault["code"]), str(fault["message"]), steps, accesses)
+    found = MachineInterleaving(
+        FaultKind(fault["code"]).value, str(fault["message"]), steps, accesses
+    )
     return CodeTrace(
         str(content["path"]),
         str(content["kernel"]),
@@ -145,10 +153,7 @@ def _launch(data: dict[str, Any]) -> Launch:
         _extents(data["block"]),
         _extents(data["cluster"]),
         _natural(data["dynamic_shared_bytes"]),
-        tuple(
-            LaunchParameter(known(value), None if mask is None else known(mask))
-            for value, mask in data["parameters"]
-        ),
+        tuple(_parameter(value, mask) for value, mask in data["parameters"]),
         {known(key): _tensor_map(item) for key, item in data["tensor_maps"]},
         {_natural(at): known(value) for at, value in data["memory"]},
         _allocations(data["allocations"]),
@@ -158,12 +163,22 @@ def _launch(data: dict[str, Any]) -> Launch:
     )
 
 
+def _parameter(value: str, mask: str | None) -> LaunchParameter:
+    data, known = bytes.fromhex(value), None if mask is None else bytes.fromhex(mask)
+    if known is not None and len(known) != len(data):
+        raise ValueError
+    return LaunchParameter(data, known)
+
+
 def _allocations(pairs: list[list[object]]) -> tuple[Allocation, ...]:
     return tuple(Allocation(_natural(start), _natural(size)) for start, size in pairs)
 
 
 def _extents(values: list[int]) -> tuple[int, int, int]:
+    """Three numbers from 1 on; how large they may be is judged before the run."""
     x, y, z = map(_natural, values)
+    if min(x, y, z) < 1:
+        raise ValueError
     return x, y, z
 
 

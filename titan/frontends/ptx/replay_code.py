@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.wording import one_line
 from titan.foundation.errors import UserError
 from titan.foundation.source.span import Source
 from titan.frontends.ptx.code_trace import CodeTrace
@@ -27,12 +28,10 @@ from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces, location_text
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt import events as ev
-from titan.isa.simt.decode import decode
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.launch import Options
-from titan.isa.simt.layout import lay_out
 from titan.isa.simt.outcome import Ending, Run
-from titan.isa.simt.run import find_entry
+from titan.isa.simt.run import prepare
 from titan.isa.simt.steered import NotFollowedError, SteeredExecution, WarpName
 from titan.sync.fault import FaultKind
 
@@ -117,7 +116,9 @@ def replay_text(replayed: CodeReplay) -> str:
     """The steps and what came of them, a line each."""
     trace = replayed.trace
     found = trace.interleaving
-    lines = [f"{trace.path}: {short_name(trace.kernel)}, {found.code}: {found.message}", ""]
+    head = (trace.path, short_name(trace.kernel), f"{found.code}: {found.message}")
+    path, kernel, fault = map(one_line, head)  # as somebody may have written them into the file
+    lines = [f"{path}: {kernel}, {fault}", ""]
     wide = max((len(item.who) for item in replayed.steps), default=0)
     for number, item in enumerate(replayed.steps, start=1):
         place = f"line {item.line}" + (f", {item.source}" if item.source else "")
@@ -148,20 +149,17 @@ def _machine(trace: CodeTrace, source: Source) -> tuple[SteeredExecution, CodePl
     if module is None:
         raise CodeReplayRefused("the code of the trace is refused", tuple(errors))
     launch = replace(trace.launch, entry=trace.launch.entry or trace.kernel)
-    entry, errors = find_entry(module, launch.entry)
-    if entry is None:
-        raise CodeReplayRefused("the code of the trace has no such kernel", tuple(errors))
-    if not 0 <= trace.cta < launch.ctas:
+    if trace.cta >= launch.ctas:
         raise CodeReplayRefused("the launch of the trace has no such CTA")
-    layout = lay_out(module, entry, launch.dynamic_shared_bytes)
-    code, errors = decode(module, entry, layout)
-    if code is None:
-        raise CodeReplayRefused("the code of the trace is refused", tuple(errors))
+    made, errors = prepare(module, launch, Options((trace.cta,)), source)
+    if made is None:
+        raise CodeReplayRefused("the code of the trace cannot be run", tuple(errors))
     options = Options(
         launch.cluster_members(trace.cta), trace.seed, first_poll_fails=trace.seed % 2 == 0
     )
+    code, layout, parameters = made
     machine = SteeredExecution(code, layout, launch, options)
-    machine.load_parameters([(item.offset, item.size_bytes) for item in entry.parameters])
+    machine.load_parameters(parameters)
     return machine, CodePlaces(module, source)
 
 
