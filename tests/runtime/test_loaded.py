@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import titan
-from tests.runtime.packages import linked, numbers, package, random_bits
+from tests.runtime.packages import linked, numbers, package, package_of, random_bits
 from titan.runtime import launchers
 from titan.runtime.arrays import CallError, Place, facts_of
 from titan.runtime.library import Library
@@ -103,6 +103,54 @@ def test_an_output_that_is_read_only(gemm, launched):
     out.flags.writeable = False
     with pytest.raises(CallError, match="C cannot be written"):
         gemm(A, B, out=out)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.ma.masked_array(A, mask=A > 0), "A is a masked array"),
+        (np.uint16(3), "A is a uint16, which is no array"),
+    ],
+    ids=["masked", "a number"],
+)
+def test_arrays_that_are_not_what_their_memory_holds(gemm, launched, given, words):
+    with pytest.raises(CallError, match=words):
+        gemm(given, B)
+    assert not launched
+
+
+TWO_OUTPUTS = """
+titan: 1
+tile: twice
+target: [sm_90a]
+sizes: {M: any, N: any}
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: bf16, output: true}
+  Z: {shape: [M, N], dtype: bf16, output: true}
+work: {m: (M + 127) // 128}
+groups: 1
+loop: {t: (N + 31) // 32}
+body:
+  - x: {load: "X[m * 128, t * 32]", tile: [128, 32]}
+  - wide: {read: x}
+  - narrow: {convert: wide, to: bf16}
+  - y: {store: narrow, to: "Y[m * 128, t * 32]"}
+  - doubled: {scale: wide, by: 2.0}
+  - short: {convert: doubled, to: bf16}
+  - z: {store: short, to: "Z[m * 128, t * 32]"}
+"""
+
+
+@needs_nvcc
+def test_outputs_may_be_columns_of_one_array():
+    """One output lies in the gaps between the rows of the other."""
+    x = np.random.default_rng(0).integers(-8, 8, (40, 32)).astype(np.float32)
+    both = np.full((40, 3, 32), 7, np.uint16)
+    titan.load(package_of(TWO_OUTPUTS))(x, out=(both[:, 0], both[:, 2]))
+    np.testing.assert_array_equal(numbers(both[:, 0]), x)
+    np.testing.assert_array_equal(numbers(both[:, 2]), 2 * x)
+    assert (both[:, 1] == 7).all()
 
 
 def test_no_package(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from functools import partial
 
 import pytest
 
@@ -121,6 +122,38 @@ def test_a_gradient_through_a_plain_call_is_an_error(tmp_path):
         with torch.no_grad():
             assert not product(a, b).requires_grad
         assert not product(a.detach(), b).requires_grad
+
+
+def test_no_gradient_is_left_out_by_out(tmp_path):
+    """As PyTorch's own functions with `out` refuse it; what is written is noted as written."""
+    kernel = titan.load(package("gemm_small_tiles"))
+    packages = titan.Library(linked(tmp_path, "gemm_small_tiles"))
+    a, b = torch.randn(16, 64).bfloat16(), torch.randn(8, 64).bfloat16()
+    out = torch.zeros(16, 8).bfloat16()
+    wanted = a.clone().requires_grad_()
+    for product in (kernel, partial(packages, kernel="gemm_small_tiles")):
+        for given, place in ((wanted, out), (a, out.clone().requires_grad_())):
+            with pytest.raises(CallError, match=r"with `out`; under torch\.no_grad\(\)"):
+                product(given, b, out=place)
+        with torch.no_grad():
+            product(wanted, b, out=out)
+        saved = out.clone().requires_grad_().exp()  # its gradient needs what it holds
+        product(a, b, out=saved.detach())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            saved.sum().backward()
+
+
+def test_tensors_that_are_not_what_their_memory_holds():
+    kernel = titan.load(package("transform"))
+    values = torch.randn(16, 64)
+    negated = torch._neg_view(values)
+    with pytest.raises(CallError, match=r"X is a view whose.* X\.resolve_neg\(\) makes them"):
+        kernel(negated)
+    assert torch.equal(kernel(negated.resolve_neg()), (-0.125 * values).bfloat16())
+    gone = torch.randn(16, 64)
+    gone.untyped_storage().resize_(0)  # as those who share parameters among processes do
+    with pytest.raises(CallError, match="X has no memory"):
+        kernel(gone)
 
 
 def test_training_is_traced_though_the_backward_calls_packages():

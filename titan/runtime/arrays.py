@@ -141,8 +141,34 @@ _CAPSULE = b"dltensor"
 
 def facts_of(array: object, name: str = "the argument") -> ArrayFacts:
     """The facts of an array. Raises CallError where it is none, or has no memory."""
+    _examine_what_is_not_memory(array, name)
+    facts = _facts_of(array, name)
+    if not facts.address and 0 not in facts.shape:
+        raise CallError(f"{name} has no memory (it was given back, or never made)")
+    return facts
+
+
+def _examine_what_is_not_memory(array: object, name: str) -> None:
+    """Raises CallError for arrays whose elements are not what their memory holds."""
+    if _is_numpy(array) and hasattr(array, "mask"):
+        raise CallError(f"{name} is a masked array, and kernels read what is masked, too")
+    for word in ("neg", "conj"):  # PyTorch: what `resolve_neg` and `resolve_conj` would compute
+        asked = getattr(array, f"is_{word}", None)
+        if hasattr(array, f"resolve_{word}") and callable(asked) and asked():
+            raise CallError(
+                f"{name} is a view whose numbers are negated where they are read;"
+                f" {name}.resolve_{word}() makes them"
+            )
+
+
+def _is_numpy(array: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(array, numpy.ndarray)
+
+
+def _facts_of(array: object, name: str) -> ArrayFacts:
     interface = getattr(array, "__array_interface__", None)
-    if interface is not None and type(array).__module__ == "numpy":
+    if interface is not None and type(array).__module__ == "numpy" and _is_numpy(array):
         return _of_numpy(array, interface, name)
     export = getattr(array, "__dlpack__", None)
     if export is None:

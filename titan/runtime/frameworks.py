@@ -7,7 +7,7 @@ framework lacks an element type, its bits are integers, as those of the inputs a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import TypeVar
@@ -32,6 +32,7 @@ class Framework:
 
     `ready(array)` waits for what computes an array, and `waits` says that a launch is waited for:
     so it is where a framework gives no stream on which its work and the launch are in order.
+    `immutable`: its arrays are not written, since others may be the same memory.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Framework:
     clear: Callable[[Foreign], object]
     ready: Callable[[object], None] = lambda array: None
     waits: bool = False
+    immutable: bool = False
 
 
 def torch_types(dtype: str) -> tuple[str, ...]:
@@ -66,10 +68,13 @@ def untraced(function: Called) -> Called:
     return found  # type: ignore[no-any-return]  # wraps keeps the signature
 
 
+def _root(array: object) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
 def framework_of(array: object) -> Framework:
     """The framework of an array. Raises CallError for one that no output can be made for."""
-    root = type(array).__module__.partition(".")[0]
-    if root in _FRAMEWORKS:
+    if (root := _root(array)) in _FRAMEWORKS:
         return _FRAMEWORKS[root]
     known = ", ".join(dict.fromkeys(item.name for item in _FRAMEWORKS.values()))
     raise CallError(f"outputs are made for {known}, not for {type(array).__name__}; give `out`")
@@ -132,7 +137,15 @@ _FRAMEWORKS = {
     "cupy": Framework("CuPy", _cupy_empty, _cupy_stream, lambda array: array.fill(0)),
     **dict.fromkeys(
         ("jax", "jaxlib"),
-        Framework("JAX", _jax_empty, lambda like: 0, lambda array: None, _jax_ready, waits=True),
+        Framework(
+            "JAX",
+            _jax_empty,
+            lambda like: 0,
+            lambda array: None,
+            _jax_ready,
+            waits=True,
+            immutable=True,
+        ),
     ),
 }
 
@@ -150,6 +163,30 @@ def without_gradient(
         return tuple(outputs)
     found: tuple[Foreign, ...] = _no_gradient(torch).apply(kernel, tuple(outputs), *recorded)
     return found
+
+
+def check_writable(outputs: Mapping[str, object], inputs: Iterable[object], kernel: str) -> None:
+    """Raises CallError for arrays of `out` that nobody may write, and where PyTorch records: no
+    gradient would flow through what is written. Notes for PyTorch that they are written."""
+    for name, array in outputs.items():
+        framework = _FRAMEWORKS.get(_root(array))
+        if framework is not None and framework.immutable:
+            raise CallError(
+                f"{name} is an array of {framework.name}, which cannot be written; without `out`"
+                " a call makes one"
+            )
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    every = [one for one in (*outputs.values(), *inputs) if isinstance(one, torch.Tensor)]
+    if torch.is_grad_enabled() and any(one.requires_grad for one in every):
+        raise CallError(
+            f"no gradient flows through a call of {kernel} with `out`; under torch.no_grad() none"
+            " is asked for"
+        )
+    for one in outputs.values():
+        if isinstance(one, torch.Tensor):
+            torch.autograd.graph.increment_version(one)
 
 
 @cache
@@ -176,7 +213,7 @@ def _no_gradient(torch: Foreign) -> Foreign:
 def wait_for(arrays: Iterable[object]) -> None:
     """Wait for what computes these arrays where their frameworks give no stream."""
     for array in arrays:
-        framework = _FRAMEWORKS.get(type(array).__module__.partition(".")[0])
+        framework = _FRAMEWORKS.get(_root(array))
         if framework is not None:
             framework.ready(array)
 

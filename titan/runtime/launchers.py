@@ -21,6 +21,9 @@ from titan.foundation.errors import Refusal
 from titan.runtime.arrays import ArrayFacts
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from titan.device.gpu import GpuModule
 
 CACHE = ".titan/cubins"
@@ -96,12 +99,23 @@ class EmulatedLauncher:
         assert isinstance(module, LoadedModule)
         device.launch(module, shape_of(launch), arguments_of(launch, held), launch.entry)
         for tensor in launch.tensors:
-            if tensor.output:
-                found = numpy.ascontiguousarray(held[tensor.name].values)
-                ctypes.memmove(arrays[tensor.name].address, found.ctypes.data, sizes[tensor.name])
+            if tensor.output:  # the elements alone: what lies in gaps may be another output's
+                facts = arrays[tensor.name]
+                made = numpy.ascontiguousarray(held[tensor.name].values)
+                _elements(facts.address, facts)[...] = _elements(made.ctypes.data, facts)
 
     def wait(self) -> None:
         """Nothing to wait for: a launch has ended when `run` returns."""
+
+
+def _elements(address: int, facts: ArrayFacts) -> NDArray[np.unsignedinteger]:
+    """The elements of such an array as bits, the first of them at an address."""
+    import numpy
+
+    size = facts.element_bytes
+    memory = (ctypes.c_uint8 * (facts.span * size)).from_address(address)
+    strides = [stride * size for stride in facts.strides]
+    return numpy.ndarray(facts.shape, f"u{size}", memoryview(memory).cast("B"), strides=strides)
 
 
 class GpuLauncher:

@@ -46,7 +46,7 @@ from titan.runtime.binding import (
 )
 from titan.runtime.chains import Chain, Shapes, chains, counts_of_parts
 from titan.runtime.correspondence import Correspondence, correspondences
-from titan.runtime.frameworks import untraced, without_gradient
+from titan.runtime.frameworks import check_writable, untraced, without_gradient
 from titan.runtime.loaded import MANIFEST, LoadedKernel, output_facts
 from titan.runtime.rows import rows_of_waves, rows_size, shares
 from titan.runtime.sharing import check_apart
@@ -145,6 +145,8 @@ class Library:
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
         check_apart(facts, outputs)
+        if out is not None:
+            check_writable(outputs, given.values(), wanted.name)
         whole = bound(wanted.manifest, facts, keywords, any_strides=True).arrays
         if any(facts[name].shape.count(0) == 0 for name in outputs):
             best = self._best(wanted, whole, inputs, keywords)

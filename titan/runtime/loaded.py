@@ -24,7 +24,14 @@ from titan.runtime.binding import (
     output_shapes,
     scalars_of,
 )
-from titan.runtime.frameworks import framework_of, same_place, untraced, wait_for, without_gradient
+from titan.runtime.frameworks import (
+    check_writable,
+    framework_of,
+    same_place,
+    untraced,
+    wait_for,
+    without_gradient,
+)
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
 from titan.runtime.sharing import check_apart
 
@@ -109,6 +116,8 @@ class LoadedKernel:
         for name, array in outputs.items():
             facts[name] = output_facts(name, array, shapes[name], first)
         check_apart(facts, outputs)
+        if out is not None:
+            check_writable(outputs, given.values(), self.name)
         if any(facts[name].shape.count(0) == 0 for name in outputs):
             self.launch(facts, keywords, (*given.values(), *outputs.values()))
         found = tuple(outputs.values())
