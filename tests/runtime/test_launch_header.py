@@ -13,6 +13,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +27,9 @@ from titan.device import driver, gpu
 from titan.device.expressions import BadExpression, evaluate
 from titan.device.plan import Unlaunchable, plan
 from titan.foundation.resources import root, template
-from titan.runtime.library import Library
+from titan.runtime.arrays import ArrayFacts, CallError, Place
+from titan.runtime.binding import strides_of
+from titan.runtime.library import Library, _dense
 from titan.runtime.table import tables, write_tables
 from titan.validate.compare.compile import nvcc
 
@@ -34,8 +37,9 @@ COMPILER = shutil.which("g++")
 pytestmark = pytest.mark.skipif(
     COMPILER is None or fake_gpu.include() is None, reason="no g++, or no cuda.h"
 )
+HERE = ArrayFacts(0, (), (), "f32", Place.CUDA, 0, True, None)
 STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic")
-KERNELS = ("gemm_small_tiles", "gemm_cluster2", "convolution", "gemm", "sum_parts")
+KERNELS = ("gemm_small_tiles", "gemm_cluster2", "convolution", "gemm", "sum_parts", "rms_norm")
 LIBRARY = r"""
 #include "packages_cuda.h"
 using titan::packages::rows;
@@ -216,6 +220,37 @@ def test_strides_and_addresses_of_arrays(native):
     assert result(A=Array(0x1000, (-96, 0, 0, 0))) == 1
     assert result(A=Array(0x1008)) == 1
     assert result(C=Array(0)) == 1
+
+
+@pytest.mark.parametrize("row", range(len(KERNELS)))
+def test_where_arrays_may_begin_is_what_the_runner_says(native, row):
+    """Tensor maps take multiples of 16 bytes, pointers those of an element."""
+    library, fake, manifests = native
+    manifest = manifests[row]
+    sizes = {item["name"]: 72 + 8 * place for place, item in enumerate(manifest["parameters"])}
+    tensors = plan(manifest, sizes, 132).tensors
+    expects(fake, manifest)
+    taken = []
+    for off in tensors:
+        for offset in range(17):
+            places = [0x10000 * (n + 1) + offset * (one is off) for n, one in enumerate(tensors)]
+            arrays = {
+                one.name: replace(_dense(one.shape, one.dtype, HERE), address=address)
+                for one, address in zip(tensors, places, strict=True)
+            }
+            try:
+                strides_of(manifest, arrays)
+                right = True
+            except CallError:
+                right = False
+            given = (Array * len(places))(*(Array(address) for address in places))
+            done = library.launch(row, sizes_in(manifest, sizes), given, 132) == 0
+            assert done is right, (off.name, offset)
+            taken.append((off.name, offset) if right else None)
+    assert (tensors[0].name, 16) in taken and (tensors[0].name, 8) not in taken
+    if manifest["kernel"] == "rms_norm":
+        own = [offset for name, offset in filter(None, taken) if name == "weight"]
+        assert own == [0, 4, 8, 12, 16]
 
 
 def test_the_choice_is_that_of_the_library(native, tmp_path):

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from titan.codegen.tile.manifest import LaunchManifest, ManifestArgument, ManifestTensor
+from titan.codegen.tile.manifest import (
+    ALIGNMENT_BYTES,
+    LaunchManifest,
+    ManifestArgument,
+    ManifestTensor,
+)
 from titan.codegen.tile.scalar_values import BadScalar, checked_scalars
 from titan.device.expressions import BadExpression, evaluate
 from titan.foundation.errors import UserError
@@ -29,7 +34,6 @@ BYTES = {
 GRID_MAX = 2**31 - 1
 EXTENT_MAX = 2**32
 STRIDE_MAX = 2**40
-ALIGNMENT_BYTES = 16
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 

@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from titan.codegen.tile.manifest import Manifest, ManifestTensor, signature, sizes_by_name
+from titan.codegen.tile.manifest import (
+    ALIGNMENT_BYTES,
+    Manifest,
+    ManifestTensor,
+    address_multiples_bytes,
+    signature,
+    sizes_by_name,
+)
 from titan.codegen.tile.scalar_values import scalar_fault
 from titan.device.expressions import evaluate
-from titan.device.plan import (
-    ALIGNMENT_BYTES,
-    BYTES,
-    LaunchPlan,
-    Unlaunchable,
-    plan,
-)
+from titan.device.plan import BYTES, LaunchPlan, Unlaunchable, plan
 from titan.runtime.arrays import ArrayFacts, CallError
 from titan.runtime.leading import LeadingDimensions, folded, leading_dimensions, unfolded
 
@@ -181,19 +182,23 @@ def strides_of(manifest: Manifest, arrays: Mapping[str, ArrayFacts]) -> dict[str
     """Bytes between neighbours for the tensor maps of arrays that are not contiguous, from the
     innermost dimension outwards, without it. Raises CallError for what no map describes."""
     found: dict[str, tuple[int, ...]] = {}
+    multiples = address_multiples_bytes(manifest, BYTES)
     mapped = {item["tensor"] for item in manifest["arguments"] if item["kind"] == "tensor_map"}
     for item in manifest["tensors"]:
         name = item["name"]
-        if name not in arrays or name not in mapped:
+        if name not in arrays:
             continue
         facts, size = arrays[name], BYTES[item["dtype"]]
         if 0 in facts.shape:
             continue  # the launch names the size that is 0
-        if facts.address % ALIGNMENT_BYTES:
+        if facts.address % multiples[name]:
+            who = "a tensor map" if name in mapped else "the kernel"
             raise CallError(
-                f"{name} begins at {facts.address:#x}: a tensor map takes multiples of"
-                f" {ALIGNMENT_BYTES}"
+                f"{name} begins at {facts.address:#x}: {who} takes multiples of {multiples[name]}"
+                " bytes"
             )
+        if name not in mapped:
+            continue
         strides = _map_strides(facts, size)
         if strides == _contiguous(facts, size):
             continue  # the launch examines dense rows, and names the size that is at fault

@@ -23,7 +23,7 @@ from numbers import Real
 from pathlib import Path
 
 from titan.codegen.tile.alternation import may_alternate
-from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
+from titan.codegen.tile.manifest import ALIGNMENT_BYTES, COORDINATE_MOST, Manifest
 from titan.codegen.tile.rates import known_targets, rates
 from titan.codegen.tile.roofline import (
     FILL_CYCLES,
@@ -33,7 +33,7 @@ from titan.codegen.tile.roofline import (
 )
 from titan.codegen.tile.stored import BadProgram, from_data
 from titan.device.expressions import BadExpression, evaluate
-from titan.device.plan import ALIGNMENT_BYTES, BYTES
+from titan.device.plan import BYTES
 from titan.foundation.diagnostics.wording import suggestion
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import (

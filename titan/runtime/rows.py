@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from titan.codegen.tile.dtypes import INDEX_TYPE
-from titan.codegen.tile.manifest import Manifest, sizes_by_name
+from titan.codegen.tile.manifest import ALIGNMENT_BYTES, Manifest, sizes_by_name
 from titan.device.expressions import evaluate
-from titan.device.plan import ALIGNMENT_BYTES, BYTES, Unlaunchable, plan
+from titan.device.plan import BYTES, Unlaunchable, plan
 from titan.runtime.arrays import ArrayFacts, CallError
 from titan.runtime.correspondence import TOLERANCE, computation_of
 from titan.runtime.leading import foldable

@@ -184,6 +184,7 @@ def _manifest(
                 "dtype": item.dtype,
                 "shape": [places.plain(extent) for extent in item.shape],
                 "output": item.output,
+                **_together(places, item.name),
             }
             for item in tile.tensors
         ],
@@ -207,6 +208,11 @@ def _manifest(
         },
     }
     return cast(Manifest, data)  # `scalars` stands between two others, or not at all
+
+
+def _together(places: Places, tensor: str) -> dict[str, int]:
+    found = places.together_bytes.get(tensor)
+    return {} if found is None else {"together_bytes": found}
 
 
 def _plain(places: Places, expression: Expression) -> Expression:

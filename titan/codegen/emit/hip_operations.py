@@ -62,6 +62,7 @@ class Places:
         self.outside = SpellingScope(spelled, least)
         self.inside = self.outside.plus(tile.loop_variable, self.loop, 0)
         self.constraints: list[str] = []
+        self.together_bytes: dict[str, int] = {}  # what a lane copies at once, by tensor
 
     def text(self, expression: Expression, scope: SpellingScope | None = None) -> str:
         """The expression with the sizes as numbers."""
@@ -131,6 +132,7 @@ class Places:
             self.demand(f"({text}) * {rows * size} <= {BYTES_MAX}")
         several = unit // size
         if several > 1:
+            self.together_bytes[tensor.name] = max(unit, self.together_bytes.get(tensor.name, 0))
             if not tensor.aligned:
                 raise EmissionRefused(
                     f"rows of {tensor.name} may begin at any element; {several} are copied at once"

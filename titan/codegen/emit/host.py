@@ -20,6 +20,7 @@ from titan.codegen.tile.manifest import (
     Manifest,
     ManifestArgument,
     ManifestTensor,
+    address_multiples_bytes,
     name_space,
     signature,
 )
@@ -112,7 +113,7 @@ def launch_header(manifest: Manifest) -> str:
             for item in tensors.values()
             if (least := _least(item["shape"], positive))
         ],
-        mapped=by_map,
+        multiples=address_multiples_bytes(manifest, DTYPE_BYTES),
         gapless=set(tensors) - (by_map - by_pointer),
         maps=[
             _map(item, tensors[item["tensor"]], spelled)

@@ -10,12 +10,14 @@ Nothing else is imported: the runner on a machine with a GPU loads this module.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
 # A work coordinate or lookup that bounds the iterations, in estimates: the item with the most.
 COORDINATE_MOST = 1 << 20
 INTEGER_MOST = 2**31 - 1
 LAUNCH_HEADER = "launch.h"
+ALIGNMENT_BYTES = 16  # of addresses and strides in a tensor map: CUDA, cuTensorMapEncodeTiled
 
 
 class ManifestParameter(TypedDict):
@@ -34,13 +36,14 @@ class ManifestScalar(TypedDict):
 
 class ManifestTensor(TypedDict):
     """A tensor in global memory, dense and row-major; `output`: the kernel writes it, or `adds` to
-    what it holds."""
+    what it holds; `together_bytes`: what a lane copies at once, where that is several elements."""
 
     name: str
     dtype: str
     shape: list[str]
     output: bool
     adds: NotRequired[bool]
+    together_bytes: NotRequired[int]
 
 
 class ManifestArgument(TypedDict):
@@ -138,6 +141,19 @@ def ascending(count: int) -> list[int]:
 def name_space(kernel: str, target: str) -> str:
     """The C++ namespace of a package inside `titan`, in its `launch.h`."""
     return f"{kernel}_{target}"
+
+
+def address_multiples_bytes(
+    manifest: LaunchManifest, element_bytes: Mapping[str, int]
+) -> dict[str, int]:
+    """What the address of each tensor is a multiple of: what is read from there at once."""
+    mapped = {item["tensor"] for item in manifest["arguments"] if item["kind"] == "tensor_map"}
+    return {
+        item["name"]: ALIGNMENT_BYTES
+        if item["name"] in mapped
+        else item.get("together_bytes", element_bytes[item["dtype"]])
+        for item in manifest["tensors"]
+    }
 
 
 def sizes_by_name(manifest: Manifest) -> list[str]:
