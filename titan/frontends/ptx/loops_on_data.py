@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from titan.isa.simt import events as ev
+from titan.isa.simt.called_functions import CalledFunctions
 from titan.isa.simt.control_flow import FlowGraph, FunctionGraphs
 from titan.isa.simt.operations import PURE, DecodedCode, Op
 from titan.isa.simt.outcome import Policy, Run
@@ -77,7 +78,14 @@ def _graph(code: DecodedCode, at: int) -> FlowGraph:
 def _inside(code: DecodedCode, branch: int) -> Iterable[int]:
     """The instructions of the arms of a branch."""
     blocks = _graph(code, branch).region(branch, code.joins[branch])[0]
-    return [at for low, high in blocks for at in range(low, high)]
+    called = [block for callee in _callees(code, branch) for block in callee.blocks]
+    return [at for low, high in (*blocks, *called) for at in range(low, high)]
+
+
+def _callees(code: DecodedCode, branch: int) -> list[FlowGraph]:
+    """The functions that the arms of a branch call."""
+    blocks = _graph(code, branch).region(branch, code.joins[branch])[0]
+    return CalledFunctions(code.steps, code.functions).graphs(blocks)
 
 
 def _endless(code: DecodedCode, branch: int) -> bool:
@@ -85,7 +93,10 @@ def _endless(code: DecodedCode, branch: int) -> bool:
     graph = _graph(code, branch)
     inside = [graph.block_at[low] for low, _ in graph.region(branch, code.joins[branch])[0]]
     inside = list(dict.fromkeys([*inside, graph.block_at[graph.head_of(branch)]]))
-    return any(not _changes(code, graph, loop) for loop in _loops(graph, inside))
+    found = [(graph, loop) for loop in _loops(graph, inside)]
+    for callee in _callees(code, branch):
+        found += [(callee, loop) for loop in _loops(callee, range(len(callee.blocks)))]
+    return any(not _changes(code, graph, loop) for graph, loop in found)
 
 
 def _loops(graph: FlowGraph, inside: Iterable[int]) -> Iterator[set[int]]:

@@ -113,7 +113,8 @@ def _each_block(
 
     What the loop writes is unknown at the head of each block, and what it loads is unknown, so that
     addresses are those of any round, or unknown. Lanes come to a block where no guard that is known
-    keeps them from it. That the loop ends is assumed.
+    keeps them from it. That the loop ends is assumed. The blocks of functions that are called there
+    are executed in the same way (`called_functions.py`).
     """
     pc, mask = fragment.pc, fragment.mask
     before = machine.maybe, machine.looping, machine.parted, machine.arm_start
@@ -142,11 +143,19 @@ def _each_block(
 
 def _block(machine: SimtMachine, fragment: Fragment, end: int) -> list[tuple[int, int]]:
     """Execute a block of a loop on data; where its lanes go from there."""
+    called: list[tuple[int, int]] = []
     while fragment.pc < end:
         at, step = fragment.pc, machine.steps[fragment.pc]
         machine.count += 1
         if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
-            return _ways(machine, fragment, step)
+            return [*called, *_ways(machine, fragment, step)]
+        if step.op is Op.RETURN:
+            return called
+        if step.op is Op.CALL:
+            _forget_copied(machine, fragment, step)
+            called.append((step.flags[0], fragment.mask))
+            fragment.pc += 1
+            continue
         if step.op is Op.FENCE:
             fragment.pc += 1
             continue
@@ -154,7 +163,15 @@ def _block(machine: SimtMachine, fragment: Fragment, end: int) -> list[tuple[int
         if step.op is Op.LOAD:
             for register in step.out:
                 machine.write(fragment.warp, register, opaque_at(at), fragment.mask)
-    return [(end, fragment.mask)]
+    return [*called, (end, fragment.mask)]
+
+
+def _forget_copied(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> None:
+    """Arguments and results of a call are not known."""
+    copies = step.flags[2:]
+    for target, size in zip(copies[1::3], copies[2::3], strict=True):
+        for index in lanes_of(fragment.mask):
+            local_memory(machine, fragment.warp, index).fill(target, size, OPAQUE)
 
 
 def _ways(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.last import LastMade
 from titan.foundation.source.span import Source, Span
 from titan.isa.ptx import module as ptx
+from titan.isa.simt.called_functions import CalledFunctions, loops
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
 from titan.isa.simt.decode_table import HANDLERS
@@ -126,6 +127,9 @@ def _decoded(
     functions: list[tuple[int, int]] = []
     unfenced: list[UnfencedProduct] = []
     constants = {p.register: p.value for p in context.presets if p.kind is PresetKind.CONSTANT}
+    callees = CalledFunctions(
+        steps, ((f.start, f.end) for f in module.functions if not f.declared and not f.entry)
+    )
     for function in module.functions:
         if function.declared or (function.entry and function is not entry):
             continue
@@ -137,7 +141,7 @@ def _decoded(
             if step.op in (Op.BRANCH, Op.BRANCH_INDEXED):
                 joins[index] = graph.join_of(index)
                 if _branches(step):
-                    regions[index] = _region(steps, graph, index, joins[index], constants)
+                    regions[index] = _region(steps, graph, index, joins[index], constants, callees)
         waits = [index for index in range(function.start, function.end) if _waits(regions, index)]
         for index in waits:
             _name_in_waits(steps, graph, index, joins[index])
@@ -185,22 +189,30 @@ def _region(
     branch: int,
     join: int,
     constants: dict[int, int],
+    callees: CalledFunctions,
 ) -> SkippedRegion:
     blocks, cyclic = graph.region(branch, join)
-    refused, accesses, only, holds = NO_JOIN, False, True, False
+    called = callees.graphs(blocks)
+    in_blocks = cyclic or bool(called)  # executed block by block, if for their accesses
+    refused = callees.refused(called, lambda step: _skippable(step, False, True))
+    accesses, only, holds = False, True, False
     whole = [branch]
     if cyclic:
         inside = (at for low, high in blocks for at in range(low, high))
         whole += [at for at in inside if _branches(steps[at])]
-    alike = all(same_for_all_lanes(graph, at, constants, far=not cyclic) for at in whole)
+    alike = not called and all(
+        same_for_all_lanes(graph, at, constants, far=not cyclic) for at in whole
+    )
     written: set[int] = set()
     stores: list[DecodedStep] = []
-    for low, high in blocks:
+    inner = [*blocks, *chain.from_iterable(other.blocks for other in called)]
+    for low, high in inner:
         for index in range(low, high):
             step = steps[index]
             if step.op is Op.STORE and not touches(step):
                 stores.append(step)
-            if refused < 0 and not _skippable(step, alike, cyclic):
+            own = graph.start <= index < graph.end and not callees.is_call(step)
+            if refused < 0 and own and not _skippable(step, alike, in_blocks):
                 refused = index
             attempts = step.op is Op.BARRIER_WAIT and not cyclic
             accesses = accesses or touches(step) or attempts
@@ -212,13 +224,13 @@ def _region(
         live = graph.live_at(join)
         written = {register for register in written if live >> register & 1}
         written -= _made_alike(steps, graph, branch)
-    looped = cyclic and accesses and refused < 0
+    looped = in_blocks and accesses and refused < 0
     trap = graph.trap_in(branch, join)
     if trap >= 0 and accesses and not looped:
         refused = trap  # the arms would be executed
     return SkippedRegion(
-        cyclic, refused, accesses, waits, alike, tuple(sorted(written)),
-        tuple(chain.from_iterable(blocks)) if looped else (), trap >= 0,
+        cyclic or any(map(loops, called)), refused, accesses, waits, alike, tuple(sorted(written)),
+        tuple(chain.from_iterable(inner)) if looped else (), trap >= 0,
         () if accesses else _places(stores, written),
     )  # fmt: skip
 

@@ -65,6 +65,14 @@ static void push_ways(Machine *machine, const Fragment *fragment, const titan_st
         push_way(ways, (int32_t)FLAG(s, i), holds | maybe);
     push_way(ways, fragment->pc + 1, fragment->mask & ~holds);
 }
+/* Arguments and results of a call are not known. */
+static void forget_copied(Machine *machine, Fragment *fragment, const titan_step *s)
+{
+    for (int64_t n = 2; n < s->flag_count; n += 3)
+        for (uint32_t left = fragment->mask; left; left &= left - 1)
+            fill(local_memory(machine, fragment->warp, first_lane(left)), FLAG(s, n + 1),
+                 FLAG(s, n + 2), OPAQUE_BYTE);
+}
 /* Execute a block of a loop on data, and note where its lanes go from there. */
 static void loop_block(Machine *machine, Fragment *fragment, int32_t end, Ways *ways)
 {
@@ -75,6 +83,13 @@ static void loop_block(Machine *machine, Fragment *fragment, int32_t end, Ways *
         if (s->op == BRANCH || s->op == BRANCH_INDEXED) {
             push_ways(machine, fragment, s, ways);
             return;
+        }
+        if (s->op == RETURN) return;
+        if (s->op == CALL) {
+            forget_copied(machine, fragment, s);
+            push_way(ways, (int32_t)FLAG(s, 0), fragment->mask);
+            fragment->pc++;
+            continue;
         }
         if (s->op == FENCE) {
             fragment->pc++;
