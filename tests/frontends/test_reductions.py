@@ -32,6 +32,7 @@ BY_THREAD = """
 {label}:
 """
 MEET = "\tbar.sync 0;\n"
+FENCE = "\tfence.proxy.async;\n"
 
 
 def reduced(word: str, *, at: int = 0, read: str = "", form: str = REDUCE) -> str:
@@ -73,7 +74,7 @@ NOTED = "st.relaxed.cta.shared.u32 [s+1024], 1;", "ld.relaxed.cta.shared.u32 %r9
                 MEET,
                 NOTED[1],
             ),
-            True,
+            False,
         ),
         *(
             ((FIRST, reduced(one, form=BY_THREAD), SECOND, reduced(other, form=BY_THREAD)), same)
@@ -86,7 +87,15 @@ NOTED = "st.relaxed.cta.shared.u32 [s+1024], 1;", "ld.relaxed.cta.shared.u32 %r9
             )
         ),
         ((FIRST, reduced("or.b32"), SECOND, reduced("add.u32", form=BY_THREAD)), False),
-        ((FIRST, reduced("add.u32"), SECOND, reduced("add.u32", form=BY_THREAD)), True),
+        # Of two proxies, which are not atomic towards each other.
+        ((FIRST, reduced("add.u32"), SECOND, reduced("add.u32", form=BY_THREAD)), False),
+        ((FIRST, reduced("add.u32"), SECOND, reduced("add.u32", at=64, form=BY_THREAD)), True),
+        ((FIRST, reduced("add.u32"), MEET, SECOND, reduced("add.u32", form=BY_THREAD)), True),
+        (
+            (FIRST, reduced("add.u32", form=BY_THREAD), FENCE, MEET, SECOND, reduced("add.u32")),
+            True,
+        ),
+        ((FIRST, reduced("add.u32", form=BY_THREAD), MEET, SECOND, reduced("add.u32")), False),
         ((FIRST, reduced("or.b32"), MEET, SECOND, reduced("add.u32", form=BY_THREAD)), True),
     ],
 )

@@ -33,6 +33,7 @@ def judged(body: str, threads: int = 32, **more):
 
 
 MEET, READ = "bar.warp.sync 0xffffffff;\n", "bar.sync 0; ld.shared.u32 %r9, [s];"
+COPY, DONE = "cp.async.ca.shared.global [s], [%d1+{}], 4;", "cp.async.wait_all;\n"
 LOADED = "ld.global.u32 %r8, [%d1];\n"
 
 
@@ -65,6 +66,13 @@ LOADED = "ld.global.u32 %r8, [%d1];\n"
          "setp.lt.u32 %p1, %r9, 3; @%p1 bra L;", False),
         ("mov.u32 %r9, 0;\nL: st.shared.u32 [s], %r9; add.u32 %r9, %r9, 1;" + MEET +
          "setp.lt.u32 %p1, %r9, 3; @%p1 bra L;", True),
+        # Copies write, too, until each lane has waited.
+        (COPY.format(0) + DONE + COPY.format(4) + DONE, False),
+        (COPY.format(0) + DONE + MEET + COPY.format(4) + DONE, True),
+        (COPY.format(0) + DONE + "st.shared.u32 [s], 5;", False),
+        (COPY.format(0) + DONE + MEET + "st.shared.u32 [s], 5;", True),
+        ("st.shared.u32 [s], 5;" + COPY.format(0) + DONE, False),
+        ("st.shared.u32 [s], 5;" + MEET + COPY.format(0) + DONE, True),
         # One lane alone, or those of a warp that meet at a barrier of the CTA.
         ("setp.ne.u32 %p1, %r0, 3; @%p1 bra E; st.shared.u32 [s], 1; st.shared.u32 [s], 2;\nE:",
          True),

@@ -6,6 +6,10 @@ whose bounds are data. So a run in which they meet is
 judged once more with all but those of one operation taken as plain writes: where nothing races in
 it, each is ordered against every reduction of another operation. The values that floating-point
 sums round to in another order are not compared.
+
+Reductions by bulk copies are of the async proxy, those of threads (and `red.async`) of the generic
+one, and operations of two proxies are not atomic towards each other (PTX, memory consistency model,
+"Morally strong operations"): these do not commute either.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Confluence, Run
 from titan.isa.simt.written import WrittenMemories
 
+_COPIES = (ev.RecordedOperation.BULK_REDUCE, ev.RecordedOperation.TENSOR_REDUCE)
 Reduction = tuple[Footprint, ev.AccessEvent | ev.AsynchronousEvent, str]
 
 
@@ -33,7 +38,11 @@ def meeting_reductions(run: Run) -> list[ev.AsynchronousEvent]:
         if isinstance(event, ev.AsynchronousEvent)
         and any(
             by is not event
-            and not (operation_of(word) in COMMUTING and of_one_operation(word, other))
+            and not (
+                operation_of(word) in COMMUTING
+                and of_one_operation(word, other)
+                and _by_copy(by) == _by_copy(event)
+            )
             for by, other in written.meeting(footprint)
         )
     ]
@@ -49,16 +58,16 @@ def with_one_operation(run: Run, meeting: list[ev.AsynchronousEvent]) -> Run:
         if effect.mode is ev.Mode.ATOMIC
     )
     words = Counter(
-        word
+        (word, False)
         for footprint, event, word in _reductions(run)
         if isinstance(event, ev.AccessEvent) and any(places.meeting(footprint))
-    ) or Counter(engine_reduction(run, event) for event in meeting)
-    kept, _ = max(words.items(), key=lambda item: (item[1], item[0]))
+    ) or Counter((engine_reduction(run, event), _by_copy(event)) for event in meeting)
+    (kept, by_copy), _ = max(words.items(), key=lambda item: (item[1], item[0]))
     kept = kept if operation_of(kept) in COMMUTING else ""
     plain = {
         event.sequence
         for event in meeting
-        if not of_one_operation(engine_reduction(run, event), kept)
+        if _by_copy(event) != by_copy or not of_one_operation(engine_reduction(run, event), kept)
     }
     events = tuple(
         replace(event, effects=tuple(map(_as_write, event.effects)))
@@ -67,6 +76,11 @@ def with_one_operation(run: Run, meeting: list[ev.AsynchronousEvent]) -> Run:
         for event in run.events
     )
     return replace(run, events=events, confluence=Confluence())
+
+
+def _by_copy(event: ev.Event) -> bool:
+    """Whether a reduction is one by a bulk copy, through the async proxy."""
+    return isinstance(event, ev.AsynchronousEvent) and event.kind in _COPIES
 
 
 def _as_write(effect: ev.RecordedEffect) -> ev.RecordedEffect:

@@ -2,10 +2,11 @@
 
 What all lanes have stored they may store to again (`lane_uses.py`), as long as it is the same: one
 lane may be at the second store before another has made the first, and then the first value stays.
-Such stores are rare, and found in the events. A run that has some is made again with its values
-traced, and what is stored is compared with what was stored before, or what the place holds before
-and behind the second store: by numbers, by bytes where they are known. What an arm of a branch on
-data stores so is open where it is another value, as the branch may be taken once.
+Such stores, and copies by `cp.async`, are rare, and found in the events. A run that has some is
+made again with its values traced, and what is stored is compared with what was stored before, or
+what the place holds before and behind the second store: by numbers, by bytes where they are known.
+What is copied counts as another value. What an arm of a branch on data stores so is open where it
+is another value, as the branch may be taken once.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ class StoredAgain(NamedTuple):
 
 def stored_again(run: Run) -> StoredAgain:
     """What several lanes store over what they have stored, where it may be another value."""
-    watched = _repeated(run.events, run.launch.threads)
     made = run.prepared
-    if not watched or made is None or run.outcome.ending is not Ending.FINISHED:
+    if made is None or run.outcome.ending is not Ending.FINISHED:
         return StoredAgain()
     steps = made.code.steps
+    watched = _repeated(run.events, steps, run.launch.threads)
+    if not watched:
+        return StoredAgain()
     if run.instructions > INSTRUCTIONS_MAX or any(is_untraced(e, steps) for e in run.events):
         return StoredAgain((), tuple(sorted(watched)))
     machine = _WatchedStores(made, watched)
@@ -52,9 +55,9 @@ def stored_again(run: Run) -> StoredAgain:
     return StoredAgain(tuple(machine.found.values()), tuple(sorted(left)))
 
 
-def _repeated(events: Sequence[ev.Event], threads: int) -> set[int]:
-    """The stores, by instruction, of which lanes write common bytes, and of which some has been
-    written so before, with no barrier of the whole warp in between."""
+def _repeated(events: Sequence[ev.Event], steps: Sequence[DecodedStep], threads: int) -> set[int]:
+    """The stores and copies, by instruction, of which lanes write common bytes, and of which some
+    has been written so before, with no barrier of the whole warp in between."""
     found: set[int] = set()
     written: dict[tuple[int, int], list[Footprint]] = {}
     for event in events:
@@ -62,13 +65,33 @@ def _repeated(events: Sequence[ev.Event], threads: int) -> set[int]:
             lanes = min(LANES, threads - LANES * event.warp)
             if event.lanes == (1 << lanes) - 1:
                 written.pop((event.cta, event.warp), None)
-        elif isinstance(event, ev.AccessEvent) and event.collides:
+            continue
+        footprint = _in_common(event, steps)
+        if footprint is not None:
             before = written.setdefault((event.cta, event.warp), [])
-            if any(_overlap(event.footprint, other) for other in before):
+            if any(_overlap(footprint, other) for other in before):
                 found.add(event.instruction)
-            if event.footprint not in before:
-                before.append(event.footprint)
+            if footprint not in before:
+                before.append(footprint)
     return found
+
+
+def _in_common(event: ev.Event, steps: Sequence[DecodedStep]) -> Footprint | None:
+    """What a store or a cp.async writes, where some lanes of it write the same bytes."""
+    if isinstance(event, ev.AccessEvent):
+        return event.footprint if event.collides else None
+    if not isinstance(event, ev.AsynchronousEvent) or event.kind is not ev.RecordedOperation.COPY:
+        return None
+    step = steps[event.instruction] if event.instruction < len(steps) else None
+    if step is None or step.op is not Op.COPY:
+        return None
+    each = step.flags[2] * event.lanes.bit_count()
+    written = (one.footprint for one in event.effects if one.mode is ev.Mode.WRITE)
+    return next((one for one in written if _bytes(one) < each), None)
+
+
+def _bytes(footprint: Footprint) -> int:
+    return sum(high - low for low, high in footprint.ranges())
 
 
 def _overlap(one: Footprint, other: Footprint) -> bool:
@@ -104,7 +127,7 @@ class _WatchedStores(TracingExecution):
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
         pc, step = fragment.pc, self.steps[fragment.pc]
-        stores = step.op is Op.STORE and self._arms is None
+        stores = step.op in (Op.STORE, Op.COPY) and self._arms is None
         places = self._places(fragment, step) if stores else []
         result = super().step(fragment)
         for item in places:
@@ -113,8 +136,9 @@ class _WatchedStores(TracingExecution):
             if item.earlier is None:
                 continue
             again = last is not None and last[:2] == (item.earlier, item.size)
-            if (again and last is not None and _same(last[2], item.values)) or (
-                not self.maybe and _same(item.held, self._held(fragment, item.where, item.size))
+            if step.op is Op.STORE and (
+                (again and last is not None and _same(last[2], item.values))
+                or (not self.maybe and _same(item.held, self._held(fragment, *item[1:3])))
             ):
                 self.equal.add(pc)
             elif self.maybe:
@@ -139,8 +163,13 @@ class _WatchedStores(TracingExecution):
 
     def _places(self, fragment: Fragment, step: DecodedStep) -> list[_Place]:
         """Where several lanes are about to store."""
-        space, offset, _, _, bits, _ = step.flags
-        warp, size, lanes = fragment.warp, bits // 8 * (len(step.args) - 1), fragment.mask
+        warp, lanes, values = fragment.warp, fragment.mask, step.args[1:]
+        if step.op is Op.STORE:
+            space, offset, _, _, bits, _ = step.flags
+            size = bits // 8 * len(values)
+        else:
+            space, values = MemorySpace.SHARED, ()
+            offset, _, size, _ = step.flags
         if step.guard >= 0:
             lanes, _ = self.guarded(warp, step, lanes)
         by_place: dict[LanePlace, int] = {}
@@ -155,10 +184,10 @@ class _WatchedStores(TracingExecution):
             if where[0] not in _RECORDED or not writers & writers - 1:
                 continue
             first = lanes_of(writers)[0]
-            values = tuple(lane(warp.registers[item], first) for item in step.args[1:])
+            numbers = tuple(lane(warp.registers[item], first) for item in values)
             earlier = self._stored(fragment, where, size, writers)
             held = () if earlier is None else self._held(fragment, where, size)
-            found.append(_Place(writers, where, size, values, earlier, held))
+            found.append(_Place(writers, where, size, numbers, earlier, held))
         return found
 
     def _stored(self, fragment: Fragment, where: LanePlace, size: int, lanes: int) -> int | None:
