@@ -7,6 +7,9 @@ from titan.frontends.ptx.rendering import RenderedFault
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Run
 
+UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
+IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
+
 
 def written_by_copy(rendered: RenderedFault, run: Run, recording: LaunchRecording) -> bool:
     """Whether a cp.async writes the memory that a fault is about."""
@@ -39,3 +42,20 @@ def loads_tensor_memory(event: ev.Event) -> bool:
     return (
         isinstance(event, ev.AsynchronousEvent) and event.kind is ev.RecordedOperation.TENSOR_LOAD
     )
+
+
+def unknown_address(run: Run, rendered: RenderedFault) -> int | None:
+    """The instruction with an unknown address that takes part in a race, if one does.
+
+    Such an access may touch all memory, so the race is none that is known.
+    """
+    if rendered.replay is None or rendered.diagnostic.code not in (*UNORDERED, IN_FLIGHT):
+        return None
+    unknown = run.unknown_addresses()
+    name = rendered.replay.fault.object_name
+    for event, effects in involved(rendered) if unknown else ():
+        if event.instruction in unknown and (
+            not name or any(effect.buffer == name for effect in effects)
+        ):
+            return event.instruction
+    return None

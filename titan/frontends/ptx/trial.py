@@ -28,10 +28,17 @@ from titan.frontends.ptx.breaches import (
     with_fences_followed,
 )
 from titan.frontends.ptx.equal_writes import stores_repeat, with_lane_clashes, worth_tracing
-from titan.frontends.ptx.fault_members import involved, loads_tensor_memory, written_by_copy
+from titan.frontends.ptx.fault_members import (
+    UNORDERED,
+    involved,
+    loads_tensor_memory,
+    unknown_address,
+    written_by_copy,
+)
 from titan.frontends.ptx.interleaving import MachineInterleaving, interleaving_of
 from titan.frontends.ptx.lane_schedules import LANES_HELP, other_schedules
 from titan.frontends.ptx.launch_control import requests_after_refusal
+from titan.frontends.ptx.lone_lanes import LONE, LONE_HELP, with_lone_lanes
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.map_acquires import with_own_acquires
 from titan.frontends.ptx.missing import refusal
@@ -65,7 +72,7 @@ from titan.frontends.ptx.remarks import (
     UNSETTLED,
     listed,
 )
-from titan.frontends.ptx.rendering import RenderedFault, ReplayFailedError, render_fault
+from titan.frontends.ptx.rendering import ReplayFailedError, render_fault
 from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import first_unsettled, own_counters, settled_form, strong_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
@@ -83,8 +90,6 @@ from titan.isa.simt.tracing.traced import traced
 from titan.sync.fault import FaultKind
 
 STUCK = (FaultKind.DEADLOCK, FaultKind.LAPPED_WAIT)  # no faults of code that gives up its waits
-UNORDERED = ("TTN201", "TTN202")  # accesses that may not matter
-IN_FLIGHT = "TTN203"  # of AMD waves each access may be in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +305,18 @@ def _of_lanes(
                     replace(item, helps=(*item.helps, LANES_HELP)) for item in found.diagnostics
                 ),
             )
-    return trial
+    lone = with_lone_lanes(run) if trial.verdict is Verdict.VERIFIED else None
+    if lone is None:
+        return trial
+    where = [(trial.label, trial.cta)]
+    ((_, found),) = _judged_by_groups([with_unwritten(lone)], where, name, places, policies, None)
+    if found.verdict is Verdict.VERIFIED:
+        return trial
+    items = tuple(replace(item, helps=(*item.helps, LONE_HELP)) for item in found.diagnostics)
+    reason = f"{LONE}: {found.reason}" if found.reason else ""
+    return replace(
+        trial, verdict=found.verdict, order=found.order, diagnostics=items, reason=reason
+    )
 
 
 def _judged_by_groups(
@@ -493,29 +509,12 @@ def _decide(
         judged.interleaving = interleaving_of(run, rendered.replay, rendered.members)
     if item.code not in {known.code for known in judged.diagnostics}:
         judged.diagnostics.append(item)
-    unknown = _unknown_address(run, rendered)
+    unknown = unknown_address(run, rendered)
     if unknown is not None:
         place = f"line {places.span(unknown).start_line}"
         text = "the address of an access is not known, so that it may touch all memory"
         judged.reasons.append(f"{text} ({place})")
     return True
-
-
-def _unknown_address(run: Run, rendered: RenderedFault) -> int | None:
-    """The instruction with an unknown address that takes part in a race, if one does.
-
-    Such an access may touch all memory, so the race is none that is known.
-    """
-    if rendered.replay is None or rendered.diagnostic.code not in (*UNORDERED, IN_FLIGHT):
-        return None
-    unknown = run.unknown_addresses()
-    name = rendered.replay.fault.object_name
-    for event, effects in involved(rendered) if unknown else ():
-        if event.instruction in unknown and (
-            not name or any(effect.buffer == name for effect in effects)
-        ):
-            return event.instruction
-    return None
 
 
 def _conditions(

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
+from titan.isa.simt.control_flow import NO_JOIN
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.joins import member_groups
+from titan.isa.simt.joins import member_groups, split
 from titan.isa.simt.layout import OFFSET_MASK, RANK_SHIFT, resolve, to_generic
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import ATOMICS, SHUFFLES, VOTES, DecodedStep, Kind
@@ -160,6 +161,10 @@ def elect(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int
 
 def active_mask(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """Execute activemask: the lanes of the fragment, which are those that run converged."""
+    lanes = lanes_of(fragment.mask)
+    if machine.options.lone_lanes and fragment.join is not None and len(lanes) > 1:
+        split(fragment, [(1 << index, fragment.pc) for index in lanes], NO_JOIN)
+        return True
     machine.write(fragment.warp, step.out[0], fragment.mask, mask)
     return False
 

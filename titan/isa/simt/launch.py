@@ -203,7 +203,8 @@ class Options:
     `highest_columns`: tcgen05.alloc gives the highest free columns of tensor memory, not the
     lowest; code that takes them to begin at 0 then shows that it does. `strong_as_plain`: strong
     accesses of a warp's lanes clash as plain ones do, but for reductions with each other; what they
-    give is settled where nothing clashes.
+    give is settled where nothing clashes. `lone_lanes`: activemask in an arm finds each lane alone,
+    and they go on alone to the end of the arm; of the Python machine.
     """
 
     ctas: tuple[int, ...] | None = None
@@ -212,3 +213,4 @@ class Options:
     first_poll_fails: bool = True
     highest_columns: bool = False
     strong_as_plain: bool = False
+    lone_lanes: bool = False
