@@ -7,15 +7,19 @@ caller's to put into its key; `code_digest` is the part for TITAN itself.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
 import secrets
 import sqlite3
+import tempfile
 from functools import cache
 from pathlib import Path
 
 KEY_BYTES = 32
+# What sqlite3 raises for a file that is damaged, its own messages among what it cannot decode.
+DAMAGE = (sqlite3.Error, OSError, ValueError)
 _CODE = (".py", ".c", ".h", ".yaml", ".json", ".j2", ".pyi")
 
 
@@ -35,10 +39,10 @@ class SignedStore:
             self.database.execute(
                 "CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value BLOB, mark TEXT)"
             )
-        except (sqlite3.Error, OSError) as error:
+        except DAMAGE as error:
             self._give_up(error)
 
-    def _give_up(self, error: sqlite3.Error | OSError) -> None:
+    def _give_up(self, error: Exception) -> None:
         self.database = None
         self.damage = (getattr(error, "strerror", None) or str(error)).lower()
 
@@ -50,7 +54,7 @@ class SignedStore:
             row = self.database.execute(
                 "SELECT value, mark FROM kept WHERE key = ?", (key,)
             ).fetchone()
-        except sqlite3.Error:
+        except DAMAGE:
             return None
         if row is None or not isinstance(row[0], bytes):
             return None
@@ -66,7 +70,7 @@ class SignedStore:
                     "INSERT OR REPLACE INTO kept VALUES (?, ?, ?)",
                     (key, value, self._mark(key, value)),
                 )
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             self._give_up(error)
 
     def _mark(self, key: str, value: bytes) -> str:
@@ -91,17 +95,24 @@ def secret() -> bytes:
     """
     path = cache_folder() / "gate.key"
     path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        _offer(path, secrets.token_bytes(KEY_BYTES))
+    found = path.read_bytes()
+    if len(found) != KEY_BYTES:
+        raise OSError(f"{path} is not a key")
+    return found
+
+
+def _offer(path: Path, key: bytes) -> None:
+    """Make the file, whole from its first moment; another process may have made it before."""
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".key", dir=path.parent)  # mode 600
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        found = path.read_bytes()
-        if len(found) != KEY_BYTES:
-            raise OSError(f"{path} is not a key") from None
-        return found
-    with os.fdopen(handle, "wb") as stream:
-        made = secrets.token_bytes(KEY_BYTES)
-        stream.write(made)
-    return made
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(key)
+        with contextlib.suppress(FileExistsError):
+            os.link(name, path)
+    finally:
+        os.unlink(name)
 
 
 @cache

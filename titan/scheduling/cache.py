@@ -1,20 +1,26 @@
 """Results kept in an sqlite file, keyed by the loop, the machine, the request and solver versions.
 
-What comes out of the file is not trusted: a schedule is checked again, and evidence of kind `bound`
-is derived again; anything that does not hold is a miss. Hits and misses are counted in the file, by
-what the caller says the loop is about: shape of the tiles, type, target, what is fused.
+What comes out of the file is not trusted: a schedule is checked again, evidence of kind `bound` is
+derived again, and other evidence has to be signed by this user; anything else is a miss. Hits and
+misses are counted in the file, by what the caller says the loop is about: shape of the tiles, type,
+target, what is fused.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import sqlite3
 from dataclasses import dataclass
+from hmac import compare_digest
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from secrets import token_bytes
 from types import TracebackType
 
+from titan.foundation.diagnostics.wording import printable
+from titan.foundation.kept import DAMAGE, secret
 from titan.scheduling.check import check
 from titan.scheduling.loop.bounds import bounds
 from titan.scheduling.loop.model import Loop
@@ -81,10 +87,8 @@ class Cache:
             self.database = sqlite3.connect(self.path, timeout=10)
             self.database.execute(TABLE)
             self.database.execute(LOOKUPS)
-        except sqlite3.DatabaseError as error:
-            self._give_up(str(error))
-        except OSError as error:
-            self._give_up((error.strerror or str(error)).lower())
+        except DAMAGE as error:
+            self._give_up((getattr(error, "strerror", None) or str(error)).lower())
         return self
 
     def _give_up(self, damage: str) -> None:
@@ -102,7 +106,7 @@ class Cache:
             return
         try:
             self.database.commit()
-        except sqlite3.DatabaseError as damage:
+        except DAMAGE as damage:
             self._give_up(str(damage))
         else:
             self.database.close()
@@ -114,7 +118,7 @@ class Cache:
         query = "SELECT * FROM lookups ORDER BY target, tile, dtype, fusion"
         try:
             rows = self.database.execute(query).fetchall()
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._give_up(str(error))
             return []
         return [CacheRate(CacheSubject(*row[:4]), row[4], row[5]) for row in rows]
@@ -130,7 +134,7 @@ class Cache:
         try:
             self.database.execute(text, (*named, int(hit), int(not hit)))
             self.database.commit()  # a search that follows must not lock others out
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._give_up(str(error))
 
     def run(self, loop: Loop, request: Request, subject: CacheSubject | None = None) -> ScheduleRun:
@@ -160,7 +164,7 @@ class Cache:
             row = self.database.execute(
                 "SELECT content, seconds, explored FROM results WHERE key = ?", (key,)
             ).fetchone()
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._give_up(str(error))
             return None
         if row is None:
@@ -169,17 +173,27 @@ class Cache:
             content = json.loads(row[0])
             schedule = Schedule(content["ii"], tuple(content["starts"]), tuple(content["teams"]))
             evidence = Evidence(**content["evidence"])
-            produced_by = str(content["produced_by"])
-        except (ValueError, KeyError, TypeError):
+            produced_by = printable(str(content["produced_by"]))
+            seconds, tried = float(row[1]), int(row[2])
+            if check(loop, schedule) or not self._believed(key, content, evidence, loop, schedule):
+                return None
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
             return None
-        lower = bounds(loop, recurrence=recurrence)
-        claims_bound = evidence.kind == "bound"
-        if check(loop, schedule) or (claims_bound and schedule.ii != lower.ii):
-            return None
-        if evidence.kind == "proof":
-            return None  # kept in certificates, which are checked; not here
-        note = f"cache hit: the search had taken {row[1]:.3f} s and explored {row[2]} candidates"
+        note = f"cache hit: the search had taken {seconds:.3f} s and explored {tried} candidates"
         return schedule, evidence, produced_by, note
+
+    @staticmethod
+    def _believed(
+        key: str, content: dict[str, object], evidence: Evidence, loop: Loop, schedule: Schedule
+    ) -> bool:
+        """Whether evidence may come out of the file: a bound is derived again; what solvers stated,
+        or did not find, this user has signed; a proof is kept in certificates alone."""
+        if evidence.kind == "bound":
+            best = bounds(loop, recurrence=recurrence).best
+            known = Evidence("bound", best.ii, f"{best.kind}: {best.detail}")
+            return evidence == known and schedule.ii == best.ii
+        stated = content.pop("mark", "")
+        return evidence.kind != "proof" and compare_digest(str(stated), _mark(key, content))
 
     def _keep(self, key: str, result: ScheduleRun) -> None:
         if self.database is None or result.schedule is None or result.evidence.kind == "proof":
@@ -198,13 +212,24 @@ class Cache:
                 "complete": evidence.complete,
             },
         }
+        content["mark"] = _mark(key, content)
         row = (key, result.seconds, explored(result), json.dumps(content))
         try:
             self.database.execute(
                 "INSERT OR REPLACE INTO results VALUES (?, strftime('%s', 'now'), ?, ?, ?)", row
             )
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._give_up(str(error))
+
+
+def _mark(key: str, content: dict[str, object]) -> str:
+    """The signature of this user; where none can be made, one that nobody finds again."""
+    try:
+        own = secret()
+    except OSError:
+        own = token_bytes(32)
+    text = json.dumps(content, sort_keys=True)
+    return hmac.new(own, f"{key}\0{text}".encode(), hashlib.sha256).hexdigest()
 
 
 def explored(result: ScheduleRun) -> int:
