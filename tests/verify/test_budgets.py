@@ -187,6 +187,17 @@ def test_an_end_that_is_not_decided_names_the_cluster_barrier_that_decides_it():
     assert finding_of(edited).narrowing is None
 
 
+def test_tiles_that_are_counted_apart_are_named_with_the_edit_that_decides_all():
+    """The output over its operands, numbered by its own: the edit gives any number."""
+    path = ROOT / "tests" / "cases" / "attacks" / "output_over_stages.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert finding_of(text).narrowing is None
+    finding = finding_of(text.replace("C = 2 * w", "C = w"))
+    assert finding.verdict is Verdict.VERIFIED and finding.narrowing is not None
+    assert finding.narrowing.reason is Reason.COUNTED_APART
+    assert "`= 2 * w` beside `= 2 * w + k`" in finding.narrowing.edit
+
+
 def test_what_is_decided_for_every_number_is_not_narrowed():
     assert finding_of(PRODUCT).narrowing is None
     assert finding_of(ORDERS["sync"].replace("LIMIT", "9")).narrowing is None

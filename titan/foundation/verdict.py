@@ -34,6 +34,7 @@ class Reason(StrEnum):
     MEMORY = "memory"  # the budget of bytes
     NOT_APPLICABLE = "not applicable"  # the method does not cover this program
     NO_QUOTIENT = "no quotient"  # no finite set of states represents every size
+    COUNTED_APART = "counted apart"  # the same, for tiles or phases that operations count unlike
     UNSUPPORTED = "unsupported"  # a construct that is not handled
     TOO_LARGE = "too large"  # beyond a fixed size of the method, whatever the budget
     IN_FLIGHT = "in flight"  # more operations of one agent in flight than the method holds

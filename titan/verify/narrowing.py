@@ -29,6 +29,10 @@ _EDITS = {
         "install a C compiler and reinstall TITAN; `titan doctor` lists what is available"
     ),
     Reason.TOO_LARGE: "declare rings of fewer stages, or fewer agents",
+    Reason.COUNTED_APART: (
+        "number all tiles of a memory (buffers of one `storage` are one), and all phases of a "
+        "barrier, by what grows alike, such as `= 2 * w` beside `= 2 * w + k`"
+    ),
     Reason.IN_FLIGHT: "drain earlier, so that one agent has fewer operations in flight",
 }
 

@@ -448,11 +448,13 @@ class Analysis:
                 if degree == known:
                     continue
                 if degree or self._repeats(use, known):
-                    raise self._stop(
+                    error = self._stop(
                         use.role,
                         self.fold(use.expression),
                         f"counts {kind}s of {use.target} unlike other operations",
                     )
+                    error.reason = Reason.COUNTED_APART
+                    raise error
                 self.fixed_ghosts.setdefault(id(use.operation), set()).update(known)
 
     def _check_initialisations(self, uses: list[_Use]) -> None:
