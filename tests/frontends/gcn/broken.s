@@ -1,5 +1,5 @@
 ; Kernels in assembly, broken and right. `; broken`, `; right` begin one: its name, and what differs from
-; one wave, one work-group and gfx950. All begin with the lines of `; begin`: s[4:5] is the array, v1 the
+; one wave, one work-group and gfx950 (`unwritten`: what nothing has written counts). All begin with the lines of `; begin`: s[4:5] is the array, v1 the
 ; place of the lane in it and v3 that of a lane of the other wave, v9 zero, s7 the wave, s8 256 bytes a wave.
 ; begin
 s_load_dwordx2 s[4:5], s[0:1], 0x0
@@ -1101,7 +1101,7 @@ s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1
 s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 1
 ; right | a mode of rounding
 s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15
-; broken | skipped vector code | 2 waves
+; broken | skipped vector code | 2 waves | unwritten
 s_setvskip -1, 0
 ds_write_b32 v1, v0
 s_setvskip 0, 0
@@ -1752,25 +1752,25 @@ v_mov_b32_dpp v10, v0 row_shr:1 row_mask:0xf bank_mask:0xf
 s_nop 1
 global_store_dword v1, v10, s[4:5]
 global_store_dword v1, v0, s[4:5] offset:2048
-; broken | half kept of lds that nobody wrote, sdwa
+; broken | half kept of lds that nobody wrote, sdwa | unwritten
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD
 s_nop 1
 global_store_dword v1, v10, s[4:5]
-; broken | half kept of lds that nobody wrote, mad
+; broken | half kept of lds that nobody wrote, mad | unwritten
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 v_mad_u16 v10, v0, v0, v0
 s_nop 1
 global_store_dword v1, v10, s[4:5]
-; broken | half kept of lds that nobody wrote, op_sel
+; broken | half kept of lds that nobody wrote, op_sel | unwritten
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 v_max3_i16 v10, v0, v0, v0 op_sel:[0,0,0,1]
 s_nop 1
 global_store_dword v1, v10, s[4:5]
-; broken | lanes kept of lds that nobody wrote, dpp
+; broken | lanes kept of lds that nobody wrote, dpp | unwritten
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 v_mov_b32_dpp v10, v0 row_shr:1 row_mask:0xf bank_mask:0xf
@@ -1828,13 +1828,13 @@ s_waitcnt lgkmcnt(0)
 v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD
 s_nop 1
 global_store_dword v1, v10, s[4:5]
-; right | nothing kept of lds that nobody wrote, sdwa
+; right | nothing kept of lds that nobody wrote, sdwa | unwritten
 ds_read_b32 v10, v1
 s_waitcnt lgkmcnt(0)
 v_mov_b32_sdwa v10, v0 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:DWORD
 s_nop 1
 global_store_dword v1, v10, s[4:5]
-; right | nothing kept of lds that nobody wrote, add_u16 and dpp with bound_ctrl
+; right | nothing kept of lds that nobody wrote, add_u16 and dpp with bound_ctrl | unwritten
 ds_read2_b32 v[10:11], v9 offset0:0 offset1:1
 s_waitcnt lgkmcnt(0)
 v_add_u16_e32 v10, v0, v0

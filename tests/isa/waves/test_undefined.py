@@ -63,8 +63,8 @@ def used(code):
     assert run.outcome.ending is Ending.FINISHED, run.outcome.reason
     uses = undefined_uses(code, code.kernels[0], run)
     assert uses is not None
-    assert uses <= set(unwritten_lds_reads(run))
-    return uses
+    assert uses.reads <= set(unwritten_lds_reads(run))
+    return uses.reads
 
 
 def left(code, seed):
@@ -170,13 +170,31 @@ def test_a_value_is_followed(lines, is_used):
 
 
 @pytest.mark.parametrize(
-    "moved",
-    ["v_mov_b32_dpp v5, v4 row_shr:1 row_mask:0xf bank_mask:0xf", "ds_bpermute_b32 v5, v1, v4"],
+    ("moved", "is_used"),
+    [
+        ("v_mov_b32_dpp v5, v4 row_shr:1 row_mask:0xf bank_mask:0xf", False),
+        ("v_mov_b32_dpp v5, v4 row_shl:1 row_mask:0xf bank_mask:0xf", True),
+        ("v_mov_b32_dpp v5, v4 row_shl:1 row_mask:0x3 bank_mask:0xf", False),
+        ("v_mov_b32_dpp v5, v4 row_half_mirror row_mask:0xf bank_mask:0xf", False),
+        ("v_mov_b32_dpp v5, v4 row_mirror row_mask:0xf bank_mask:0xf", True),
+        ("ds_bpermute_b32 v5, v1, v4", False),
+        ("ds_bpermute_b32 v5, v1, v4 offset:4", True),
+        ("ds_permute_b32 v5, v1, v4", False),
+        ("ds_permute_b32 v5, v1, v4 offset:128", True),
+        ("ds_swizzle_b32 v5, v4 offset:swizzle(SWAP,4)", False),
+        ("ds_swizzle_b32 v5, v4 offset:swizzle(SWAP,8)", True),
+        ("v_mov_b32_e32 v5, v4\ns_nop 1\nv_permlane32_swap_b32 v4, v5", True),
+        ("v_mov_b32_e32 v5, v0\ns_nop 1\nv_permlane32_swap_b32 v4, v5", True),
+        ("v_mov_b32_e32 v5, v0\ns_nop 1\nv_permlane16_swap_b32 v5, v4", False),
+    ],
 )
-def test_lanes_get_what_others_had(moved):
+def test_lanes_get_what_others_had(moved, is_used):
     lower = "v_cmp_gt_u32_e32 vcc, 40, v0"
-    whole = [UPPER, WITHIN, READ, WHOLE, "s_nop 4", moved, WAIT, lower, WITHIN, KEEP]
-    assert used(assembled(whole)), "lanes count as one"
+    upper = "v_cmp_lt_u32_e32 vcc, 39, v0"
+    begin = ["v_mov_b32_e32 v4, v0", upper, WITHIN, READ, WHOLE, "s_nop 4"]
+    code = assembled([*begin, moved, WAIT, lower, WITHIN, KEEP])
+    assert any((left(code, 1) != left(code, other)).any() for other in (2, 3)) == is_used
+    assert bool(used(code)) == is_used
     assert not used(assembled([moved, WAIT, KEEP]))
 
 

@@ -15,9 +15,10 @@ from titan.frontends.lift.further_trips import FurtherTrips, further_trips
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import LaunchRecording
-from titan.frontends.ptx.remarks import STALE_STAGE, UNSETTLED, UNWRITTEN
+from titan.frontends.ptx.remarks import STALE_STAGE, UNSETTLED, UNWRITTEN, UNWRITTEN_REGISTER
 from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial, judge_recording
+from titan.frontends.ptx.unwritten import certain_uses, perhaps_used
 from titan.isa.gcn.loops import first_loop
 from titan.isa.ptx.module import Function
 from titan.isa.simt.launch import Launch
@@ -72,13 +73,31 @@ def _judged(
     loose = _unsettled(run, code, places, policies) if policies.unsettled == "refuse" else None
     if loose is not None:
         return _undecided(trial, UNSETTLED, loose, places)
-    found = unwritten_lds_reads(run) if policies.unwritten_reads == "refuse" else []
-    if found:
-        from titan.isa.waves.undefined import undefined_uses  # needs NumPy
+    if policies.unwritten_reads == "refuse":
+        return _judged_unwritten(run, trial, code, places)
+    return trial
 
-        uses = undefined_uses(code.assembly, code.kernel, run)
-        for instruction in (found if uses is None else sorted(uses))[:1]:
-            return _undecided(trial, UNWRITTEN, instruction, places)
+
+def _judged_unwritten(run: Run, trial: Trial, code: AssemblyCode, places: CodePlaces) -> Trial:
+    """What becomes of what nothing has written: refuted where the run uses a register whatever
+    other data are, undecided where it may use something."""
+    found = unwritten_lds_reads(run)
+    if not found and not run.reads_unwritten:
+        return trial
+    from titan.isa.waves.undefined import undefined_uses  # needs NumPy
+
+    uses = undefined_uses(code.assembly, code.kernel, run)
+    if uses is None:
+        why = UNWRITTEN if found else UNWRITTEN_REGISTER
+        return _undecided(trial, why, found[0] if found else 0, places)
+    used = replace(
+        run, unwritten=tuple(sorted(uses.reads)), unwritten_registers=uses.registers
+    )  # fmt: skip
+    certain = certain_uses(used, places)
+    if certain:
+        return replace(trial, verdict=Verdict.REFUTED, diagnostics=tuple(certain))
+    for why, instruction in perhaps_used(used):
+        return _undecided(trial, why, instruction, places)
     return trial
 
 

@@ -194,11 +194,11 @@ class Run:
     `order`: its events warp by warp, in another order that the lanes may take. `same_step`: the
     events, by sequence, that the instruction of the one before made in the same step. `unwritten`:
     instructions that read memory which nothing has written, where that is used, if asked;
-    `unwritten_registers`: the same of registers. `undefined`: instructions that gave what PTX
-    leaves open. `unfenced`: what lacks a fence on its way, if
-    asked. `clashes`: the clashes of lanes that count
-    (tracing/idle_reads.py, tracing/stored_again.py); None: all events that are such.
-    `stored_again`: stores of lanes over their own, of values that could not be compared.
+    `unwritten_registers`: the same of registers. `reads_unwritten`: whether waves may have read
+    registers or private memory that nothing had written. `undefined`: instructions that gave what
+    PTX leaves open. `unfenced`: what lacks a fence on its way, if asked. `clashes`: the clashes of
+    lanes that count (tracing/idle_reads.py, tracing/stored_again.py); None: all events that are
+    such. `stored_again`: stores of lanes over their own, of values that could not be compared.
     """
 
     launch: Launch
@@ -212,6 +212,7 @@ class Run:
     same_step: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
     unwritten: tuple[int, ...] = field(default=(), compare=False, repr=False)
     unwritten_registers: tuple[RegisterUse, ...] = field(default=(), compare=False, repr=False)
+    reads_unwritten: bool = field(default=False, compare=False, repr=False)
     unfenced: UnfencedOnWay | None = field(default=None, compare=False, repr=False)
     clashes: tuple[LaneClash, ...] | None = field(default=None, compare=False, repr=False)
     undefined: tuple[int, ...] = ()

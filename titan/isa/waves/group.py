@@ -133,6 +133,8 @@ class WaveGroup:
         self.initial: Contents | None = None  # global memory as it was before the launch
         self.initially_read: list[tuple[Footprint, int]] = []  # of it, and by which instruction
         self.values: StoreValues | None = None  # numbers of what lanes compute
+        self.reads_unwritten = False  # of registers or private memory, perhaps
+        self.places: Addresses | None = None  # of the last access of global memory, by lane
         if contents is not None:
             contents.begin_group(lds_bytes)
 

@@ -75,6 +75,15 @@ def lanes_sent(
     return _lanes(wave, item, wave.vectors[registers[0]])
 
 
+def lanes_given(wave: Wave, code: DecodedInstruction) -> NDArray[np.int64] | None:
+    """From which lane each active lane gets its word, by ds_bpermute_b32, ds_permute_b32; None
+    where an address is not known."""
+    addresses, known, _ = vector_source(code.item.operands[1], code.number)(wave)
+    if known & wave.exec != wave.exec:
+        return None
+    return _lanes(wave, code.item, np.broadcast_to(addresses, (LANES,)))
+
+
 def _lanes(
     wave: Wave, item: AssemblyInstruction, addresses: NDArray[np.uint32]
 ) -> NDArray[np.int64]:

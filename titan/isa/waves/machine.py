@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -47,10 +47,15 @@ from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
-from titan.isa.waves.skipped_lanes import leave, skipped_arms
+from titan.isa.waves.skipped_lanes import SkippedArms, leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.start import constants_of, lds_bytes, private_bytes, waves_of
 from titan.isa.waves.state import LANES, UNKNOWN_MASK, OpaqueWord, Refused, Wave
+from titan.isa.waves.unwritten_registers import (
+    arms_read_unwritten,
+    may_read_unwritten,
+    unwritten_at_start,
+)
 from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
 from titan.isa.waves.vector_steps import opaque_step, vector_step
 from titan.isa.waves.wait_states import ClosePair, states_of
@@ -81,6 +86,14 @@ class Follower(Protocol):
 
     def after(self, wave: Wave, code: DecodedInstruction) -> None:
         """It has executed it; not called behind instructions of control."""
+
+
+@runtime_checkable
+class ArmsFollower(Follower, Protocol):
+    """One that also looks on where arms are skipped; for others a run ends there."""
+
+    def skipped(self, wave: Wave, arms: SkippedArms) -> None:
+        """In place of an instruction and what follows, arms have been skipped."""
 
 
 class WaveMachine:
@@ -114,6 +127,8 @@ class WaveMachine:
         self.later = LaterTarget(self.group, self.waves) if later else None
         for wave in self.waves:
             wave.place = kernel.start
+            if contents is None:
+                wave.unwritten = unwritten_at_start(wave)
         self.decoded: dict[int, DecodedInstruction] = {}
         self.steps = 0
         self.at: tuple[int, int] = (-1, -1)
@@ -143,7 +158,10 @@ class WaveMachine:
                 origin=-1 if origin is None else origin.instruction,
                 map_offset=-1 if origin is None else origin.offset,
             )  # fmt: skip
-        return Run(self.launch, self.group.events, outcome, Confluence(), self.steps)
+        return Run(
+            self.launch, self.group.events, outcome, Confluence(), self.steps,
+            reads_unwritten=self.group.reads_unwritten,
+        )  # fmt: skip
 
     def _go(self) -> Outcome:
         while True:
@@ -181,6 +199,8 @@ class WaveMachine:
                 continue
             if wave.pending and not wave.pending.keys().isdisjoint(code.touches):
                 self._check_pending(wave, code)
+            if wave.unwritten and not wave.unwritten.keys().isdisjoint(code.touches):
+                self._check_written(wave, code)
             if self.watched:
                 self._check_states(wave, code)
             if later is not None:
@@ -209,7 +229,10 @@ class WaveMachine:
 
     def _skipped(self, wave: Wave, code: DecodedInstruction, refusal: Refused) -> bool:
         """Whether the lanes that go on are not known, and the arms they are in are skipped."""
-        followed = self.follower is not None or self.group.contents is not None
+        follower = self.follower
+        followed = self.group.contents is not None or not (
+            follower is None or isinstance(follower, ArmsFollower)
+        )
         if (
             not str(refusal).startswith(UNKNOWN_MASK)
             or followed
@@ -222,6 +245,11 @@ class WaveMachine:
         if arms is None:
             return False
         self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
+        if wave.unwritten and arms_read_unwritten(wave, arms):
+            self.group.reads_unwritten = True
+            wave.unwritten.clear()
+        if isinstance(follower, ArmsFollower):
+            follower.skipped(wave, arms)
         unknown = OpaqueWord("lanes that data choose", code.number)
         leave(wave, arms, unknown if refusal.origin is None else refusal.origin)
         self.steps += arms.count - 1
@@ -314,6 +342,12 @@ class WaveMachine:
                     entry.instruction, COUNTER_OF.get(entry.queue, entry.queue),
                 )
             )  # fmt: skip
+
+    def _check_written(self, wave: Wave, code: DecodedInstruction) -> None:
+        """Whether the instruction may read a register that nothing has written; one is enough."""
+        if self.group.reads_unwritten or may_read_unwritten(wave, code):
+            self.group.reads_unwritten = True
+            wave.unwritten.clear()
 
     def _check_states(self, wave: Wave, code: DecodedInstruction) -> None:
         """Whether as many wait states have passed as the instruction needs."""

@@ -417,7 +417,7 @@ def _vector_access(
             group.issue(wave, number, queue, registers, ())
             return
         if wave.exec:
-            addresses = address_of(wave)
+            addresses = group.places = address_of(wave)
             if group.values is not None and not write:
                 group.values.note_global_load(wave, code, addresses, size)
             if addresses is None:

@@ -17,7 +17,7 @@ from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers, w
 from titan.isa.waves.events import OutsidePrivate
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.sources import ScalarSource, scalar_source
-from titan.isa.waves.state import OpaqueWord, Refused, Wave
+from titan.isa.waves.state import LANES, OpaqueWord, Refused, Wave
 
 _SIZES = {
     "b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2, "b32": 4, "b64": 8, "b96": 12,
@@ -73,11 +73,13 @@ def private_step(code: DecodedInstruction, group: WaveGroup) -> Step:
         if start is None:
             if not load:
                 wave.private.clear()
+            group.reads_unwritten |= load
             forget_all(wave, registers, origin)
         elif load:
             for at, register in enumerate(registers):
                 row = wave.private.get(start + 4 * at)
                 if row is None:
+                    group.reads_unwritten = True
                     wave.forget(register, 1, origin)
                 else:
                     wave.set_vector(register, row[0], row[1] & wave.exec, row[2])
@@ -124,6 +126,27 @@ def private_starts(item: AssemblyInstruction, number: int) -> Callable[[Wave], N
             return np.full(1, start, np.int64)
         known = lanes_of(wave.known[register] & wave.exec)
         return wave.vectors[register][known].astype(np.int64) + start
+
+    return found
+
+
+def private_places(
+    item: AssemblyInstruction, number: int
+) -> Callable[[Wave], NDArray[np.int64] | None]:
+    """Where each lane accesses private memory; None where that of an active one is not known."""
+    place = _PrivatePlace.of(item, number)
+    lanes = isinstance(place.address, Registers) and place.address.bank == "v"
+    register = register_numbers(place.address)[0] if lanes else 0
+
+    def found(wave: Wave) -> NDArray[np.int64] | None:
+        start = place.start(wave)
+        if isinstance(start, OpaqueWord):
+            return None
+        if not lanes:
+            return np.full(LANES, start, np.int64)
+        if wave.known[register] & wave.exec != wave.exec:
+            return None
+        return wave.vectors[register].astype(np.int64) + start
 
     return found
 

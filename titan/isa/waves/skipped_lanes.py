@@ -16,6 +16,7 @@ from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
+from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.scalar import BITWISE
 from titan.isa.waves.state import OpaqueWord, Wave
 from titan.isa.waves.wait_states import ClosePair
@@ -23,6 +24,7 @@ from titan.isa.waves.wait_states import ClosePair
 INSTRUCTIONS_MAX, SYMBOLS_MAX = 2000, 8
 _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
+_EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
 Mask = tuple[int, ...]  # for each choice of the symbols: bit k of the index is that of symbol k
 
 
@@ -37,12 +39,57 @@ class _Branch:
 
 @dataclass(slots=True)
 class SkippedArms:
-    """`place`: where all lanes go on. `vectors`, `scalars`: registers that are unknown there."""
+    """`place`: where all lanes go on. `vectors`, `scalars`: registers that are unknown there.
 
+    `reads`: registers, by the lanes that may read what they held before. `surely`: those that are
+    written whatever the choices, by these lanes. Scalar registers have `SCALAR_BASE` added, and 1.
+    """
+
+    number: int
     place: int
     count: int
     vectors: set[int]
     scalars: set[int]
+    reads: dict[int, int]
+    surely: dict[int, int]
+
+
+class _Lanes:
+    """Which lanes read and write registers in arms, for each choice of the symbols."""
+
+    def __init__(self) -> None:
+        self.reads: dict[int, int] = {}
+        self._written: dict[int, Mask] = {}
+
+    def note(self, code: DecodedInstruction, execution: Mask, within: bool) -> None:
+        """An instruction is executed by these lanes; `within`: perhaps a branch leads over it."""
+        reads = code.reads | code.writes if keeps_part(code.item) else code.reads
+        for register in reads - _EXECUTION:
+            lanes = (1,) if register >= SCALAR_BASE else execution
+            left = _combined(_without, lanes, self._written.get(register, (0,)))
+            found = self.reads.get(register, 0)
+            for one in left:
+                found |= one
+            if found:
+                self.reads[register] = found
+        for register in code.writes - _EXECUTION:
+            lanes = (int(not within),) if register >= SCALAR_BASE else execution
+            before = self._written.get(register, (0,))
+            self._written[register] = _combined(int.__or__, before, lanes)
+
+    def surely(self) -> dict[int, int]:
+        """The lanes that are written for every choice."""
+        found = {}
+        for register, written in self._written.items():
+            lanes = -1
+            for one in written:
+                lanes &= one
+            found[register] = lanes
+        return found
+
+
+def _without(lanes: int, others: int) -> int:
+    return lanes & ~others
 
 
 class _Followed:
@@ -129,6 +176,7 @@ def skipped_arms(
     near = {place for pair in close for place in (pair.first, pair.second)}
     followed, branches = _Followed(wave), list[_Branch]()
     vectors: set[int] = set()
+    lanes = _Lanes()
     for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
         code = decoded(place)
         for branch in [one for one in branches if one.target == place]:
@@ -139,6 +187,7 @@ def skipped_arms(
         if place in near or not wave.pending.keys().isdisjoint(code.touches):
             return None
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
+        lanes.note(code, followed.execution, bool(branches))
         if not _is_followed(followed, code, branches, writes):
             return None
         vectors |= {register for register in code.writes if register < SCALAR_BASE}
@@ -146,7 +195,10 @@ def skipped_arms(
             branch.written |= writes - {EXEC, EXEC + 1}
         if not branches and set(followed.execution) == {wave.exec}:
             scalars = followed.written - {EXEC, EXEC + 1}
-            return SkippedArms(place + 1, place + 1 - number, vectors, scalars)
+            count = place + 1 - number
+            return SkippedArms(
+                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely()
+            )
     return None
 
 

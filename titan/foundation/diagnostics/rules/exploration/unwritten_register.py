@@ -9,9 +9,9 @@ operation, or is stored to global memory.
 
 ## Why it is a fault
 
-PTX does not initialise registers: they hold what was there, another number on each run, and a
-quotient by zero is whatever the machine gives. That a value is masked later, or not stored, is no
-fault, and is followed.
+PTX does not initialise registers, and AMD's waves begin with those alone that the kernel asks for:
+the others hold what was there, another number on each run; a quotient by zero is whatever the
+machine gives. That a value is masked later, or not stored, is no fault, and is followed.
 
 ## Example
 
@@ -26,7 +26,8 @@ mask leaves out), or guard its use in the same way.
 
 ## Source
 
-PTX ISA, State Spaces, Register State Space; Predicated Execution.
+PTX ISA, State Spaces, Register State Space; Predicated Execution. LLVM, User Guide for AMDGPU
+Backend, Initial Kernel Execution State.
 """
 
 CODE = "TTN223"

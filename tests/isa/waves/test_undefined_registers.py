@@ -1,0 +1,210 @@
+"""What becomes of registers that nothing has written, against runs with other numbers there."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.isa.waves.test_undefined import LAUNCHED, RESULT, WAIT, assembled
+from titan.isa.simt.outcome import Ending
+from titan.isa.waves.contents import Contents
+from titan.isa.waves.decode import SCALAR_BASE
+from titan.isa.waves.machine import WaveMachine
+from titan.isa.waves.state import FULL
+from titan.isa.waves.undefined import undefined_uses
+from titan.isa.waves.unwritten_registers import unwritten_at_start
+
+PROGRAMS = 400
+PATTERNS = (1, 2, 3)
+# `{to}` is written, `{a}` to `{c}` are registers that may be unwritten, `{n}` a small number.
+# Lines of one form are divided by semicolons.
+TEXT = """v_mov_b32_e32 {to}, {a}
+v_not_b32_e32 {to}, {a}
+v_add_u32_e32 {to}, {a}, {b}
+v_sub_u32_e32 {to}, {a}, {b}
+v_subrev_u32_e32 {to}, {a}, {b}
+v_xor_b32_e32 {to}, {a}, {b}
+v_and_b32_e32 {to}, 0xff, {a}
+v_and_b32_e32 {to}, {a}, v0
+v_or_b32_e32 {to}, 0xffff0000, {a}
+v_or_b32_e32 {to}, {a}, {b}
+v_or3_b32 {to}, {a}, {b}, v0
+v_lshlrev_b32_e32 {to}, {n}, {a}
+v_lshrrev_b32_e32 {to}, {n}, {a}
+v_ashrrev_i32_e32 {to}, {n}, {a}
+v_lshlrev_b32_e32 {to}, v0, {a}
+v_lshl_or_b32 {to}, {a}, {n}, v0
+v_lshl_or_b32 {to}, v0, {n}, {a}
+v_and_or_b32 {to}, {a}, 15, {b}
+v_lshl_add_u32 {to}, {a}, {n}, {b}
+v_add_lshl_u32 {to}, {a}, {b}, {n}
+v_add3_u32 {to}, {a}, {b}, {c}
+v_bfe_u32 {to}, {a}, {n}, 5
+v_bfe_i32 {to}, {a}, {n}, 5
+v_bfi_b32 {to}, s20, {a}, {b}
+v_perm_b32 {to}, {a}, {b}, s21
+v_alignbit_b32 {to}, {a}, {b}, {n}
+v_alignbyte_b32 {to}, {a}, {b}, 1
+v_mul_lo_u32 {to}, {a}, {b}
+v_mul_u32_u24_e32 {to}, {a}, {b}
+v_mad_u32_u24 {to}, {a}, {b}, {c}
+v_max_u32_e32 {to}, {a}, {b}
+v_min_i32_e32 {to}, {a}, {b}
+v_cndmask_b32_e32 {to}, {a}, {b}, vcc
+v_cndmask_b32_e64 {to}, {a}, {b}, s[22:23]
+v_mov_b32_dpp {to}, {a} row_shr:1 row_mask:0xf bank_mask:0xf
+v_mov_b32_dpp {to}, {a} row_shl:3 row_mask:0xf bank_mask:0xf bound_ctrl:0
+v_mov_b32_dpp {to}, {a} quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+v_mov_b32_dpp {to}, {a} row_bcast:15 row_mask:0xa bank_mask:0xf
+v_add_u32_dpp {to}, {a}, {b} row_ror:4 row_mask:0xf bank_mask:0xf
+v_mov_b32_sdwa {to}, {a} dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0
+v_mov_b32_sdwa {to}, {a} dst_sel:WORD_0 dst_unused:UNUSED_PAD src0_sel:WORD_1
+v_add_u32_sdwa {to}, {a}, {b} dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_1 src1_sel:WORD_0
+v_add_u16_e32 {to}, {a}, {b}
+v_mad_u16 {to}, {a}, {b}, {c}
+v_lshlrev_b16_e32 {to}, 3, {a}
+v_pk_add_u16 {to}, {a}, {b}
+v_pk_add_u16 {to}, {a}, {b} op_sel:[1,0] op_sel_hi:[0,1]
+v_pack_b32_f16 {to}, {a}, {b}
+v_cvt_f32_ubyte0_e32 {to}, {a}
+v_cvt_f32_ubyte2_e32 {to}, {a}
+v_readfirstlane_b32 s16, {a} ; s_nop 4 ; v_add_u32_e32 {to}, s16, {b}
+v_readlane_b32 s16, {a}, {n} ; s_nop 4 ; v_xor_b32_e32 {to}, s16, {b}
+v_readlane_b32 s16, {a}, {n} ; s_and_b32 s17, s16, 0xff ; s_nop 4 ; v_mov_b32_e32 {to}, s17
+v_readlane_b32 s16, {a}, {n} ; s_lshr_b32 s17, s16, 20 ; s_nop 4 ; v_mov_b32_e32 {to}, s17
+v_writelane_b32 {to}, s20, {n}
+v_writelane_b32 {to}, s40, {n}
+v_mov_b32_e32 {to}, s40
+s_pack_ll_b32_b16 s17, s20, s41 ; v_mov_b32_e32 {to}, s17
+s_or_b32 s17, s41, 0xffffff00 ; v_mov_b32_e32 {to}, s17
+s_andn2_b32 s17, s20, s41 ; v_mov_b32_e32 {to}, s17
+s_cselect_b32 s17, s20, s40 ; v_mov_b32_e32 {to}, s17
+s_cmp_eq_u32 s20, s21 ; s_cselect_b32 s17, s20, s40 ; v_mov_b32_e32 {to}, s17
+s_cmp_lt_u32 s40, s21 ; s_cselect_b32 s17, s20, s21 ; v_mov_b32_e32 {to}, s17
+s_add_u32 s17, s20, s40 ; s_addc_u32 s18, s20, 0 ; v_mov_b32_e32 {to}, s18
+s_bfe_u32 s17, s40, 0x80004 ; v_mov_b32_e32 {to}, s17
+v_cmp_gt_i32_e64 s[24:25], {a}, {b} ; s_nop 1 ; v_cndmask_b32_e64 {to}, 0, 1, s[24:25]
+v_cmp_gt_i32_e64 s[24:25], {a}, 7 ; s_andn2_b64 s[26:27], vcc, s[24:25] ; s_nop 1 ; {mask}, s[26:27]
+v_cmp_eq_u16_e64 s[24:25], {a}, {b} ; s_nop 1 ; v_cndmask_b32_e64 {to}, 0, 1, s[24:25]
+v_add_co_u32_e64 v20, s[24:25], {a}, {b} ; s_nop 1 ; {carry}
+v_mad_u64_u32 v[20:21], s[24:25], v0, v0, v[22:23] ; v_mov_b32_e32 {to}, v20
+v_lshlrev_b64 v[20:21], 3, v[22:23] ; v_add_u32_e32 {to}, v20, v20
+v_swap_b32 {to}, {a}
+ds_write_b32 v1, {a} ; WAIT ; ds_read_b32 {to}, v1 ; WAIT
+ds_write_b16 v1, {a} ; WAIT ; ds_read_u16 {to}, v1 ; WAIT
+ds_write_b16 v1, {a} ; ds_write_b16_d16_hi v1, {b} offset:2 ; WAIT ; ds_read_b32 {to}, v1 ; WAIT
+ds_write_b32 v1, {a} ; WAIT ; ds_read_u8 {to}, v1 offset:1 ; WAIT
+ds_write_b32 v1, v0 ; WAIT ; ds_read_u16_d16_hi {to}, v1 ; WAIT
+ds_write_b32 v1, v0 ; WAIT ; ds_read_u16_d16 {to}, v1 ; WAIT
+ds_bpermute_b32 {to}, v1, {a} offset:4 ; WAIT
+ds_swizzle_b32 {to}, {a} offset:swizzle(SWAP,8) ; WAIT
+s_mov_b64 exec, s[28:29] ; v_mov_b32_e32 {to}, v0 ; s_mov_b64 exec, -1 ; s_nop 4
+s_mov_b64 exec, s[28:29] ; v_mov_b32_e32 {to}, {a} ; s_mov_b64 exec, -1 ; s_nop 4
+v_permlane32_swap_b32 {to}, {a}
+v_mov_b64_e32 v[20:21], v[22:23] ; v_mov_b32_e32 {to}, v21"""
+SHORT = {
+    "WAIT": WAIT,
+    "{mask}": "v_cndmask_b32_e64 {to}, 0, 1",
+    "{carry}": "v_addc_co_u32_e64 {to}, s[24:25], v0, v0, s[24:25]",
+    " ; ": "\n",
+}
+FORMS = TEXT.splitlines()
+for short, long in SHORT.items():
+    FORMS = [form.replace(short, long) for form in FORMS]
+# Numbers that differ, and whose results may be the same all the same.
+LOOSE = ("v_mul", "v_mad_u", "BYTE_1", "ubyte", "v_cmp", "_co_", "s_cmp_lt", "s_addc")
+STORES = (
+    "global_store_dword v1, {a}, s[4:5]",
+    "global_store_short v1, {a}, s[4:5]",
+    "global_store_byte v1, {a}, s[4:5]",
+    "global_store_short_d16_hi v1, {a}, s[4:5]",
+)
+BEGIN = [
+    "v_mov_b32_e32 v22, v0", "s_mov_b32 s20, 0xff0f0", "s_mov_b32 s21, 0x0c050204",
+    "s_mov_b64 s[22:23], 0xf0f0f0f", "s_mov_b32 s28, 0xffff00", "s_mov_b32 s29, 0xff00ff",
+    "v_cmp_gt_u32_e32 vcc, 9, v0", "s_cmp_eq_u32 s20, s20",
+]  # fmt: skip
+
+
+def left(code, seed):
+    """What a launch leaves where unwritten registers have other numbers."""
+    result = np.zeros(1024, np.uint8)
+    contents = Contents([(RESULT, result)])
+    machine = WaveMachine(code, code.kernels[0], LAUNCHED, 0, 10_000, contents=contents)
+    numbers = np.random.default_rng(seed)
+    for wave in machine.waves:
+        for register in unwritten_at_start(wave):
+            if register >= SCALAR_BASE:
+                wave.scalars[register - SCALAR_BASE] = int(numbers.integers(0, 1 << 32))
+            else:
+                wave.vectors[register] = numbers.integers(0, 1 << 32, 64, dtype=np.uint32)
+                wave.known[register] = FULL
+        wave.condition = int(numbers.integers(0, 2))
+    run = machine.run()
+    assert run.outcome.ending is Ending.FINISHED, run.outcome.reason
+    return result
+
+
+def uses_of(code):
+    run = WaveMachine(code, code.kernels[0], LAUNCHED, 0, 10_000).run()
+    assert run.outcome.ending is Ending.FINISHED, run.outcome.reason
+    uses = undefined_uses(code, code.kernels[0], run)
+    assert uses is not None
+    if uses.registers:
+        assert run.reads_unwritten
+    return uses.registers
+
+
+def drawn(chooser, lines):
+    """Lines that write v8 to v11, of which some are unwritten, and the last one written."""
+    program = [*BEGIN]
+
+    def one():
+        return f"v{chooser.randrange(8, 12)}"
+
+    for number in range(8, 12):
+        if chooser.random() < 0.5:
+            program.append(f"v_lshlrev_b32_e32 v{number}, {number}, v0")
+    to = "v8"
+    for _ in range(lines):
+        to, form = one(), chooser.choice(FORMS)
+        program.append(form.format(to=to, a=one(), b=one(), c=one(), n=chooser.randrange(1, 16)))
+        program.append("s_nop 4")
+    below = chooser.choice([64, 64, 20, 33])
+    program += [
+        f"v_cmp_gt_u32_e32 vcc, {below}, v0", "s_and_saveexec_b64 s[10:11], vcc",
+        chooser.choice(STORES).format(a=to), "s_mov_b64 exec, s[10:11]",
+    ]  # fmt: skip
+    return program
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_what_other_numbers_change_is_used(seed):
+    chooser = random.Random(seed)
+    program = drawn(chooser, chooser.randrange(1, 5))
+    code = assembled(program)
+    first = left(code, PATTERNS[0])
+    differs = any((first != left(code, other)).any() for other in PATTERNS[1:])
+    found = uses_of(code)
+    assert found or not differs, "\n".join(program)
+    if any(use.certain for use in found):
+        assert differs, "\n".join(program)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_one_instruction_what_is_used_changes(form):
+    """Nothing is said to be used that other numbers do not change, but for what `LOOSE` names."""
+    chooser = random.Random(form)
+    used = changed = 0
+    for _ in range(12):
+        program = drawn(chooser, 0)[:-4]
+        program += [form.format(to="v8", a="v9", b="v10", c="v11", n=chooser.randrange(1, 16))]
+        program += ["s_nop 4", chooser.choice(STORES).format(a="v8")]
+        code = assembled(program)
+        first = left(code, PATTERNS[0])
+        differs = any((first != left(code, other)).any() for other in PATTERNS[1:])
+        used += bool(uses_of(code))
+        changed += differs
+    assert used == changed or (used > changed and any(word in form for word in LOOSE))
