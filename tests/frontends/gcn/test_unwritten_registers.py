@@ -71,6 +71,9 @@ CASES = [
       "v_mov_b32_e32 v9, v10", KEEP], RIGHT),
     (["v_mov_b32_e32 v4, v0", "v_mad_u64_u32 v[10:11], s[6:7], v2, v2, v[4:5]",
       "v_mov_b32_e32 v9, v11", KEEP], OPEN),
+    # A mask by data chooses.
+    (["v_cmp_gt_u32_e64 s[6:7], 3, v2", "s_nop 4", "v_cndmask_b32_e64 v9, v9, v0, s[6:7]", KEEP],
+     OPEN),
     # Vector stores: some words may fill them up.
     (["v_mov_b32_e32 v8, v0", "v_lshlrev_b32_e32 v1, 3, v0",
       "global_store_dwordx2 v1, v[8:9], s[4:5]"], OPEN),

@@ -16,7 +16,7 @@ from titan.isa.waves.state import FULL
 from titan.isa.waves.undefined import undefined_uses
 from titan.isa.waves.unwritten_registers import unwritten_at_start
 
-PROGRAMS = 400
+PROGRAMS = 240
 PATTERNS = (1, 2, 3)
 # `{to}` is written, `{a}` to `{c}` are registers that may be unwritten, `{n}` a small number.
 # Lines of one form are divided by semicolons.
@@ -208,3 +208,44 @@ def test_of_one_instruction_what_is_used_changes(form):
         used += bool(uses_of(code))
         changed += differs
     assert used == changed or (used > changed and any(word in form for word in LOOSE))
+
+
+# A product, with the registers of its factors and of its result.
+PRODUCTS = {
+    "v_mfma_f32_16x16x16_f16 v[40:43], v[24:25], v[26:27], {sums}": 4,
+    "v_mfma_f32_32x32x8_f16 v[40:55], v[24:25], v[26:27], {sums}": 16,
+    "v_mfma_f32_16x16x4_f32 v[40:43], v24, v26, {sums}": 4,
+    "v_mfma_f64_16x16x4_f64 v[40:47], v[24:25], v[26:27], {sums}": 8,
+    "v_mfma_i32_16x16x64_i8 v[40:43], v[24:27], v[28:31], {sums}": 4,
+}
+
+
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_rows_and_columns_go_through_products(form):
+    """Some lanes of the factors and of the sums are written; some lanes of a result are stored."""
+    chooser, count, found = random.Random(form), PRODUCTS[form], set()
+    for _ in range(24):
+        unwritten = chooser.choice((24, 26, 28, 60))
+        first, length = chooser.randrange(64), chooser.choice([1, 4, 16])
+        lanes = ((1 << length) - 1 << first) & FULL
+        program = [f"s_mov_b32 exec_lo, {~lanes & 0xFFFFFFFF:#x}",
+                   f"s_mov_b32 exec_hi, {~lanes >> 32 & 0xFFFFFFFF:#x}"]  # fmt: skip
+        written = [*range(24, 32), *range(60, 60 + count)]
+        program += [f"v_mov_b32_e32 v{at}, 1.0" for at in written if at == unwritten]
+        program.append("s_mov_b64 exec, -1")
+        program += [f"v_mov_b32_e32 v{at}, 1.0" for at in written if at != unwritten]
+        sums = chooser.choice(["0", f"v[60:{59 + count}]"])
+        result = 40 + chooser.randrange(count)
+        stored = chooser.choice([0xFFFF, 0xFF << 20, 0x1, 0xF0F0 << 32])
+        program += [
+            form.format(sums=sums), "s_nop 15", "s_nop 15",
+            f"s_mov_b32 exec_lo, {stored & 0xFFFFFFFF:#x}", f"s_mov_b32 exec_hi, {stored >> 32:#x}",
+            f"global_store_dword v1, v{result}, s[4:5]", "s_mov_b64 exec, -1",
+        ]  # fmt: skip
+        code = assembled(program)
+        before = left(code, PATTERNS[0])
+        differs = any((before != left(code, other)).any() for other in PATTERNS[1:])
+        used = bool(uses_of(code))
+        assert used == differs or (used and "_f64_" in form), "\n".join(program)
+        found.add(differs)
+    assert found == {False, True}

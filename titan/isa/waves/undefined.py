@@ -6,8 +6,8 @@ all that is made of it, through arithmetic, exchanges of lanes and memory. Of a 
 bits are followed, which are the lanes where it is a mask. Undefined bits are *used* where they
 decide control, an address or which lanes take part, or are stored to global memory.
 
-Products of matrices are undefined in all lanes if something is in one. Taken as defined: private
-memory behind a store to it whose place is not known, or at a flat address.
+Taken as defined: private memory behind a store to it whose place is not known, or at a flat
+address.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class UndefinedFollower:
         self._group: WaveGroup = machine.group
         self._memory = UndefinedMemory(machine.group)
         self._scalars = UndefinedScalars(machine.waves)
-        self._vectors = UndefinedVectors(self._scalars)
+        self._vectors = UndefinedVectors(self._scalars, machine.code.target)
         for wave in machine.waves:
             for register, lanes in unwritten_at_start(wave).items():
                 if register >= SCALAR_BASE:

@@ -1,7 +1,8 @@
 """Undefined bits of vector registers: what instructions of the vector unit leave undefined.
 
-Lanes are followed through exchanges (DPP, swizzles, permutations) whose places are known. Products
-of matrices are undefined in all lanes if something is in one of their operands.
+Lanes are followed through exchanges (DPP, swizzles, permutations) whose places are known, rows and
+columns through products of matrices whose form is (`matrix_forms.py`). Results of others are
+undefined in all lanes if something is in one of the operands.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from titan.isa.waves.decode import (
     written_in_order,
 )
 from titan.isa.waves.lane_exchanges import NOBODY, lanes_given
+from titan.isa.waves.matrix_forms import product_form, result_places
 from titan.isa.waves.moved_lanes import dpp_goes, dpp_lanes, swap_rows, swizzle_lanes
 from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.sources import scalar_source, vector_source
@@ -55,13 +57,14 @@ Lanes = NDArray[np.bool_]
 class UndefinedVectors:
     """The registers of all waves; only those of which something is undefined are kept."""
 
-    def __init__(self, scalars: UndefinedScalars) -> None:
-        self._scalars = scalars
+    def __init__(self, scalars: UndefinedScalars, target: str) -> None:
+        self._scalars, self._target = scalars, target
         self._of: dict[int, dict[int, UndefinedWord]] = {}
         self._results: list[UndefinedWord] | None = None
         self._mask: Origins = DEFINED.origins
         self._scalar: Origins | None = None
         self._lanes: Lanes = _EVERY
+        self._chooses = False  # by a mask that is not known
 
     def begin(self, wave: Wave, register: int, word: UndefinedWord, lanes: Lanes) -> None:
         """Nothing has written some lanes of a register."""
@@ -101,7 +104,7 @@ class UndefinedVectors:
             return
         base = code.item.base
         if code.opcode.kind is OpcodeKind.MATRIX:
-            self._everywhere(wave, code)
+            self._product(wave, code)
             self._lanes = _EVERY
         elif code.opcode.kind is OpcodeKind.CROSS_LANE:
             self._exchanged(wave, code)
@@ -151,6 +154,33 @@ class UndefinedVectors:
         """Results that rest on all lanes of all operands."""
         found = merged(self.of(wave, register) for register in code.reads)
         self._give_all(code, int(without_certain(found.origins).max()))
+
+    def _product(self, wave: Wave, code: DecodedInstruction) -> None:
+        """A product: a row of the first factor, a column of the second, and the sum before."""
+        item = code.item
+        form = None if code.opcode.both else product_form(item, self._target)
+        if form is None:
+            self._everywhere(wave, code)
+            return
+        factors = []
+        for at in (1, 2):
+            operands = item.operands[at : at + 4 : 3]  # the factor, and its scales
+            word = merged(
+                self.of(wave, one) for named in operands for one in register_numbers(named)
+            )
+            by_group = without_certain(word.origins).reshape(form.groups, form.rows)
+            factors.append(by_group.max(axis=0))
+        registers = written_in_order(code)
+        each = 2 if form.sums == "f64" else 1
+        rows, columns = result_places(form, len(registers) // each)
+        sums = register_numbers(item.operands[3])
+        self._results = []
+        for at in range(len(registers)):
+            before = self.of(wave, sums[at]).unsure() if sums else DEFINED
+            row, column = rows[at // each], columns[at // each]
+            origins = np.maximum(np.maximum(factors[0][row], factors[1][column]), before.origins)
+            bits = np.where(origins != NOWHERE, ALL_BITS, np.uint32(0))
+            self._results.append(UndefinedWord(bits, origins))
 
     def _give_all(self, code: DecodedInstruction, origin: int) -> None:
         count = sum(register < SCALAR_BASE for register in written_in_order(code))
@@ -234,7 +264,7 @@ class UndefinedVectors:
     # -------------------------------------------------------------------------- arithmetic
 
     def _computed(self, wave: Wave, code: DecodedInstruction) -> None:
-        item = code.item
+        item, self._chooses = code.item, False
         results = results_of(item, code.opcode)
         operands: tuple[GcnOperand, ...] = item.operands[results:]
         if code.opcode.both:
@@ -297,6 +327,7 @@ class UndefinedVectors:
         for at, register in enumerate(registers):
             word = wave.scalar(register - SCALAR_BASE)
             if isinstance(word, OpaqueWord):
+                self._chooses = True
                 return words
             bits |= word << BITS * at
         taken = lanes_of(bits)
@@ -314,10 +345,9 @@ class UndefinedVectors:
         if not registers:
             return []
         every = merged(one for word in words for one in word)
-        count = sum(
-            (np.array([one.any for one in word]).any() if word else False) for word in words
-        )
-        origins = every.origins if surely_changes(item) and count < 2 else every.unsure().origins
+        count = sum(any(one.any for one in word) for word in words)
+        certain = surely_changes(item) and count < 2 and not self._chooses
+        origins = every.origins if certain else every.unsure().origins
         masks = [[one.bits for one in word] for word in words]
         if len(registers) == 1 and all(len(one) < 2 for one in masks):
             old = self.of(wave, registers[0]) if keeps else DEFINED
