@@ -164,3 +164,31 @@ def test_registers_that_nothing_has_written(number):
     allowed = finding(lines, policies=CodePolicies(unwritten_reads="allow"))
     assert "TTN223" not in [item.code for item in allowed.diagnostics]
     assert verdict is not RIGHT or allowed.verdict is RIGHT
+
+
+LATER = """s_load_b64 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_wait_kmcnt 0x0
+global_load_b32 v2, v1, s[4:5] offset:1024
+s_wait_loadcnt 0x0
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (["global_store_b32 v1, v9, s[4:5]"], WRONG),
+        (["global_store_b32 v1, v2, s[4:5]"], RIGHT),
+        (["v_add_nc_u32_e32 v9, v9, v2", "global_store_b32 v1, v9, s[4:5]"], WRONG),
+        (["global_load_b32 v3, v9, s[4:5]", "s_wait_loadcnt 0x0"], WRONG),
+        # The upper word of vcc is none of the mask of 32 lanes.
+        (["v_cmp_gt_u32_e32 vcc_lo, 40, v0", "s_and_b32 vcc_lo, exec_lo, vcc_lo",
+          "s_cbranch_vccnz .Lend", "v_mov_b32_e32 v3, v9", ".Lend:"], RIGHT),
+        (["v_cndmask_b32_e64 v9, v2, v0, s9", "global_store_b32 v1, v9, s[4:5]"], OPEN),
+    ],
+)  # fmt: skip
+def test_of_waves_of_32_lanes(lines, verdict):
+    text = kernel("\n".join([LATER, *lines, "s_endpgm"]), "gfx1250", 32)
+    text = re.sub(r"^\t(\.L\w+:)", r"\1", text, flags=re.M)
+    found = judged(text, LAUNCH.replace("64", "32"))
+    assert found.verdict is verdict, (found.diagnostics, found.notes)

@@ -119,7 +119,8 @@ class UndefinedFollower:
             if "scc" in base:
                 self._use([self._scalars.condition(wave)], False)
             if "vcc" in base:
-                self._use((self._scalars.of(wave, one) for one in _VCC), False)
+                registers = _VCC[:1] if self._later else _VCC  # of waves of 32 lanes one word
+                self._use((self._scalars.of(wave, one) for one in registers), False)
             for register in code.writes:
                 self._scalars.define(wave, register)
         elif kind is OpcodeKind.SCALAR:
