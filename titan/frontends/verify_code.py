@@ -19,6 +19,8 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.grid.asked_words import question_of
 from titan.frontends.grid.hand_over import HandOver, draws, handed_over
+from titan.frontends.grid.lock_words import may_lock
+from titan.frontends.grid.locks import locked
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.grid.word_waits import CTAS_MAX, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
@@ -302,11 +304,18 @@ def _trials(
 def _waited(
     code: CodeKernel, launch: Launch, label: str, places: CodePlaces, options: CodeOptions
 ) -> HandOver:
-    """What waits for words of global memory decide, where a CTA asks for one."""
-    if not may_wait(code.module):
-        return HandOver()
+    """What locks and waits for words of global memory decide, where a CTA asks for one."""
     asking = replace(launch, answers=(), in_turn=False)
     runner = Runner(code.module, code.source, options.steps_max)
+    if may_lock(code.module):
+        run, _ = runner.run(asking, 0)
+        if run is not None and run.prepared is not None:
+            made = replace(run, prepared=replace(run.prepared, launch=launch))
+            found = locked(made, label, places, _judge_of(code, places, options.policies))
+            if found.trials or found.waits:
+                return found
+    if not may_wait(code.module):
+        return HandOver()
     some = [*ctas_of(launch, options), *neighbours(launch)]
     every = range(launch.ctas if launch.ctas <= CTAS_MAX and launch.cluster_size == 1 else 0)
     for cta in dict.fromkeys([*some, *every]):

@@ -29,6 +29,7 @@ from titan.isa.simt.written import global_accesses
 STEPS_MAX = 2_000_000  # warp instructions of a run
 RUNS_MAX = 9_000  # of all CTAs together
 Answers = tuple[int | None, ...]
+Given = tuple[tuple[int, bytes], ...]  # bytes of memory at the start, by address
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -119,7 +120,7 @@ class AskedRuns:
     written: Ranges = ()
     count: int = 0
     _start: dict[int, bytes] = field(default_factory=dict)
-    _runs: dict[tuple[int, Answers], Run] = field(default_factory=dict)
+    _runs: dict[tuple[int, Answers, Given], Run] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = known_memory(self.made)
@@ -142,14 +143,33 @@ class AskedRuns:
             return 0  # the barrier of a cooperative launch
         return None
 
-    def run(self, cta: int, answers: Answers) -> Run:
-        """The run of a CTA up to the question behind these answers, or to its end."""
-        found = self._runs.get((cta, answers))
+    def run(self, cta: int, answers: Answers, given: Given = ()) -> Run:
+        """The run of a CTA up to the question behind these answers, or to its end. `given`: what
+        it finds in bytes that CTAs write."""
+        run = self.attempt(cta, answers, given)
+        if run.outcome.ending is not Ending.FINISHED and question_of(run) is None:
+            raise NotWaiting("the run of a CTA does not come to its end", run.outcome.site)
+        return run
+
+    def attempt(self, cta: int, answers: Answers, given: Given = ()) -> Run:
+        """The same, also where it does not come to its end."""
+        found = self._runs.get((cta, answers, given))
         if found is not None:
             return found
         self.count += 1
         if self.count > RUNS_MAX:
             raise NotWaiting(f"CTAs are run up to {RUNS_MAX:,} times")
+        run, _ = run_prepared(self.prepared(cta, answers, given))
+        self._runs[cta, answers, given] = run
+        return run
+
+    def left_by(self, run: Run, ranges: Ranges) -> list[bytes | None]:
+        """What a run leaves in ranges of global memory, if known."""
+        assert run.prepared is not None
+        return run_prepared(run.prepared, ranges)[1]
+
+    def prepared(self, cta: int, answers: Answers, given: Given = ()) -> PreparedLaunch:
+        """The launch of one CTA with these answers."""
         layout = replace(self.made.layout, module_globals=())
         launch = self.made.launch
         allocations = launch.allocations
@@ -159,18 +179,14 @@ class AskedRuns:
             )
         launch = replace(
             launch,
-            memory=without(self._start, self.written),
+            memory={**without(self._start, self.written), **dict(given)},
             allocations=allocations,
             tickets=tuple(self.words),
             in_turn=False,
             answers=answers,
         )
         options = replace(self.made.options, ctas=(cta,), steps_max=STEPS_MAX)
-        run, _ = run_prepared(replace(self.made, layout=layout, launch=launch, options=options))
-        if run.outcome.ending is not Ending.FINISHED and question_of(run) is None:
-            raise NotWaiting("the run of a CTA does not come to its end", run.outcome.site)
-        self._runs[cta, answers] = run
-        return run
+        return replace(self.made, layout=layout, launch=launch, options=options)
 
 
 def question_of(run: Run) -> AskedWord | None:

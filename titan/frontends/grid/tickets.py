@@ -199,7 +199,7 @@ class _Runs:
         if high - low not in (4, 8) or ticket.instruction in run.unknown_addresses():
             raise NoTickets("the address of a counter is not known")
         code = self.made.code
-        if any(_perhaps(code, event, ticket.instruction) for event in run.events):
+        if any(perhaps(code, event, ticket.instruction) for event in run.events):
             raise NoTickets("data decide whether a CTA draws a ticket")
         return ticket
 
@@ -301,7 +301,7 @@ def without(start: dict[int, bytes], written: Ranges) -> dict[int, bytes]:
     return left
 
 
-def _perhaps(code: DecodedCode, event: ev.Event, instruction: int) -> bool:
+def perhaps(code: DecodedCode, event: ev.Event, instruction: int) -> bool:
     """Whether an event shows that data decide if an instruction is executed."""
     if isinstance(event, ev.Assumption):
         return event.policy == Policy.OPAQUE_GUARD and event.instruction == instruction

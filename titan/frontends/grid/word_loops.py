@@ -191,11 +191,11 @@ def check_same(code: DecodedCode, once: Run, failed: Run, asked: Iterable[int]) 
 def _by_warp(run: Run) -> dict[int, list[tuple[ev.Event, object]]]:
     found: dict[int, list[tuple[ev.Event, object]]] = {}
     for event in run.events:
-        found.setdefault(event.warp, []).append((event, _plain(event)))
+        found.setdefault(event.warp, []).append((event, plain_event(event)))
     return found
 
 
-def _plain(event: ev.Event) -> object:
+def plain_event(event: ev.Event) -> object:
     """An event without its number in the run."""
     if isinstance(event, ev.RendezvousEvent):
         return replace(event, sequence=0, generation=0)
