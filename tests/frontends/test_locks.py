@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.verify_code import CodeOptions, verify_code
+from titan.validate.compare.compile import nvcc
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
 HEAD = """.version 8.7
@@ -255,3 +259,25 @@ def test_an_own_lock_for_each_cta_orders_nothing_and_needs_nothing() -> None:
     own = "mad.wide.u32 %d1, %r2, 4, %d1;"
     assert found(own + section(at2=USE.replace("%d3", "%d2")))[0] is VERIFIED
     assert found(own + section())[0] is REFUTED
+
+
+# ------------------------------------------------------------------------------- what nvcc makes
+
+LOCKS = Path(__file__).parent / "cuda" / "locks.cu"
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("fault", range(5))
+@pytest.mark.parametrize("flag", range(2))
+@pytest.mark.parametrize("form", range(4))
+def test_what_nvcc_makes_of_locks(tmp_path: Path, form: int, flag: int, fault: int) -> None:
+    out = tmp_path / "locks.ptx"
+    given = [f"-DFORM={form}", f"-DFLAG={flag}", f"-DFAULT={fault}"]
+    command = [str(nvcc()), "-arch=sm_90a", "-ptx", *given, "-o", str(out), str(LOCKS)]
+    subprocess.run(command, check=True, capture_output=True)
+    launch, errors = read_launch_text("{grid: 3, block: 64, parameters: [pointer, pointer]}", "l")
+    assert errors == []
+    source = Source(out.name, out.read_text(encoding="utf-8"))
+    (finding,) = verify_code(source, launch, CodeOptions(), [], 0.0)
+    assert finding.verdict is (REFUTED if fault else VERIFIED), finding.notes

@@ -113,17 +113,22 @@ OPERATIONS = ("store", "exch", "cas", "inc", "dec", "add", "and", "or", "xor")
 @dataclass(slots=True)
 class AskedRuns:
     """Runs of the CTAs of a launch. `words`: size and number at the start, by address; `written`:
-    bytes of global memory that any CTA writes."""
+    bytes of global memory that any CTA writes. `bare`: nothing is known of global memory but
+    variables of the module."""
 
     made: PreparedLaunch
     words: dict[int, tuple[int, int]] = field(default_factory=dict)
     written: Ranges = ()
     count: int = 0
+    bare: bool = False
     _start: dict[int, bytes] = field(default_factory=dict)
+    _variables: dict[int, bytes] = field(default_factory=dict)
     _runs: dict[tuple[int, Answers, Given], Run] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = known_memory(self.made)
+        launch = replace(self.made.launch, memory={})
+        self._variables = known_memory(replace(self.made, launch=launch))
 
     def know(self, words: dict[int, tuple[int, int]], written: Iterable[tuple[int, int]]) -> bool:
         """Take these as the words and the bytes that are written; whether that is news."""
@@ -131,8 +136,12 @@ class AskedRuns:
         if (words, ranges) == (self.words, self.written):
             return False
         self.words, self.written = words, ranges
-        self._runs.clear()
+        self.forget()
         return True
+
+    def forget(self) -> None:
+        """Make all runs again."""
+        self._runs.clear()
 
     def number_at(self, address: int, size: int) -> int | None:
         """The number that the launch gives a word."""
@@ -171,6 +180,7 @@ class AskedRuns:
     def prepared(self, cta: int, answers: Answers, given: Given = ()) -> PreparedLaunch:
         """The launch of one CTA with these answers."""
         layout = replace(self.made.layout, module_globals=())
+        start = self._variables if self.bare else self._start
         launch = self.made.launch
         allocations = launch.allocations
         if allocations:
@@ -179,7 +189,7 @@ class AskedRuns:
             )
         launch = replace(
             launch,
-            memory={**without(self._start, self.written), **dict(given)},
+            memory={**without(start, self.written), **dict(given)},
             allocations=allocations,
             tickets=tuple(self.words),
             in_turn=False,

@@ -102,6 +102,8 @@ class LockComparison:
         places = {item.place: item for item in variant.items}
         used = [at for one in variant.use.sections for at in (one.taken, one.released)]
         kept = {variant.items[at].place for at in (*used, *variant.use.kept)}
+        if not variant.spins:
+            kept = set(places)
         items = []
         for event in run.events:
             if event.sequence in kept:

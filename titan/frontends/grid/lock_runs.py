@@ -102,10 +102,15 @@ class _Walk:
 
 
 class LockRuns:
-    """The runs of the CTAs of a launch. Raises NotWaiting for what is not followed."""
+    """The runs of the CTAs of a launch. Raises NotWaiting for what is not followed.
 
-    def __init__(self, runs: AskedRuns) -> None:
+    `bare`: with nothing known of memory but locks, guards and variables of the module. What a
+    launch gives then says nothing of the data, so that they are compared as what they are made of.
+    """
+
+    def __init__(self, runs: AskedRuns, *, bare: bool) -> None:
         self.runs = runs
+        self.bare = bare
         self.states = ParkedStates(runs.made.code)
         self.locks: dict[int, LockWord] = {}
         self.guards: dict[int, Guard] = {}
@@ -121,6 +126,8 @@ class LockRuns:
             self.takes[cta] = locks_of(self.runs, cta, self.locks)
         if not self.locks:
             raise NoLockError("no CTA takes a lock")
+        self.runs.bare = self.bare
+        self.runs.forget()
         for _ in range(ROUNDS):
             try:
                 again = self._explored()

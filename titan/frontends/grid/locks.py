@@ -42,13 +42,23 @@ Held = tuple[Item, Item]  # a lock that is held, and the attempt to take another
 def locked(first: Run, label: str, places: CodePlaces, judge: Judge) -> HandOver:
     """What locks decide of a launch; nothing where no CTA takes one. `first`: the run of one CTA,
     with no answers. `judge`: the judgement on a run by itself, for a label and a CTA."""
-    assert first.prepared is not None
+    made = first.prepared
+    assert made is not None
     try:
         if first.launch.ctas > CTAS_MAX or first.launch.cluster_size > 1:
             raise NotWaiting(
                 f"locks are followed in grids of up to {CTAS_MAX} CTAs without clusters"
             )
-        return _LockedLaunch(LockRuns(AskedRuns(first.prepared)), label, places, judge).decided()
+        try:
+            return _LockedLaunch(
+                LockRuns(AskedRuns(made), bare=True), label, places, judge
+            ).decided()
+        except NoLockError:
+            raise
+        except NotWaiting:
+            return _LockedLaunch(
+                LockRuns(AskedRuns(made), bare=False), label, places, judge
+            ).decided()
     except NoLockError:
         return HandOver()
     except NotWaiting as why:

@@ -559,10 +559,12 @@ class TracingExecution(SimtExecution):
         return self.numbers.of(("content", tuple(found)))
 
     def forget(self, footprint: Footprint) -> None:
-        """Another interleaving may leave other values here; if they are known, nothing is shown."""
+        """Another interleaving may leave other values here; if they are known, nothing is shown,
+        but for words whose numbers are all tried (`Launch.answers`)."""
         for low, high in footprint.ranges():
             if footprint.space is MemorySpace.GLOBAL:
-                known = self.global_memory.renew(low, high - low)
+                tried = self.launch.answers is not None and low in self.launch.tickets
+                known = self.global_memory.renew(low, high - low) and not tried
             else:
                 known = self.shared_of(footprint.cta).renew(low, high - low)
             self.unsure = self.unsure or known
