@@ -277,7 +277,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     # phase 0: only its lowest bit is kept; watched: engines of another CTA arrive
     "barrier_t": ("cta", "phase", "watched"),
     # pairs: of a pipelined queue what its data path keeps in order (`pair_bits` in rows.py)
-    "queue_t": ("ordered", "grouped", "pipelined", "split", "steady", "pairs"),
+    "queue_t": ("ordered", "grouped", "pipelined", "split", "pairs"),
     "agent_t": ("role", "member", "threads", "cta", "entry"),
     "role_t": ("first", "agents", "variables", "queues", "symmetric"),
     "cover_t": ("cell", "near"),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from titan.engines.explore.endings import terminates
 from titan.engines.explore.layout import COUNTS, RECORDS, TABLES
 from titan.engines.explore.tables import Flat
-from titan.sync import program as ir
 from titan.sync.pipe_order import PipePair, PipeUse, pipe_pairs
 
 Rows = Sequence[int] | Sequence[Sequence[int]]
@@ -67,7 +66,6 @@ def words_of(flat: Flat) -> dict[str, list[int]]:
             int(q.grouped),
             int(q.pipelined),
             int(q.name in reads),
-            int(q.pipelined and is_steady(program, q.name)),
             pair_bits(pipe_pairs(q, program.policies)),
         ]
         for q in program.queues
@@ -109,24 +107,3 @@ def pair_bits(pairs: Sequence[PipePair]) -> int:
     """Bit 3 * earlier + later of each pair; nine bits further where it is of one region alone."""
     places = {pair.earlier * len(PipeUse) + pair.later + 9 * pair.same for pair in pairs}
     return sum(1 << place for place in places)
-
-
-def is_steady(program: ir.SyncProgram, queue: str) -> bool:
-    """Whether a pipelined queue orders whatever its operations do to one another, in any order.
-
-    Then it makes no difference whether an earlier operation is over when the next one is issued.
-    """
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    uses: dict[str, set[tuple[str, bool, bool, bool]]] = {}
-    for role in program.roles:
-        for operation in ir.walk(role.body):
-            if isinstance(operation, ir.Asynchronous) and operation.queue == queue:
-                for effect in operation.effects:
-                    storage = buffers[effect.buffer].storage or effect.buffer
-                    use = (effect.buffer, effect.part is None, effect.write, effect.accumulates)
-                    uses.setdefault(storage, set()).add(use)
-    return all(
-        (len(found) == 1 and all(not write or accumulates for _, _, write, accumulates in found))
-        or not any(write for _, _, write, _ in found)
-        for found in uses.values()
-    )

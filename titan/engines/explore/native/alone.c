@@ -37,6 +37,7 @@ static int enter_agent_step(search_t *s, word *w)
             int result = resolve(s, w, c->step.agent, effects + e, 1, &place);
             if (result != DONE)
                 return result == NEED ? NEED : STAYS;
+            c->places[e] = place;
             stamp_cells(s, place.first, place.end, (int)effects[e].write,
                         c->node->kind == N_ACCESS);
         }
@@ -51,9 +52,11 @@ static int enter_engine_step(search_t *s)
     const effect_t *effect = (const effect_t *)s->program->effects + c->node->effect;
     for (int e = 0; e < c->node->effects; e++, effect++) {
         word first, end;
+        c->places[e] = (place_t){-1, 0, 0, 0};
         if (read_is_over(effect, c->flight))
             continue;
         flight_place(s, c->flight, e, &first, &end);
+        c->places[e] = (place_t){c->flight[F_VALUES + 2 * e], first, end, TILE_ANY};
         stamp_cells(s, first, end, (int)effect->write, effect->proxy == PROXY_GENERIC);
     }
     return DONE;

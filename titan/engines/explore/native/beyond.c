@@ -56,8 +56,7 @@ static int widened_memory(search_t *s, word *w, int agent, const node_t *node)
         for (word stage = low; stage < high; stage++)
             for (word part = left; part < right; part++) {
                 const region_t *region = regions + buffer->region + stage * buffer->parts + part;
-                if (follows_in_pipe(s, agent, node)
-                    && !leaves_marks(s, region->first, region->end, effect->proxy))
+                if (follows_in_pipe(s, agent, node, effect, region->first, region->end))
                     continue;
                 if (meets(s, region->first, region->end, (int)effect->write)
                     || meets_publishing(s, w, region->first, region->end)

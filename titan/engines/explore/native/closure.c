@@ -13,9 +13,13 @@
  * Independent of u in U means: t stays possible after u; u after t leads where t after u leads; and
  * if u is faulty where t is possible, it is faulty after t. Per kind of t:
  *  - memory: no cell is shared with one of the two writing, but by operations of one pipe that
- *    finish in order: one that is issued behind another finds what that will have written. Marks of
- *    unfenced accesses are sets by agent: fences of other agents take nothing from them, except by
- *    the path rule, and except for the marks of engines.
+ *    finish in order, where the pipe keeps that pair of uses (titan/sync/pipe_order.py): the later
+ *    one is no fault while the earlier one is in flight, a read finds what that will have written,
+ *    and what both write is written in the order of issue, so it makes no difference whether the
+ *    earlier one is over when the later one is issued. Pairs that it does not keep are faults until
+ *    the earlier one is over, and reductions leave the tile to what was there: neither is taken.
+ *    Marks of unfenced accesses are sets by agent: fences of other agents take nothing from them,
+ *    except by the path rule, and except for the marks of engines.
  *  - wait: no completion of a phase of its barrier is in U, and no arrival as long as no wait has
  *    passed in its phase. A token wait: the same, since its token gets too old.
  *  - arrival or completed bytes: with all of U the phase ends at most once, at the very end, so the
@@ -84,6 +88,7 @@ enum { LOST = 1, WIDENED };
 struct closure {
     uint32_t stamp;
     uint32_t *reads, *writes, *fenced;  /* cells of t: stamped when t reads, writes, fences them */
+    place_t places[EFFECTS_MAX];        /* cells of each effect of t; none where it is over */
     word *position, *variables;         /* agents; agents x variables */
     word *passed;                       /* agents x barriers: completions an agent has seen */
     word *arrivals, *expected, *finished, *announced; /* per barrier: totals of U */

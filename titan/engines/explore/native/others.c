@@ -58,16 +58,57 @@ static int leaves_marks(const search_t *s, word first, word end, word proxy)
     return 0;
 }
 
+/* Whether it makes no difference if the earlier of two uses of one ordered pipe is over when the
+ * later one begins: they share no cell, both read, or the pipe keeps the pair (closure.c). */
+static int kept_apart(const search_t *s, word queue, const effect_t *earlier, const place_t *before,
+                      const effect_t *later, const place_t *behind)
+{
+    if (before->end <= behind->first || behind->end <= before->first)
+        return 1;
+    if (!earlier->write && !later->write)
+        return 1;
+    if (earlier->reduction || later->reduction)
+        return 0;
+    int same = later->accumulates && before->first == behind->first && before->end == behind->end;
+    return pipe_keeps(queue_info(s, queue)->pairs, earlier, later, same);
+}
+
 /* Whether what the agent issues here follows the flight of t through the same pipe: it does not
- * finish before t, and the pipe keeps the order of what the two use. */
-static int follows_in_pipe(const search_t *s, int agent, const node_t *node)
+ * finish before t, and the pipe keeps the order of this effect and those of t. */
+static int follows_in_pipe(const search_t *s, int agent, const node_t *node,
+                           const effect_t *effect, word first, word end)
 {
     const struct closure *c = s->closure;
     if (!c->flight || agent != c->step.agent || node->kind != N_ISSUE || node->x != c->node->x
         || node->x >= s->program->queues)
         return 0;
     const queue_t *queue = queue_info(s, node->x);
-    return queue->ordered && queue->steady && !queue->split;
+    if (!queue->pipelined || !queue->ordered || queue->split)
+        return 0;
+    const effect_t *mine = (const effect_t *)s->program->effects + c->node->effect;
+    place_t place = {-1, first, end, TILE_ANY};
+    for (int e = 0; e < c->node->effects; e++)
+        if (!kept_apart(s, node->x, mine + e, c->places + e, effect, &place))
+            return 0;
+    return !leaves_marks(s, first, end, effect->proxy);
+}
+
+/* Whether t is issued behind the flight into the same pipe, which keeps the order of this effect of
+ * the flight and those of t. Marks it does not keep. */
+static int leads_in_pipe(const search_t *s, int owner, const word *flight, const effect_t *effect,
+                         word first, word end)
+{
+    const struct closure *c = s->closure;
+    word queue = c->node->x;
+    if (c->flight || c->node->kind != N_ISSUE || !piped(s, flight, owner, c->step.agent, queue)
+        || !queue_info(s, queue)->ordered)
+        return 0;
+    const effect_t *mine = (const effect_t *)s->program->effects + c->node->effect;
+    place_t place = {-1, first, end, TILE_ANY};
+    for (int e = 0; e < c->node->effects; e++)
+        if (!kept_apart(s, queue, effect, &place, mine + e, c->places + e))
+            return 0;
+    return !leaves_marks(s, first, end, effect->proxy);
 }
 
 static void add_completion(struct closure *c, const node_t *node, word barrier, word amount)
@@ -109,16 +150,12 @@ static int add_flights(search_t *s, word *w)
             int held = behind && held_back(s, a, node->x);
             if (held && !queue_info(s, node->x)->split)
                 continue; /* not before t */
-            /* The pipe itself keeps the order between t and the flight; marks it does not keep. */
-            int ordered = !c->flight && c->node->kind == N_ISSUE
-                          && piped(s, flight, a, c->step.agent, c->node->x)
-                          && queue_info(s, node->x)->ordered && queue_info(s, node->x)->steady;
             const effect_t *effect = (const effect_t *)s->program->effects + node->effect;
             for (int e = 0; e < node->effects; e++, effect++) {
                 word first, end;
                 flight_place(s, flight, e, &first, &end);
                 if (read_is_over(effect, flight)
-                    || (ordered && !leaves_marks(s, first, end, effect->proxy)))
+                    || leads_in_pipe(s, a, flight, effect, first, end))
                     continue;
                 if (meets(s, first, end, (int)effect->write) || meets_publishing(s, w, first, end))
                     return STAYS;
@@ -200,8 +237,7 @@ static int others_memory(search_t *s, word *w, int agent, const node_t *node)
         word region = buffer->region + stage * buffer->parts + part;
         word end = regions[effect->part >= 0 ? region : region + buffer->parts - 1].end;
         int engine = node->kind == N_ISSUE;
-        if (follows_in_pipe(s, agent, node)
-            && !leaves_marks(s, regions[region].first, end, effect->proxy))
+        if (follows_in_pipe(s, agent, node, effect, regions[region].first, end))
             continue;
         if (meets(s, regions[region].first, end, (int)effect->write)
             || meets_publishing(s, w, regions[region].first, end)
