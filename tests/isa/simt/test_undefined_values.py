@@ -218,6 +218,23 @@ def test_what_data_decide_is_covered_both_ways(body, kept, below, left_out):
         assert not leaves_unknown(in_parts(text), words=64), text
 
 
+def test_an_undefined_value_moved_over_an_undefined_one_stays():
+    """Where the guard holds the new one is there, else the old one."""
+    body = """
+    ld.global.u32 %r40, [%d3];
+    setp.eq.u32 %p6, %r40, 0;
+    ld.shared.u32 %r10, [%r4];
+    ld.shared.u32 %r12, [%r4+128];
+    @!%p6 mov.b32 %r10, {source};
+    @%p6 mov.b32 %r10, %r11;
+    st.global.u32 [%d3], {stored};
+    """
+    assert uses(text_of(body.format(source="%r10", stored="%r10")))
+    assert uses(text_of(body.format(source="%r12", stored="%r10")))
+    assert uses(text_of(body.format(source="%r11", stored="%r10"))) is None
+    assert uses(text_of(body.format(source="%r12", stored="%r11"))) is None
+
+
 # -------------------------------------------------------------------- bits of registers
 
 words = st.sampled_from([f"%r{number}" for number in (1, 10, 11, 12, 13)])

@@ -286,6 +286,8 @@ class UndefinedExecution(UndefinedState):
             assert isinstance(found, UndefinedValue)
             return _unsure(found)
         now_held = held[1]
+        if isinstance(now_held, UndefinedValue) and now_held is not held[0]:
+            return now_held  # the second time
         guard_held = self.held_guard(now.warp, now.step.guard, not now.step.negated)
         if isinstance(now_held, UndefinedValue) and now_held.unless == guard_held:
             return now_held
