@@ -144,7 +144,20 @@ CLEAN = {
         {REVERSED} xor.b32 %r6, %r2, 7; and.b32 %r6, %r6, 7; shl.b32 %r6, %r6, 4;
         add.u32 %r6, %r6, %r3; selp.b32 %r5, %r5, %r6, %p1; {STORE_ROWS}""",
 }
+# A branch on other data in whose arm a lane stores at a place of its own.
+STORES_ON_DATA = """ld.global.u32 %r14, [%d2+4096]; setp.gt.u32 %p2, %r14, 9; @%p2 bra L;
+        mad.lo.u32 %r13, %r1, 4, %r3; st.shared.u32 [%r13], {};
+        L:"""
+CLEAN["what is read is dead at a branch on data whose arms store"] = f"""
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;
+        {STORES_ON_DATA.format("%r2")} mov.u32 %r10, 5; @%p1 st.global.u32 [%d2], %r10;"""
 RACES = {
+    "what is read is stored in the arm of a branch on other data": f"""
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;
+        {STORES_ON_DATA.format("%r10")} mov.u32 %r10, 5;""",
+    "what is read is used behind the arms of a branch on other data": f"""
+        ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;
+        {STORES_ON_DATA.format("%r2")} @!%p1 st.global.u32 [%d2], %r10;""",
     "in place, both copies store": """
         ld.global.u32 %r10, [%d1]; add.f32 %r10, %r10, %r10; st.global.u32 [%d1], %r10;""",
     "the value read is stored elsewhere": """

@@ -28,10 +28,6 @@ class KnownSources:
             return set()
         return {found[register] for register in registers if register in found}
 
-    def of_all(self, warp: Warp) -> set[int]:
-        """The sources of all registers of a warp."""
-        return set(self._of.get(warp, {}).values())
-
     def replace(self, warp: Warp, register: int, source: int | None) -> None:
         """All lanes of a register were written, from `source` or from none."""
         if source is not None:

@@ -8,6 +8,8 @@ what a lane has in its own memory before, is then part of what the results are m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from titan.isa.simt.control_flow import NO_JOIN, FunctionGraphs, successors
 from titan.isa.simt.events import AccessSemantics
 from titan.isa.simt.footprints import MemorySpace
@@ -24,6 +26,7 @@ class PureRegions:
         self._graphs = FunctionGraphs(code)
         self._inputs: dict[int, tuple[int, ...]] = {}
         self._touching: set[int] = set()
+        self._read: dict[int, Sequence[int]] = {}
 
     def inputs(self, branch: int) -> tuple[int, ...]:
         """The registers of which the results are made; empty where the arms do something else."""
@@ -34,6 +37,19 @@ class PureRegions:
     def touches(self, branch: int) -> bool:
         """Whether the arms of such a branch load or store."""
         return branch in self._touching
+
+    def read_behind(self, branch: int) -> Sequence[int]:
+        """The registers that an arm, or what comes behind it, may read. In a function all: its
+        callers go on with theirs."""
+        graph = self._graphs.around(branch)
+        if graph.start != self._code.start:
+            return range(self._code.registers)
+        if branch not in self._read:
+            live = 0
+            for start in successors(self._code.steps, branch, graph.end):
+                live |= graph.live_at(start) if start < graph.end else 0
+            self._read[branch] = [at for at in range(live.bit_length()) if live >> at & 1]
+        return self._read[branch]
 
     def _found(self, branch: int) -> tuple[int, ...]:
         steps, join = self._code.steps, self._code.joins[branch]

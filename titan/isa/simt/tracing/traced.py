@@ -244,7 +244,9 @@ class TracingExecution(SimtExecution):
             self._made_of[now.node] = nodes_of(now.inputs) | known | own
             return
         if now.step.op in _BRANCHES and doubtful(now):
-            self._used |= nodes_of(now.warp.registers) | self._known.of_all(now.warp)
+            left = self.computing.read_behind(now.pc)
+            self._used |= nodes_of(now.warp.registers[register] for register in left)
+            self._used |= self._known.of(now.warp, left)
         now.known = bool(known) and now.step.op not in _LOADS  # of these the address is used
         sources |= known
         if now.step.op in _FLOW:
