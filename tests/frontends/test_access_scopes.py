@@ -79,7 +79,8 @@ def test_sums_of_two_ctas_in_global_memory(scope, wrong, grid):
 
 @pytest.mark.parametrize(("scope", "wrong"), [("cta", True), ("cluster", False)])
 def test_a_sum_by_an_engine_and_one_by_a_thread(scope, wrong):
-    """The copy of CTA 0 adds to memory of CTA 1, which adds to it as well."""
+    """The copy of CTA 0 adds to memory of CTA 1, which adds to it as well: through two proxies, so
+    that it is open what is left where the scopes include each other."""
     body = f"""
 	mov.u32 %r20, s; add.u32 %r20, %r20, 1024;
 	@%p1 st.shared.v4.u32 [s], {{%r0, %r0, %r0, %r0}};
@@ -98,4 +99,4 @@ DONE:
 	{END}
 """
     finding = verified(kernel(START.replace("{other}", "1") + body, 32), PAIR, ctas=(0,))
-    assert finding.verdict is (Verdict.REFUTED if wrong else Verdict.VERIFIED), finding.notes
+    assert finding.verdict is (Verdict.REFUTED if wrong else Verdict.UNDECIDED), finding.notes

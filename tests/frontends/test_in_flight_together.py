@@ -89,7 +89,8 @@ def test_writes_in_flight_together_conflict_where_they_share_bytes(family, threa
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
-        ("red.global.add.u32 [%d1], 1;", Verdict.VERIFIED),  # atomic to the reduction
+        ("red.global.add.u32 [%d1], 1;", Verdict.UNDECIDED),  # of another proxy
+        ("red.global.add.u32 [%d1+4096], 1;", Verdict.VERIFIED),
         ("st.global.u32 [%d1], 1;", Verdict.REFUTED),
         ("red.global.add.u32 [%d1], 1;\nst.global.u32 [%d1], 1;", Verdict.REFUTED),
         ("st.global.u32 [%d1], 1;\nred.global.add.u32 [%d1], 1;", Verdict.REFUTED),
