@@ -191,6 +191,28 @@ def test_a_product_that_adds_to_what_nothing_has_written(use, verdict):
 
 
 @pytest.mark.parametrize(
+    ("name", "use", "store"),
+    [
+        ("persistent_inner_sm100", "%arg31", "tmem_store %cst, %acc_6"),
+        ("persistent_flattened_sm100", "%arg33", "tmem_store %cst_0, %acc_10"),
+        ("pipelined_gemm_two_ctas", "%arg30", "tmem_store %cst, %total_7"),
+    ],
+)
+def test_a_product_that_begins_by_adding_to_what_nothing_has_written(name, use, store):
+    """A loop carries whether the product adds, from `true` on; from `false` on it begins anew."""
+    text = sample(name)
+    before = text[: text.index(f"{use} = %false")]
+    true = re.findall(r"(%true\w*) = arith.constant true", before)[-1]
+    adding = text.replace(f"{use} = %false", f"{use} = {true}", 1)
+    assert adding != text
+    assert verified(without(store, text)).verdict is Verdict.VERIFIED
+    assert verified(adding).verdict is Verdict.VERIFIED  # the sum begins with zeros
+    finding = verified(without(store, adding))
+    assert finding.verdict is Verdict.UNDECIDED
+    assert "TTN222" in [item.code for item in finding.diagnostics]
+
+
+@pytest.mark.parametrize(
     ("change", "code", "said"),
     [
         (lambda t: without("%total_6 = ttg.memdesc_index", t), "TTN011", "nothing defines"),

@@ -55,18 +55,19 @@ def _has_bytes(number: Expression | None) -> bool:
 def unwritten_reads(
     program: ir.SyncProgram,
     sizes: Mapping[str, int] | None = None,
-    sums: frozenset[Span] = frozenset(),
+    sums: Mapping[Span, bool] | None = None,
     masked: frozenset[str] = frozenset(),
 ) -> list[Diagnostic]:
     """One diagnostic for each operation that reads what no operation before it has written.
 
     The program has to be verified: the order of what races would be that of this run. `sizes`: of
     its free parameters, by default their bound. `sums`: the places of products that read what
-    their accumulator holds. `masked`: buffers whose readers leave out what is not there.
+    their accumulator holds, each time or (False) at least the first one. `masked`: buffers whose
+    readers leave out what is not there.
     """
     if sizes is None:
         sizes = equal_sizes(program, bound_of(program))
-    found = _read_in_one_run(program, sizes, sums, masked)
+    found = _read_in_one_run(program, sizes, sums or {}, masked)
     values = [f"{name} = {value}" for name, value in sorted(sizes.items())]
     notes = (f"with {', '.join(values)}",) if values else ()
     helps = (
@@ -94,10 +95,15 @@ def _reads_anything(program: ir.SyncProgram, examined: set[str]) -> bool:
 
 
 def _read_in_one_run(
-    program: ir.SyncProgram, sizes: Mapping[str, int], sums: frozenset[Span], masked: frozenset[str]
+    program: ir.SyncProgram,
+    sizes: Mapping[str, int],
+    sums: Mapping[Span, bool],
+    masked: frozenset[str],
 ) -> dict[Span | None, Cell]:
     """The places of reads in the first run that ends, with the first cell that each reads."""
     found: dict[Span | None, Cell] = {}
+    met: dict[tuple[int, Span], int] = {}  # of each product that adds, the first step
+    now = [0]  # the step that is taken
     examined = {item.storage or item.name for item in program.buffers if item.space in SPACES}
     examined -= {item.storage or item.name for item in program.buffers if item.name in masked}
     if not sums and not _reads_anything(program, examined):
@@ -118,8 +124,11 @@ def _read_in_one_run(
             extent: Extent | None = None, reduction: Reduction | None = None,
         ) -> None:  # fmt: skip
             super().check_write(draft, context, cell, queue, extent, reduction)
-            if extent is not None and context.operation.span in sums:
-                self._note(draft, context, cell)
+            span = context.operation.span
+            if extent is not None and span is not None and span in sums:
+                first = met.setdefault((context.agent, span), now[0])
+                if sums[span] or first == now[0]:
+                    self._note(draft, context, cell)
 
         def _note(self, draft: Draft, context: ExecutionContext, cell: Cell) -> None:
             if draft.cells[cell].tile != UNDEFINED or cell[0] not in examined:
@@ -130,6 +139,7 @@ def _read_in_one_run(
 
     machine = Interpreter(program, dict(sizes), replace(SEMANTICS, memory=UnwrittenCells))
     for taken, _ in enumerate(one_run(machine)):
+        now[0] = taken
         if taken == STEPS_MAX:
             break
     return found

@@ -41,14 +41,15 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 class Assembled:
     """The kernel, what each of its parameters is in terms of the arguments, and remarks.
 
-    `sums`: products that add to what their accumulator holds. `decided`: parameters that are not
+    `sums`: products that add to what their accumulator holds, each time or (False) at least at
+    first. `decided`: parameters that are not
     0 where a condition holds, with the branch on it.
     """
 
     kernel: Kernel
     sizes: tuple[tuple[str, Expression], ...]
     notes: tuple[str, ...] = ()
-    sums: frozenset[Span] = frozenset()
+    sums: Mapping[Span, bool] = field(default_factory=dict)
     decided: Mapping[str, Span] = field(default_factory=dict)
 
 
@@ -100,7 +101,9 @@ def assemble(
         ctas=len({draft.place.cta for draft in drafts}),
         placed=False,  # Triton places barriers of threads, and memory, when it lowers
     )  # fmt: skip
-    sums = frozenset(span for draft in drafts for span in draft.sums)
+    sums: dict[Span, bool] = {}
+    for span, each in (item for draft in drafts for item in draft.sums.items()):
+        sums[span] = sums.get(span, True) and each
     meanings = tuple((name, value) for name, value, _ in sizes.found)
     decided = {name: span for draft in drafts for name, span in draft.decided.items()}
     loaded = {name: span for draft in drafts for name, span in draft.loaded.items()}

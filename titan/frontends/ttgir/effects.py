@@ -343,15 +343,6 @@ def _tensor_core(of: Operands) -> Made:
     return guarded(condition, made) if pair else []
 
 
-def adds_up(of: Operands) -> bool:
-    """Whether a product adds to what its accumulator holds, whatever the trip."""
-    if not of.operation.name.startswith("ttng.tc_gen5_mma"):
-        return False
-    parts = of.parts()
-    place = 5 if of.operation.name.endswith("scaled") else 3
-    return len(parts) > place and parts[place][:1] == [ONE]
-
-
 def _number(value: Value) -> Expression:
     if isinstance(value, MemoryView) or not is_integer(value):
         raise Untranslatable(f"a predicate is not known: {why_unknown(value)}")

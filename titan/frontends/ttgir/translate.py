@@ -29,7 +29,7 @@ from titan.frontends.ttgir.blocks import (
     yielded,
 )
 from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, Names, RoleDraft
-from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, adds_up
+from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.loops import (
     LoopDraft,
@@ -45,6 +45,7 @@ from titan.frontends.ttgir.loops import (
 from titan.frontends.ttgir.memory import ALLOCATIONS, VIEWS, Allocations, view_of
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 from titan.frontends.ttgir.places import DraftPlace, works_in_pairs
+from titan.frontends.ttgir.sums import sums_of
 from titan.frontends.ttgir.values import (
     Arithmetic,
     MemoryView,
@@ -219,8 +220,7 @@ class _Translator:
         except (Untranslatable, ValueError) as reason:
             self._fault(operation, f"{quoted(operation.name)} is not supported: {reason}")
             return []
-        if not self.quiet and adds_up(operands):
-            self.draft.sums.add(operation.span)
+        self.draft.sums |= sums_of(operands, self.around[-1:], self.role.begun, self.quiet)
         if operation.name == "ttng.warp_group_dot_wait":
             for result, value in zip(operation.results, values, strict=False):
                 environment[result] = value
@@ -431,7 +431,7 @@ class _Translator:
     def _counter(self, name: str, first: Expression) -> str:
         """A counter of the role. What it is never below has to be proved for divisions."""
         plain = self._fresh(name)
-        self.role.variables[plain] = first.value if isinstance(first, Constant) else 0
+        self.role.begin(plain, first)
         low = self.arithmetic.least(first)
         if low is not None and plain not in self.unbounded:
             self.arithmetic.minimums[plain] = low
