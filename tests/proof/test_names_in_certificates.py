@@ -14,7 +14,8 @@ import pytest
 
 from tests.proof.kernels import programs
 from titan.cli.main import run
-from titan.proof.check import RefusedError, check
+from titan.proof.check import RefusedError, check, sealed
+from titan.proof.fence_write import write_fences
 from titan.proof.run_check import RunRefusedError, check_run
 from titan.proof.run_write import write_run
 from titan.proof.write import write
@@ -103,8 +104,28 @@ def test_a_whole_certificate_with_a_name_of_several_lines_is_refused(tmp_path, c
         check(place.read_text(encoding="utf-8"))
 
 
-def shared_name(named: str) -> ir.SyncProgram:
-    """The reader meets the writer before the copy, and does not wait for its mbarrier."""
+@pytest.mark.parametrize("word", ["a0\x07\x1b[2J", "a0\u202e", "a0\r"])
+@pytest.mark.parametrize("kind", ["fences", "run", "verdict"])
+def test_what_a_refusal_quotes_stays_text(kind, word, tmp_path, capsys):
+    program = programs("grouped_gemm")[0]
+    text = {
+        "fences": lambda: write_fences(program),
+        "run": lambda: write_run(shared_name("other", waits=True)),
+        "verdict": lambda: write(programs("mi300_gemm")[0]),
+    }[kind]()
+    lines = text.split("\n")
+    place = next(n for n, line in enumerate(lines) if n >= 2 and " a0" in f" {line}")
+    lines[place] = lines[place].replace("a0", word, 1)
+    path = tmp_path / "x.cert"
+    path.write_text(sealed("\n".join([*lines[:-2], ""])), encoding="utf-8", newline="")
+    assert run(["check", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("refused: ") and shown.endswith("\n")
+    assert all(char.isprintable() for char in shown[:-1])
+
+
+def shared_name(named: str, waits: bool = False) -> ir.SyncProgram:
+    """The reader meets the writer before the copy, and waits for its mbarrier or does not."""
     barrier, meeting = ir.Reference("full"), ir.Reference(named)
     copied = ir.Completion(barrier, Constant(16))
     writer = (
@@ -117,6 +138,7 @@ def shared_name(named: str) -> ir.SyncProgram:
     reader = (
         ir.BarrierSync(barrier=meeting, threads=Constant(64)),
         *(late,) * 5,
+        *((ir.Wait(barrier=barrier, parity=Constant(0), phase=Constant(0)),) if waits else ()),
         ir.Access(effects=(ir.Effect("x"),)),
     )
     return ir.SyncProgram(

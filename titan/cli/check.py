@@ -30,6 +30,7 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
     No solver and no engine takes part. The exit code is 0 for proved, 2 for a certificate that is
     refused.
     """
+    from titan.foundation.diagnostics.wording import one_line
     from titan.proof.check import RefusedError
     from titan.proof.check import check as checked
     from titan.proof.fence_check import FENCE_HEAD, check_fences
@@ -58,7 +59,7 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
             code = ExitCode.BAD_INPUT
             continue
         except (RefusedError, RunRefusedError) as refused:
-            click.echo(f"refused: {path}: {refused}", err=True)
+            click.echo(one_line(f"refused: {path}: {refused}"), err=True)
             code = ExitCode.BAD_INPUT
             continue
         if wanted is not None and digest not in wanted:
