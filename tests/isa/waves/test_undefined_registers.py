@@ -103,6 +103,51 @@ ds_swizzle_b32 {to}, {a} offset:swizzle(SWAP,8) ; WAIT
 s_mov_b64 exec, s[28:29] ; v_mov_b32_e32 {to}, v0 ; s_mov_b64 exec, -1 ; s_nop 4
 s_mov_b64 exec, s[28:29] ; v_mov_b32_e32 {to}, {a} ; s_mov_b64 exec, -1 ; s_nop 4
 v_permlane32_swap_b32 {to}, {a}
+v_fma_mix_f32 {to}, {a}, {b}, v0 op_sel_hi:[1,0,0]
+v_fma_mix_f32 {to}, {a}, v0, v0 op_sel:[1,0,0] op_sel_hi:[1,0,0]
+v_fma_mixlo_f16 {to}, {a}, v0, v0 op_sel_hi:[1,0,0]
+v_fma_mixhi_f16 {to}, {a}, v0, v0 op_sel_hi:[1,0,0]
+v_cvt_f32_f16_e32 {to}, {a}
+v_cvt_f32_f16_sdwa {to}, {a} dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1
+v_cvt_f16_f32_e32 {to}, {a}
+v_cvt_pk_bf16_f32 {to}, {a}, {b}
+v_cvt_pk_fp8_f32 {to}, v0, {a}
+v_cvt_pk_fp8_f32 {to}, {a}, v0 op_sel:[0,0,1]
+v_cvt_f32_fp8_sdwa {to}, {a} src0_sel:BYTE_2
+v_cvt_pk_f32_fp8_sdwa v[20:21], {a} src0_sel:WORD_1 ; v_mov_b32_e32 {to}, v21
+v_add_f16_e32 {to}, {a}, {b}
+v_pk_add_f16 {to}, {a}, {b}
+v_pk_fma_f16 {to}, {a}, {b}, {c} op_sel_hi:[0,1,1]
+v_mul_lo_u16_e32 {to}, {a}, {b}
+v_max3_i16 {to}, {a}, {b}, v0
+v_max3_i16 {to}, {a}, v0, v0 op_sel:[1,0,0,1]
+v_med3_f16 {to}, {a}, {b}, v0 op_sel:[0,0,0,1]
+v_add_u16_sdwa {to}, {a}, {b} dst_sel:WORD_1 src0_sel:WORD_0 src1_sel:WORD_1
+v_or_b32_sdwa {to}, {a}, {b} dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 src1_sel:DWORD
+v_mul_f32_e32 {to}, {a}, {b}
+v_fmac_f32_e32 {to}, {a}, {b}
+v_mad_i32_i16 {to}, {a}, {b}, {c}
+v_lshl_add_u64 v[20:21], v[22:23], 3, v[24:25] ; v_add_u32_e32 {to}, v20, v20
+v_pk_mov_b32 v[20:21], v[22:23], v[24:25] op_sel:[1,0] ; v_mov_b32_e32 {to}, v20
+v_pk_mul_f32 v[20:21], v[22:23], v[24:25] op_sel_hi:[0,1] ; v_mov_b32_e32 {to}, v21
+v_bitop3_b32 {to}, {a}, {b}, {c} bitop3:0x96
+v_mbcnt_lo_u32_b32 {to}, {a}, v0
+v_bcnt_u32_b32 {to}, {a}, v0
+v_ffbh_u32_e32 {to}, {a}
+v_xad_u32 {to}, {a}, v0, {b}
+v_cvt_f32_i32_e32 {to}, {a}
+v_cvt_f64_f32_e32 v[20:21], {a} ; v_mov_b32_e32 {to}, v21
+v_sub_co_u32_e32 {to}, vcc, {a}, {b} ; v_cmp_gt_u32_e32 vcc, 9, v0
+s_mul_i32 s17, s40, s20 ; v_mov_b32_e32 {to}, s17
+s_lshl_b32 s17, s40, 12 ; v_mov_b32_e32 {to}, s17
+s_xor_b64 s[16:17], s[40:41], s[20:21] ; v_mov_b32_e32 {to}, s17
+s_or_saveexec_b64 s[16:17], -1 ; s_mov_b64 exec, -1 ; s_nop 4 ; v_mov_b32_e32 {to}, s17
+s_bitset1_b32 s40, 3 ; v_mov_b32_e32 {to}, s40
+s_cmov_b32 s40, s20 ; v_mov_b32_e32 {to}, s40
+s_addk_i32 s40, 5 ; v_mov_b32_e32 {to}, s40
+s_ff1_i32_b32 s17, s40 ; v_mov_b32_e32 {to}, s17
+v_readlane_b32 s16, v0, 3 ; s_nop 4 ; v_readlane_b32 s17, {a}, s16 ; v_mov_b32_e32 {to}, s17
+ds_read2_b32 v[20:21], v1 offset1:1 ; WAIT ; v_mov_b32_e32 {to}, v20
 v_mov_b64_e32 v[20:21], v[22:23] ; v_mov_b32_e32 {to}, v21"""
 SHORT = {
     "WAIT": WAIT,
@@ -114,7 +159,8 @@ FORMS = TEXT.splitlines()
 for short, long in SHORT.items():
     FORMS = [form.replace(short, long) for form in FORMS]
 # Numbers that differ, and whose results may be the same all the same.
-LOOSE = ("v_mul", "v_mad_u", "BYTE_1", "ubyte", "v_cmp", "_co_", "s_cmp_lt", "s_addc")
+LOOSE = ("v_mul", "v_mad_", "BYTE_1", "ubyte", "v_cmp", "_co_", "s_cmp_lt", "s_addc", "_f32_f",
+         "cnt_", "v_ffbh", "s_ff1")  # fmt: skip
 STORES = (
     "global_store_dword v1, {a}, s[4:5]",
     "global_store_short v1, {a}, s[4:5]",

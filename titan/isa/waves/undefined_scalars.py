@@ -108,16 +108,17 @@ class UndefinedScalars:
         given = code.item.operands[results_of(code.item, code.opcode) :]
         if code.opcode.both or base.startswith(("s_cmov", "s_bitset")):
             given = (*code.item.operands[:1], *given)
-        if base.startswith("s_cselect") and isinstance(wave.condition, int):
+        if base.startswith(("s_cselect", "s_cmov")) and isinstance(wave.condition, int):
             by_condition = False
-            found = self.mask(wave, register_numbers(given[0 if wave.condition else 1]))
+            first = bool(wave.condition) is base.startswith("s_cselect")
+            found = self.mask(wave, register_numbers(given[0 if first else 1]))
         elif base.startswith(_BITWISE) or "saveexec" in base or "wrexec" in base:
             found = self._bitwise(wave, code, given)
         else:
             found = self._other(wave, code, given)
         if by_condition and CONDITION in registers:
             found = np.maximum(found, without_certain(registers[CONDITION]).max())
-        if not base.startswith(("s_mov_b", "s_cselect")):
+        if not base.startswith(("s_mov_b", "s_cselect", "s_cmov")):
             found = without_certain(found)
         self._made = found
         if self._condition is not None:

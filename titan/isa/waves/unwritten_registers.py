@@ -16,6 +16,7 @@ from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import BANK, NOT_WRITTEN, OpaqueWord, Wave
 
 NAMED_SCALARS = 102  # s0 to s101; behind them are registers of the device
+_PARTLY = ("s_cmov", "s_bitset")  # leave their result as it was, or bits of it
 ONE = 1  # the mask of a scalar register
 
 
@@ -40,7 +41,11 @@ def may_read_unwritten(wave: Wave, code: DecodedInstruction) -> bool:
     reads = code.reads
     if item.base == "v_writelane_b32":
         reads = reads - code.writes
-    elif keeps_part(item) or (item.opcode.endswith("_dpp") and "bound_ctrl" not in item.options):
+    elif (
+        item.base.startswith(_PARTLY)
+        or keeps_part(item)
+        or (item.opcode.endswith("_dpp") and "bound_ctrl" not in item.options)
+    ):
         reads = reads | code.writes
     for register in left.keys() & reads:
         if register >= SCALAR_BASE or left[register] & lanes:
