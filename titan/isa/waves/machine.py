@@ -28,7 +28,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.copies_gfx1250 import copy_step
-from titan.isa.waves.decode import DecodedInstruction, decoded, register_name
+from titan.isa.waves.decode import DecodedInstruction, Step, decoded, register_name
 from titan.isa.waves.events import (
     UNORDERED,
     CounterWait,
@@ -50,8 +50,16 @@ from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.skipped_lanes import SkippedArms, leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.start import constants_of, lds_bytes, private_bytes, waves_of
-from titan.isa.waves.state import LANES, UNKNOWN_MASK, OpaqueWord, Refused, Wave
+from titan.isa.waves.state import (
+    LANES,
+    NOT_WRITTEN,
+    UNKNOWN_MASK,
+    OpaqueWord,
+    Refused,
+    Wave,
+)
 from titan.isa.waves.unwritten_registers import (
+    BY_CONDITION,
     arms_read_unwritten,
     may_read_unwritten,
     unwritten_at_start,
@@ -270,7 +278,7 @@ class WaveMachine:
             if code.opcode.kind in _MEMORY:
                 return memory_step(code, self.group)
             if code.opcode.kind is OpcodeKind.SCALAR:
-                return scalar_step(code)
+                return self._scalar_step(code)
             computed = None if self.group.contents is None else value_step(code, self.code.target)
             if computed is not None:
                 return computed
@@ -279,6 +287,18 @@ class WaveMachine:
             return vector_step(code)
         except (IndexError, ValueError, AssertionError):
             raise Refused(f"operands of {code.item.opcode} that are not understood") from None
+
+    def _scalar_step(self, code: DecodedInstruction) -> Step:
+        """Its step; the condition code, which the text does not name, may be unwritten."""
+        plain, group = scalar_step(code), self.group
+        if not code.item.base.startswith(BY_CONDITION):
+            return plain
+
+        def step(wave: Wave) -> None:
+            group.reads_unwritten |= wave.condition is NOT_WRITTEN
+            plain(wave)
+
+        return step
 
     # ---------------------------------------------------------------------------- control
 

@@ -32,11 +32,11 @@ from titan.isa.waves.undefined_words import (
     of_mask,
     without_certain,
 )
+from titan.isa.waves.unwritten_registers import BY_CONDITION
 
 CONDITION = -1  # beside the registers
 _BITWISE = ("s_mov_b", "s_and_b", "s_or_b", "s_xor_b", "s_andn2_b", "s_orn2_b", "s_not_b",
             "s_nand_b", "s_nor_b", "s_xnor_b")  # fmt: skip
-_BY_CONDITION = ("s_cselect", "s_addc", "s_subb", "s_cmov")
 _HALVES = {"s_pack_ll_b32_b16": (0, 0), "s_pack_lh_b32_b16": (0, 1), "s_pack_hh_b32_b16": (1, 1),
            "s_pack_hl_b32_b16": (1, 0)}  # fmt: skip
 _NONE: Origins = np.full(BITS, NOWHERE, np.int32)
@@ -98,7 +98,7 @@ class UndefinedScalars:
     def compute(self, wave: Wave, code: DecodedInstruction) -> None:
         """What a scalar instruction leaves undefined, before it overwrites its operands."""
         base, registers = code.item.base, self._of[wave.number]
-        by_condition = base.startswith(_BY_CONDITION)
+        by_condition = base.startswith(BY_CONDITION)
         found = np.full(2 * BITS, NOWHERE, np.int32)
         self._made, self._condition = found, _NONE if sets_condition(base) else None
         if registers.keys().isdisjoint(code.touches) and not (
