@@ -187,6 +187,20 @@ s_wait_loadcnt 0x0
         # The upper word of vcc is none of the mask of 32 lanes.
         (["v_cmp_gt_u32_e32 vcc_lo, 40, v0", "s_and_b32 vcc_lo, exec_lo, vcc_lo",
           "s_cbranch_vccnz .Lend", "v_mov_b32_e32 v3, v9", ".Lend:"], RIGHT),
+        # Lanes by forms that older targets do not have, and halves of registers.
+        (["v_mov_b32_dpp v9, v0 row_share:3 row_mask:0xf bank_mask:0xf",
+          "global_store_b32 v1, v9, s[4:5]"], RIGHT),
+        (["v_mov_b32_dpp v9, v8 row_xmask:3 row_mask:0xf bank_mask:0xf",
+          "global_store_b32 v1, v9, s[4:5]"], WRONG),
+        (["v_mov_b32_dpp v9, v0 dpp8:[1,0,3,2,5,4,7,6]", "global_store_b32 v1, v9, s[4:5]"], RIGHT),
+        (["v_mov_b16_e32 v9.l, v0.l", "global_store_b16 v1, v9, s[4:5]"], RIGHT),
+        (["v_mov_b16_e32 v9.h, v0.l", "global_store_b16 v1, v9, s[4:5]"], WRONG),
+        (["v_mov_b16_e32 v9.h, v0.l", "v_mov_b16_e32 v9.l, v0.l",
+          "global_store_b32 v1, v9, s[4:5]"], RIGHT),
+        (["v_mov_b16_e32 v9.h, v0.l", "v_add_f16_e32 v8.l, v9.l, v9.h",
+          "global_store_b16 v1, v8, s[4:5]"], OPEN),
+        (["v_mov_b16_e32 v9.h, v0.l", "v_add_f16_e32 v8.l, v9.h, v9.h",
+          "global_store_b16 v1, v8, s[4:5]"], RIGHT),
         (["v_cndmask_b32_e64 v9, v2, v0, s9", "global_store_b32 v1, v9, s[4:5]"], OPEN),
     ],
 )  # fmt: skip

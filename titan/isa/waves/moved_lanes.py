@@ -1,7 +1,7 @@
 """From which lane each lane gets a value: data parallel primitives, exchanges and swizzles.
 
-Sources: CDNA3, "Data parallel processing" and DS_SWIZZLE_B32; LLVM, AMDGPU operand syntax. What is
-not listed here is not known.
+Sources: CDNA3, "Data parallel processing" and DS_SWIZZLE_B32; LLVM, AMDGPU operand syntax
+(`row_share`, `row_xmask` and `dpp8` of gfx1250). What is not listed here is not known.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ def dpp_lanes(item: AssemblyInstruction) -> LaneNumbers | None:
     if "quad_perm" in options:
         chosen = np.array([int(one) for one in options["quad_perm"].strip("[]").split(",")])
         return _LANE & ~3 | chosen[_LANE & 3]
+    if "dpp8" in options:
+        chosen = np.array([int(one) for one in options["dpp8"].strip("[]").split(",")])
+        return _LANE & ~7 | chosen[_LANE & 7]
     if "row_mirror" in options:
         return _LANE ^ 15
     if "row_half_mirror" in options:
@@ -40,8 +43,11 @@ def dpp_lanes(item: AssemblyInstruction) -> LaneNumbers | None:
     for name, sign in (("wave_rol", 1), ("wave_ror", -1)):
         if name in options:
             return (_LANE + sign * int(options[name])) % LANES
-    if "row_newbcast" in options:
-        return 16 * _ROW + int(options["row_newbcast"])
+    for name in ("row_newbcast", "row_share"):
+        if name in options:
+            return 16 * _ROW + int(options[name])
+    if "row_xmask" in options:
+        return _LANE ^ int(options["row_xmask"])
     if options.get("row_bcast") == "15":
         return np.where(_ROW > 0, 16 * _ROW - 1, -1)
     if options.get("row_bcast") == "31":
@@ -61,7 +67,12 @@ def dpp_goes(item: AssemblyInstruction, active: NDArray[np.bool_]) -> NDArray[np
     if lanes is None or "fi" in item.options:
         return None
     there = (lanes >= 0) & active[np.where(lanes >= 0, lanes, 0)]
-    return dpp_written(item) & (there | ("bound_ctrl" in item.options))
+    return dpp_written(item) & (there | dpp_zeros(item))
+
+
+def dpp_zeros(item: AssemblyInstruction) -> bool:
+    """Whether a lane gets zero of one that does not take part, and does not leave its result."""
+    return "bound_ctrl" in item.options or "dpp8" in item.options
 
 
 def swap_rows(base: str) -> NDArray[np.bool_] | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from titan.isa.waves.decode import DecodedInstruction, Step, register_numbers
-from titan.isa.waves.moved_lanes import dpp_lanes, dpp_written, swap_rows
+from titan.isa.waves.moved_lanes import dpp_lanes, dpp_written, dpp_zeros, swap_rows
 from titan.isa.waves.sources import VectorSource
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, Words, lanes_of, mask_of
 
@@ -70,7 +70,7 @@ def moved_step(
     lanes = dpp_lanes(code.item)
     if lanes is None or not sources or "fi" in code.item.options:  # of lanes that are not active
         return None
-    written, zeros = dpp_written(code.item), "bound_ctrl" in code.item.options
+    written, zeros = dpp_written(code.item), dpp_zeros(code.item)
     inside, chosen = lanes >= 0, np.where(lanes >= 0, lanes, 0)
     target = register_numbers(code.item.operands[0])[0]
 

@@ -65,6 +65,7 @@ class UndefinedVectors:
         self._scalar: Origins | None = None
         self._lanes: Lanes = _EVERY
         self._chooses = False  # by a mask that is not known
+        self._forms = True  # the lanes that are moved are known
 
     def begin(self, wave: Wave, register: int, word: UndefinedWord, lanes: Lanes) -> None:
         """Nothing has written some lanes of a register."""
@@ -270,7 +271,8 @@ class UndefinedVectors:
         if code.opcode.both:
             operands = (*operands, *item.operands[:1])
         words = [[self.of(wave, at) for at in register_numbers(one)] for one in operands]
-        keeps = keeps_part(item)
+        keeps = keeps_part(item) or bool(getattr(item.operands[0], "half", ""))
+        self._forms = True
         if item.opcode.endswith("_dpp"):
             keeps = self._move_lanes(wave, code, words) or keeps
         mask = DEFINED.origins
@@ -301,6 +303,7 @@ class UndefinedVectors:
         if lanes is None or goes is None:
             for at, word in enumerate(words[:1]):
                 words[at] = [_spread(one) for one in word]
+            self._forms = False
             return True
         there = (lanes >= 0) & wave.active[np.where(lanes >= 0, lanes, 0)]
         words[0] = [one.of_lanes(lanes, there) for one in words[0]]
@@ -351,6 +354,7 @@ class UndefinedVectors:
         masks = [[one.bits for one in word] for word in words]
         if len(registers) == 1 and all(len(one) < 2 for one in masks):
             old = self.of(wave, registers[0]) if keeps else DEFINED
+            old = old if self._forms else old.unsure()
             flat = [one[0] if one else DEFINED.bits for one in masks]
             given = [_given(wave, one, code.number) for one in operands]
             bits = single_word(item, flat, given, old.bits, keeps)

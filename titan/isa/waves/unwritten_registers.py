@@ -10,6 +10,7 @@ from __future__ import annotations
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import M0, VCC
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
+from titan.isa.waves.moved_lanes import dpp_zeros
 from titan.isa.waves.numbering import keeps_part, of_all_lanes
 from titan.isa.waves.skipped_lanes import SkippedArms
 from titan.isa.waves.sources import scalar_source
@@ -45,7 +46,7 @@ def may_read_unwritten(wave: Wave, code: DecodedInstruction) -> bool:
     elif (
         item.base.startswith(_PARTLY)
         or keeps_part(item)
-        or (item.opcode.endswith("_dpp") and "bound_ctrl" not in item.options)
+        or (item.opcode.endswith("_dpp") and not dpp_zeros(item))
     ):
         reads = reads | code.writes
     for register in left.keys() & reads:
