@@ -232,10 +232,13 @@ def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
     asked = {event.sequence: number for number, event in enumerate(asked_in(run))}
     found = []
     for event, footprint, mode in global_accesses(run, set()):
+        first, end = footprint.bounds
         touched = [
             at
             for at, (size, _) in words.items()
-            if any(low < at + size and at < high for low, high in footprint.ranges())
+            if first < at + size
+            and at < end
+            and any(low < at + size and at < high for low, high in footprint.ranges())
         ]
         if not touched:
             continue

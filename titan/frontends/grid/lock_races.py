@@ -181,7 +181,7 @@ class LockComparison:
         )
         count = 0
         for access, event in self.events.items():
-            for write in written.meeting(access.footprint):
+            for write in set(written.meeting(access.footprint)):
                 count += 1
                 if count > PAIRS_MAX:
                     raise NotWaiting(f"more than {PAIRS_MAX:,} accesses of CTAs meet")

@@ -114,11 +114,13 @@ class LockRuns:
         self.states = ParkedStates(runs.made.code)
         self.locks: dict[int, LockWord] = {}
         self.guards: dict[int, Guard] = {}
+        self._found: dict[int, Guard] = {}  # guards that the next runs are given
         self.written: set[tuple[int, int]] = set()
         self.variants: list[LockVariant] = []
         self.ctas = range(runs.made.launch.ctas)
         self.takes: dict[int, set[int]] = {cta: set() for cta in self.ctas}
         self._parked: dict[tuple[int, Answers, Given], ParkedState] = {}
+        self._spun: dict[tuple[int, Given, Answers, int], list[Answers]] = {}
 
     def explore(self) -> None:
         """All runs: `variants`."""
@@ -128,13 +130,12 @@ class LockRuns:
             raise NoLockError("no CTA takes a lock")
         self.runs.bare = self.bare
         self.runs.forget()
+        spins = False  # they cost most, and change little
         for _ in range(ROUNDS):
-            try:
-                again = self._explored()
-            except GuardError:
-                continue
-            if not again:
+            again = self._explored(spins=spins)
+            if not again and spins:
                 return
+            spins = spins or not again
         raise NotWaiting("what CTAs write depends on what they find in memory")
 
     def words(self) -> dict[int, tuple[int, int]]:
@@ -146,11 +147,14 @@ class LockRuns:
             found[at] = guard.size, number
         return found
 
-    def _explored(self) -> bool:
-        """Make all runs with what is known; whether more became known."""
+    def _explored(self, *, spins: bool) -> bool:
+        """Make all runs with what is known, those that find locks taken with `spins`; whether more
+        became known."""
         if self.runs.know(self.words(), self.written):
             self._parked.clear()
+            self._spun.clear()
         self.variants = []
+        self._found = {}
         reached: dict[int, dict[Numbers, int]] = {
             lock: {self.start(lock): 0} for lock in self.locks
         }
@@ -164,7 +168,10 @@ class LockRuns:
                 for depths, numbers in list(self._combined(cta, reached, counts)):
                     key = cta, self.given(numbers)
                     if key not in done:
-                        done[key] = list(self._variants(*key, numbers))
+                        try:
+                            done[key] = list(self._variants(*key, numbers, spins=spins))
+                        except GuardError:
+                            done[key] = []
                         self._note(cta, done[key])
                     moved = _reach(done[key], depths, reached) or moved
         attempts = [item for variant in self.variants for item in variant.use.attempts]
@@ -173,7 +180,15 @@ class LockRuns:
         self.written = before | {
             pair for variant in self.variants for _, pair in writes_of(variant.run)
         }
-        news = locks != self.locks or before != self.written or takes != self.takes
+        self.guards |= self._found
+        news = (
+            bool(self._found)
+            or locks != self.locks
+            or before != self.written
+            or takes != self.takes
+        )
+        if locks != self.locks:
+            self._spun.clear()
         self.locks = locks
         return news
 
@@ -282,27 +297,32 @@ class LockRuns:
                     event.instruction,
                 )
             return False
-        if any(one.address < high and low < one.address + one.size for one in self.guards.values()):
+        known = [*self.guards.values(), *self._found.values()]
+        common = [one for one in known if one.address < high and low < one.address + one.size]
+        if any((one.address, one.size) != (at, size) for one in common):
             raise NotWaiting("a word that decides is read in several sizes", event.instruction)
-        self.guards[at] = Guard(at, size, before[use.kept[-1]].address)
+        if common:
+            return True
+        self._found[at] = Guard(at, size, before[use.kept[-1]].address)
         return True
 
     # -------------------------------------------------------------------------------- runs
 
     def _variants(
-        self, cta: int, given: Given, numbers: Mapping[int, Numbers]
+        self, cta: int, given: Given, numbers: Mapping[int, Numbers], *, spins: bool
     ) -> Iterator[LockVariant]:  # fmt: skip
         """The runs of a CTA that finds these numbers in guards."""
         first = self._walked(cta, given, {})
         yield self._variant(cta, given, numbers, (), first)
-        for at, (before, lock) in enumerate(first.taking):
-            then = self._state(cta, first.taken[at], given)
-            for spins in self._spins(cta, given, before, lock):
-                walk = self._walked(cta, given, {at: spins})
-                if self._state(cta, walk.taken[at], given) != then:
+        several = len(first.taking) > 1
+        for at, (before, lock) in enumerate(first.taking if spins else ()):
+            then = self._state(cta, first.taken[at], given) if several else None
+            for more in self._spins(cta, given, before, lock):
+                walk = self._walked(cta, given, {at: more})
+                if several and self._state(cta, walk.taken[at], given) != then:
                     raise NotWaiting("what a CTA does depends on how often it has found a lock "
                                      "taken", walk.run.outcome.site)  # fmt: skip
-                yield self._variant(cta, given, numbers, spins, walk)
+                yield self._variant(cta, given, numbers, more, walk)
 
     def _variant(
         self, cta: int, given: Given, numbers: Mapping[int, Numbers], spins: Answers, walk: _Walk
@@ -318,8 +338,8 @@ class LockRuns:
         first = self._walked(cta, given, {})
         failing = {}
         for at, (before, lock) in enumerate(first.taking):
-            spins = next(self._spins(cta, given, before, lock), ())
-            failing[at] = spins * times
+            spins = self._spins(cta, given, before, lock)
+            failing[at] = spins[0] * times if spins else ()
         return self._walked(cta, given, failing).run
 
     def _walked(self, cta: int, given: Given, failing: Mapping[int, Answers]) -> _Walk:
@@ -382,7 +402,14 @@ class LockRuns:
             )
         return self._parked[key]
 
-    def _spins(self, cta: int, given: Given, before: Answers, lock: int) -> Iterator[Answers]:
+    def _spins(self, cta: int, given: Given, before: Answers, lock: int) -> list[Answers]:
+        """What a CTA may find of a lock that it tries to take, for each step between its states."""
+        key = cta, () if all(one is None for one in before) else given, before, lock
+        if key not in self._spun:
+            self._spun[key] = list(self._spinning(cta, given, before, lock))
+        return self._spun[key]
+
+    def _spinning(self, cta: int, given: Given, before: Answers, lock: int) -> Iterator[Answers]:
         """What a CTA may find of a lock that it tries to take, until its states repeat: answers
         that lead to each of them."""
         first = self._state(cta, before, given)

@@ -198,8 +198,9 @@ class _LockedLaunch:
         last = self.launch.ctas - 1
         for cta in dict.fromkeys((0, self.launch.ctas // 2, last)):
             done: list[Run] = []
-            for given in dict.fromkeys(one.given for one in self.runs.variants if one.cta == cta):
-                for times in REPEATED:
+            found = dict.fromkeys(one.given for one in self.runs.variants if one.cta == cta)
+            for number, given in enumerate(found):
+                for times in REPEATED[: 2 if number else 3]:
                     run = self.runs.repeated(cta, given, times)
                     if any(list(run.events) == list(other.events) for other in done):
                         continue
