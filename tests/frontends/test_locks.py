@@ -255,6 +255,23 @@ def test_locks_within_locks(name: str) -> None:
         assert "TTN205" in text
 
 
+def test_one_cta_alone_and_more_than_are_followed() -> None:
+    assert found(norm(), 1)[0] is VERIFIED
+    got, text = found(section(), 65)
+    assert got is UNDECIDED and "up to 64 CTAs" in text
+
+
+def test_the_grid_of_the_launch_is_not_any_grid() -> None:
+    launch, _ = read_launch_text(
+        "{grid: 3, block: 64, shared: 0, parameters: [pointer, {pointer: {u32: [0]}}]}", "k.yaml"
+    )
+    source = Source("k.ptx", HEAD + section() + "\nret;\n}\n")
+    for require, verdict in (("bounded", VERIFIED), ("any", UNDECIDED)):
+        options = CodeOptions(require=require)
+        (finding,) = verify_code(source, launch, options, [], 0.0)
+        assert finding.verdict is verdict
+
+
 def test_an_own_lock_for_each_cta_orders_nothing_and_needs_nothing() -> None:
     own = "mad.wide.u32 %d1, %r2, 4, %d1;"
     assert found(own + section(at2=USE.replace("%d3", "%d2")))[0] is VERIFIED

@@ -259,7 +259,7 @@ def _trials(
     trials: list[Trial] = []
     drawing: Run | None = None
     waited = HandOver()
-    if given and options.ctas is None and launch.ctas > 1:
+    if given and options.ctas is None:
         waited = _waited(code, launch, label, places, options)
         if waited.trials:
             return waited.trials, waited.notes
@@ -314,7 +314,7 @@ def _waited(
             found = locked(made, label, places, _judge_of(code, places, options.policies))
             if found.trials or found.waits:
                 return found
-    if not may_wait(code.module):
+    if launch.ctas == 1 or not may_wait(code.module):
         return HandOver()
     some = [*ctas_of(launch, options), *neighbours(launch)]
     every = range(launch.ctas if launch.ctas <= CTAS_MAX and launch.cluster_size == 1 else 0)

@@ -33,7 +33,6 @@ from titan.frontends.grid.lock_words import (
     QUESTIONS_MAX,
     LockUse,
     LockWord,
-    NoLockError,
     check_certain,
     held_by,
     is_load,
@@ -126,8 +125,6 @@ class LockRuns:
         """All runs: `variants`."""
         for cta in self.ctas:
             self.takes[cta] = locks_of(self.runs, cta, self.locks)
-        if not self.locks:
-            raise NoLockError("no CTA takes a lock")
         self.runs.bare = self.bare
         self.runs.forget()
         spins = False  # they cost most, and change little

@@ -35,10 +35,6 @@ NUMBERS_MAX = 64  # that a lock has while it is taken
 _TAKING = frozenset({"cas", "exch", "or"})
 
 
-class NoLockError(NotWaiting):
-    """No CTA takes a lock, so that other engines may decide the launch."""
-
-
 @dataclass(frozen=True, slots=True)
 class LockWord:
     """A lock: its number is `free` at the start, and one of `taken` while a CTA has it. `exact`: it

@@ -15,6 +15,7 @@ The answer holds for the grid of the launch, with the words as the launch gives 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
@@ -23,7 +24,7 @@ from titan.frontends.grid.asked_words import AskedRuns, Item, NotWaiting
 from titan.frontends.grid.hand_over import HandOver, coordinates
 from titan.frontends.grid.lock_races import LockComparison
 from titan.frontends.grid.lock_runs import KeptError, LockRuns, LockVariant
-from titan.frontends.grid.lock_words import NoLockError
+from titan.frontends.grid.lock_words import locks_of
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.remarks import TICKETS
 from titan.frontends.ptx.rendering import with_sources
@@ -42,28 +43,36 @@ Held = tuple[Item, Item]  # a lock that is held, and the attempt to take another
 def locked(first: Run, label: str, places: CodePlaces, judge: Judge) -> HandOver:
     """What locks decide of a launch; nothing where no CTA takes one. `first`: the run of one CTA,
     with no answers. `judge`: the judgement on a run by itself, for a label and a CTA."""
-    made = first.prepared
+    made, launch = first.prepared, first.launch
     assert made is not None
-    try:
-        if first.launch.ctas > CTAS_MAX or first.launch.cluster_size > 1:
-            raise NotWaiting(
-                f"locks are followed in grids of up to {CTAS_MAX} CTAs without clusters"
-            )
-        try:
-            return _LockedLaunch(
-                LockRuns(AskedRuns(made), bare=True), label, places, judge
-            ).decided()
-        except NoLockError:
-            raise
-        except NotWaiting:
-            return _LockedLaunch(
-                LockRuns(AskedRuns(made), bare=False), label, places, judge
-            ).decided()
-    except NoLockError:
+    if launch.cluster_size > 1:
         return HandOver()
+    some = dict.fromkeys((0, launch.ctas // 2, launch.ctas - 1))
+    runs = AskedRuns(made)
+    if not any(locks_of(runs, cta, {}) for cta in some):
+        return HandOver()
+
+    def decided(*, bare: bool) -> HandOver:
+        return _LockedLaunch(LockRuns(AskedRuns(made), bare=bare), label, places, judge).decided()
+
+    found = HandOver()
+    try:
+        if launch.ctas > CTAS_MAX:
+            raise NotWaiting(f"locks are followed in grids of up to {CTAS_MAX} CTAs")
+        with suppress(NotWaiting):
+            found = decided(bare=True)
+            if not _is_refuted(found):
+                return found
+        return decided(bare=False)
     except NotWaiting as why:
+        if _is_refuted(found):
+            return found
         place = f" (line {places.span(why.instruction).start_line})" if why.instruction >= 0 else ""
         return HandOver(reason=f"{why}{place}", by="locks in global memory", waits=True)
+
+
+def _is_refuted(found: HandOver) -> bool:
+    return any(trial.verdict is Verdict.REFUTED for trial in found.trials)
 
 
 class _LockedLaunch:
