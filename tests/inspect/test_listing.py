@@ -83,6 +83,21 @@ def test_a_branch_with_a_uniform_predicate_among_its_operands_may_go_on():
     ]
 
 
+@pytest.mark.parametrize(
+    ("load", "usual"),
+    [("LDC R3, c[0x0][0x588]", 6), ("ULDC UR3, c[0x0][0x588]", 6), ("LDG.E R3, [R4]", 8)],
+)
+def test_the_usual_way_leaves_a_mask_out_whatever_its_limit_is_loaded_from(load, usual):
+    lines = ["UTMALDG.2D [UR8], [UR4]", "MUFU.EX2 R0, R0", "@!P1 BRA `(.L_x_2)", load]
+    lines += ["FSEL R1, R1, -INF, P2", "FADD R0, R0, R1", "FADD R0, R0, R0", "@P0 BRA `(.L_x_1)"]
+    text = ["\t.section\t.text.masked,"]
+    for number, line in enumerate([*lines, "EXIT"]):
+        text += [".L_x_1:"] * (number == 0) + [".L_x_2:"] * (number == 5)
+        text.append(f"  /*{16 * number:04x}*/ {line} ;")
+    (loop,) = count(read_listing("\n".join(text))[0]).loops
+    assert (loop.instructions, loop.usual) == (8, usual)
+
+
 def test_segments_add_up_to_the_loop():
     (function,) = read_listing(MAIN_LOOP)
     (loop,) = count(function).loops
@@ -106,6 +121,7 @@ def test_machine_code_for_amd():
         ("IMAD.MOV.U32", opcodes.MOVE), ("IMAD.IADD", opcodes.INTEGER), ("F2FP.BF16", "convert"),
         ("CCTL.IVALL", opcodes.FENCE), ("LDL.LU", opcodes.LOCAL), ("QWERTY", opcodes.OTHER),
         ("UFADD", opcodes.FLOAT), ("LDTM.16x256b", opcodes.TENSOR_MEMORY),
+        ("LDC.64", opcodes.CONSTANT), ("ULDC", opcodes.CONSTANT), ("LDG.E", opcodes.GLOBAL),
     ],
 )  # fmt: skip
 def test_the_longest_prefix_decides(name, kind):

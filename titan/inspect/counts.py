@@ -3,8 +3,9 @@
 Counted are the instructions of a loop that are in no inner one, each once, whether its predicate
 holds or not: the issue slots of a warp that takes every branch. `least` are those of the shortest
 way around, which leaves out what a branch can leave out (a mask of the last tile), `usual` those of
-the shortest way that multiplies, computes exponentials and moves data as much as any. Loops that
-only wait (a test of a barrier and the jump back) are left out, as inner loops of any kind are.
+the shortest way that multiplies, computes exponentials and moves data as much as any; a load from
+constant memory moves none (a mask loads its limit with one). Loops that only wait (a test of a
+barrier and the jump back) are left out, as inner loops of any kind are.
 
 Cycles of tensor cores: a multiplication of M x N with 32 bytes of K takes M N / 128 cycles of the
 four tensor cores of a multiprocessor (the peak rate: 2048 multiplications of 16 bits a cycle).

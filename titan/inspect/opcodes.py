@@ -19,12 +19,14 @@ COPY = "copy"  # asynchronous copies
 SHARED = "shared"
 TENSOR_MEMORY = "tensor memory"
 GLOBAL = "global"
+CONSTANT = "constant"  # parameters, and numbers of the code
 LOCAL = "local"  # spills and arrays that are not in registers
 CONTROL = "control"
 OTHER = "other"
 
 ARITHMETIC = (FLOAT, SPECIAL, CONVERT)
-WORK = (TENSOR, SPECIAL, COPY, SHARED, GLOBAL)  # what an iteration is for, on a way through it
+# What an iteration is for, on a way through it. Constants are not: a mask loads its limit with one.
+WORK = (TENSOR, SPECIAL, COPY, SHARED, GLOBAL)
 
 NVIDIA: dict[str, tuple[str, ...]] = {
     TENSOR: (
@@ -53,7 +55,8 @@ NVIDIA: dict[str, tuple[str, ...]] = {
            "LDGSTS", "UTMA"),
     SHARED: ("LDS", "STS", "ATOMS", "STAS", "REDAS"),
     TENSOR_MEMORY: ("LDTM", "STTM", "UTCATOMSWS", "UTCCP", "UTCSHIFT", "LDT", "STT"),
-    GLOBAL: ("LDG", "STG", "LD", "ST", "ATOM", "RED", "LDC", "ULDC", "SULD", "SUST", "TEX", "TLD"),
+    GLOBAL: ("LDG", "STG", "LD", "ST", "ATOM", "RED", "SULD", "SUST", "TEX", "TLD"),
+    CONSTANT: ("LDC", "ULDC"),
     LOCAL: ("LDL", "STL"),
     CONTROL: (
         "BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "JMP", "JMX", "BPT", "KILL",
