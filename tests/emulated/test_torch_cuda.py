@@ -43,6 +43,9 @@ for device in (torch.device("cuda", 0), torch.device(type="cuda", index=0), torc
     assert torch.ones(2, device=device).is_cuda and torch.ones(2).to(device).sum() == 2
 assert torch.ones(2).to(device=0).cuda(0).sum() == 2 and torch.nn.Linear(2, 2).cuda(0).bias.is_cuda
 assert torch.nn.Linear(2, 2).to(0).bias.is_cuda
+assert torch.cuda.device(0).idx == 0 and isinstance(torch.cuda.device(x), torch.cuda.device)
+with torch.cuda.device_of(x):
+    pass
 generator = torch.cuda.default_generators[torch.cuda.current_device()]
 torch.manual_seed(7)
 state = generator.get_state()

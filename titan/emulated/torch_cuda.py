@@ -103,6 +103,21 @@ class OneStream:
         pass
 
 
+class OneDevice:
+    """The device for a while: it is the one that there is."""
+
+    idx = prev_idx = 0
+
+    def __init__(self, *_: Foreign, **__: Foreign) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Foreign) -> None:
+        pass
+
+
 class CountingEvent:
     """A point in that stream: the warp instructions until there."""
 
@@ -215,8 +230,9 @@ def _described(
         found[name] = partial(_given, value)
     for name in nothing:
         found[name] = partial(_given, None)
-    for name in ("device", "device_of", "stream"):
-        found[name] = lambda *_, **__: contextlib.nullcontext()
+    for name in ("device", "device_of"):
+        found[name] = OneDevice
+    found["stream"] = lambda *_, **__: contextlib.nullcontext()
     return found
 
 
