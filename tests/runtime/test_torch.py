@@ -143,6 +143,23 @@ def test_no_gradient_is_left_out_by_out(tmp_path):
             saved.sum().backward()
 
 
+def test_no_tangent_is_left_out(tmp_path):
+    """Forward-mode gradients. `torch.func.jvp` of an operator is PyTorch's own, and gives zeros."""
+    kernel = titan.load(package("gemm_small_tiles"))
+    packages = titan.Library(linked(tmp_path, "gemm_small_tiles"))
+    operator = titan.torch_operator(kernel, "forward_for_a_test", lambda i, o, g: (None, None))
+    a, b = torch.randn(16, 64).bfloat16(), torch.randn(8, 64).bfloat16()
+    forward = torch.autograd.forward_ad
+    for product in (kernel, operator, partial(packages, kernel="gemm_small_tiles")):
+        with forward.dual_level(), pytest.raises(CallError, match=r"has a tangent \(jvp"):
+            product(forward.make_dual(a, a), b)
+        with forward.dual_level():
+            assert forward.unpack_dual(product(a, b)).tangent is None
+        if product is not operator:
+            with pytest.raises(CallError, match=r"has a tangent|without memory"):
+                torch.func.jvp(partial(product, a), (b,), (b,))
+
+
 def test_tensors_that_are_not_what_their_memory_holds():
     kernel = titan.load(package("transform"))
     values = torch.randn(16, 64)

@@ -159,6 +159,11 @@ def _examine_what_is_not_memory(array: object, name: str) -> None:
                 f"{name} is a view whose numbers are negated where they are read;"
                 f" {name}.resolve_{word}() makes them"
             )
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor):
+        return
+    if torch.autograd.forward_ad.unpack_dual(array).tangent is not None:
+        raise CallError(f"{name} has a tangent (jvp, forward-mode gradients), which would be lost")
 
 
 def _is_numpy(array: object) -> bool:

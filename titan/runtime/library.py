@@ -345,7 +345,7 @@ class Library:
         target = str(kernel.manifest["target"])
         if self.target is not None or not inputs:
             return self.target in (None, target)
-        return facts_of(inputs[0]).place is not Place.CPU or target in EMULATED
+        return facts_of(inputs[0], "the first input").place is not Place.CPU or target in EMULATED
 
     def alike(self, one: LoadedKernel, other: LoadedKernel) -> list[Correspondence]:
         """How the other package computes what the first does, on the same memory."""
