@@ -3,8 +3,8 @@
 Random programs in which one agent copies scales into tensor memory and multiplies with them, in a
 pipelined queue, as block-scaled products do: stages are handed over by barriers, what is copied has
 a number, and what the pipe keeps in order is the policy's choice. Some slip somewhere. The verdict
-with reduction is held against that without any, for any number of steps and for few, and against
-the reference search.
+with reduction is held against that without any, for any number of steps and for few, against the
+reference search, and against the certificate checker.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ from titan.engines.explore.reference import explore_reference
 from titan.engines.explore.search import ExplorationError, Reductions, explore
 from titan.engines.result import Budget
 from titan.foundation.verdict import Reason, Verdict
+from titan.proof.check import check
+from titan.proof.write import FaultyError
+from titan.proof.write import write as write_certificate
 from titan.sync import program as ir
 from titan.sync.interpreter import LocalLoopError
+from titan.sync.open_numbers import NotCoveredError
 
 NONE = Reductions(symmetry=False, partial_order=False)
 PARTIAL_ORDER = Reductions(symmetry=False, partial_order=True)
@@ -200,6 +204,27 @@ def test_the_reference_search_agrees(block: int) -> None:
                 assert reduced[0] is exact.verdict, (seed, n)
                 compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize("block", sampled(range(4)))
+def test_the_certificate_checker_agrees(block: int) -> None:
+    """It has its own rule of what a pipe keeps, and shares no code with the search."""
+    seen: Counter[tuple[Verdict, str]] = Counter()
+    for seed in range(30 * block, 30 * block + 30):
+        given = drawn(seed)
+        reduced = decided(given, None, PARTIAL_ORDER)
+        if reduced is None:
+            continue
+        try:
+            check(write_certificate(given, states_max=3_000))
+            certified = "certified"
+        except FaultyError:
+            certified = "faulty"
+        except NotCoveredError:
+            certified = "not covered"
+        seen[reduced[0], certified] += 1
+    assert not seen[Verdict.VERIFIED, "faulty"] and not seen[Verdict.REFUTED, "certified"], seen
+    assert min(seen[Verdict.VERIFIED, "certified"], seen[Verdict.REFUTED, "faulty"]) > 3, seen
 
 
 @pytest.mark.parametrize("ordered", [True, False])
