@@ -77,6 +77,7 @@ from titan.frontends.ptx.replay_code import shows_fault
 from titan.frontends.ptx.settled import first_unsettled, own_counters, settled_form, strong_alone
 from titan.frontends.ptx.shipped_readings import as_shipped, by_the_text
 from titan.frontends.ptx.tensor_allocations import tensor_allocations
+from titan.frontends.ptx.unplaced_lanes import unplaced_lanes
 from titan.frontends.ptx.unwritten import certain_uses, perhaps_used, with_unwritten
 from titan.frontends.ptx.warpgroup_waits import groups_left
 from titan.frontends.ptx.warpgroups import unlike_warps
@@ -470,6 +471,7 @@ def _left_open(
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction
     yield from open_lanes(run, recording.remarks, policies)
+    yield from unplaced_lanes(run) if policies.lanes != "ordered" else ()
 
 
 def _decide(
