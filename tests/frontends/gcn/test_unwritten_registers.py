@@ -109,6 +109,13 @@ CASES = [
       "s_or_b64 exec, exec, s[10:11]", KEEP], OPEN),
     (["v_mov_b32_e32 v9, 0", "v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "v_mov_b32_e32 v8, v0",
       "v_add_u32_e32 v9, v8, v0", "s_or_b64 exec, exec, s[10:11]", KEEP], RIGHT),
+    # A scalar register that an arm writes and reads, where no lane may be in it.
+    (["v_mov_b32_e32 v9, 0", "v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "s_cbranch_execz .Lover",
+      "v_cmp_eq_u32_e64 s[6:7], 5, v2", "s_nop 4", "v_cndmask_b32_e64 v9, 0, v2, s[6:7]",
+      ".Lover:", "s_or_b64 exec, exec, s[10:11]", KEEP], RIGHT),
+    (["v_mov_b32_e32 v9, 0", "v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "s_cbranch_execz .Lover",
+      "v_cndmask_b32_e64 v9, 0, v2, s[6:7]", ".Lover:", "s_or_b64 exec, exec, s[10:11]", KEEP],
+     OPEN),
     # Lanes of scalar registers, and of other lanes.
     (["v_writelane_b32 v8, s4, 3", "s_nop 4", "v_readlane_b32 s6, v8, 3", "s_nop 4",
       "v_mov_b32_e32 v9, s6", KEEP], RIGHT),

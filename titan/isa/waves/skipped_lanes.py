@@ -61,11 +61,15 @@ class _Lanes:
         self.reads: dict[int, int] = {}
         self._written: dict[int, Mask] = {}
 
-    def note(self, code: DecodedInstruction, execution: Mask, within: bool) -> None:
-        """An instruction is executed by these lanes; `within`: perhaps a branch leads over it."""
+    def note(self, code: DecodedInstruction, execution: Mask, branches: list[_Branch]) -> None:
+        """An instruction is executed by these lanes, where no branch leads over it."""
+        scalar: Mask = (1,)
+        for branch in branches:
+            taken = tuple(int(lanes != 0) for lanes in branch.execution)
+            scalar = _combined(int.__and__, scalar, taken)
         reads = code.reads | code.writes if keeps_part(code.item) else code.reads
         for register in reads - _EXECUTION:
-            lanes = (1,) if register >= SCALAR_BASE else execution
+            lanes = scalar if register >= SCALAR_BASE else execution
             left = _combined(_without, lanes, self._written.get(register, (0,)))
             found = self.reads.get(register, 0)
             for one in left:
@@ -73,7 +77,7 @@ class _Lanes:
             if found:
                 self.reads[register] = found
         for register in code.writes - _EXECUTION:
-            lanes = (int(not within),) if register >= SCALAR_BASE else execution
+            lanes = scalar if register >= SCALAR_BASE else execution
             before = self._written.get(register, (0,))
             self._written[register] = _combined(int.__or__, before, lanes)
 
@@ -187,7 +191,7 @@ def skipped_arms(
         if place in near or not wave.pending.keys().isdisjoint(code.touches):
             return None
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
-        lanes.note(code, followed.execution, bool(branches))
+        lanes.note(code, followed.execution, branches)
         if not _is_followed(followed, code, branches, writes):
             return None
         vectors |= {register for register in code.writes if register < SCALAR_BASE}
