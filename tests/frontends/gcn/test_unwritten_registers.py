@@ -34,6 +34,15 @@ def finding(lines, target="gfx942", policies=None):
     return judged(text, LAUNCH, policies=policies or CodePolicies())
 
 
+FIRST_ARM = ["v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "s_xor_b64 s[6:7], exec, s[10:11]",
+             "s_mov_b64 s[12:13], s[6:7]", "v_mov_b32_e32 v9, v0",
+             "s_or_saveexec_b64 s[10:11], s[6:7]"]  # fmt: skip
+OTHER_ARM = [
+    "s_xor_b64 exec, exec, s[10:11]",
+    "v_mov_b32_e32 v9, v2",
+    "s_or_b64 exec, exec, s[10:11]",
+]
+
 CASES = [
     # Stored, moved, added to, by one lane, in a part.
     ([KEEP], WRONG),
@@ -109,6 +118,14 @@ CASES = [
       "s_or_b64 exec, exec, s[10:11]", KEEP], OPEN),
     (["v_mov_b32_e32 v9, 0", "v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "v_mov_b32_e32 v8, v0",
       "v_add_u32_e32 v9, v8, v0", "s_or_b64 exec, exec, s[10:11]", KEEP], RIGHT),
+    # Arms on both sides of an instruction of all lanes, as compilers write `if` and `else`.
+    ([*FIRST_ARM, "v_add_u32_e32 v7, v1, v2", *OTHER_ARM, KEEP], RIGHT),
+    ([*FIRST_ARM, "v_add_u32_e32 v7, v1, v2", "s_mov_b64 s[10:11], s[12:13]", *OTHER_ARM, KEEP],
+     OPEN),
+    ([*FIRST_ARM, "v_add_u32_e32 v7, v1, v2", "v_mov_b32_e32 v9, v8", *OTHER_ARM, KEEP], OPEN),
+    ([*FIRST_ARM, f"ds_read_b32 v9, v1\n{DONE}", *OTHER_ARM, KEEP], OPEN),
+    ([*(line.replace("v9, v0", "v9, v8") for line in FIRST_ARM), "v_add_u32_e32 v7, v1, v2",
+      *OTHER_ARM, KEEP], OPEN),
     # A scalar register that an arm writes and reads, where no lane may be in it.
     (["v_mov_b32_e32 v9, 0", "v_cmp_gt_u32_e32 vcc, 3, v2", WITHIN, "s_cbranch_execz .Lover",
       "v_cmp_eq_u32_e64 s[6:7], 5, v2", "s_nop 4", "v_cndmask_b32_e64 v9, 0, v2, s[6:7]",

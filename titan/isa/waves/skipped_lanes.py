@@ -10,7 +10,7 @@ that reads what is still being loaded, or that may come too soon behind another 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -21,7 +21,7 @@ from titan.isa.waves.scalar import BITWISE
 from titan.isa.waves.state import OpaqueWord, Wave
 from titan.isa.waves.wait_states import ClosePair
 
-INSTRUCTIONS_MAX, SYMBOLS_MAX = 2000, 8
+INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 8, 4
 _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
 _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
@@ -35,6 +35,25 @@ class _Branch:
     target: int
     execution: Mask
     written: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class LeftArms:
+    """What arms have left for those behind them, as of an `else`: how many symbols there are, the
+    masks in scalar registers, with what these held, and the lanes that wrote vector registers."""
+
+    symbols: int = 0
+    masks: dict[int, Mask] = field(default_factory=dict)
+    words: dict[int, OpaqueWord] = field(default_factory=dict)
+    written: dict[int, Mask] = field(default_factory=dict)
+
+    def still(self, wave: Wave) -> dict[int, Mask]:
+        """The masks whose registers have not been written since."""
+        return {
+            first: mask
+            for first, mask in self.masks.items()
+            if all(wave.scalars[at] is self.words[at] for at in (first, first + 1))
+        }
 
 
 @dataclass(slots=True)
@@ -52,14 +71,16 @@ class SkippedArms:
     scalars: set[int]
     reads: dict[int, int]
     surely: dict[int, int]
+    left: LeftArms
 
 
 class _Lanes:
-    """Which lanes read and write registers in arms, for each choice of the symbols."""
+    """Which lanes read and write registers in arms, for each choice of the symbols. `before`: which
+    have written vector registers in arms of which this is the other one."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: dict[int, Mask]) -> None:
         self.reads: dict[int, int] = {}
-        self._written: dict[int, Mask] = {}
+        self._written = dict(before)
 
     def note(self, code: DecodedInstruction, execution: Mask, branches: list[_Branch]) -> None:
         """An instruction is executed by these lanes, where no branch leads over it."""
@@ -81,6 +102,10 @@ class _Lanes:
             before = self._written.get(register, (0,))
             self._written[register] = _combined(int.__or__, before, lanes)
 
+    def vectors(self) -> dict[int, Mask]:
+        """The lanes that have written vector registers."""
+        return {at: mask for at, mask in self._written.items() if at < SCALAR_BASE}
+
     def surely(self) -> dict[int, int]:
         """The lanes that are written for every choice."""
         found = {}
@@ -97,11 +122,11 @@ def _without(lanes: int, others: int) -> int:
 
 
 class _Followed:
-    def __init__(self, wave: Wave) -> None:
+    def __init__(self, wave: Wave, before: LeftArms) -> None:
         self.wave = wave
         self.execution: Mask = (wave.exec,)
-        self.masks: dict[int, Mask] = {}  # by the first register of a pair
-        self.symbols = 0
+        self.masks = before.still(wave)  # by the first register of a pair
+        self.symbols = before.symbols
         self.written: set[int] = set()
 
     def value(self, operand: GcnOperand) -> Mask | None:
@@ -178,9 +203,12 @@ def skipped_arms(
 ) -> SkippedArms | None:  # fmt: skip
     """The arms that begin with an instruction; None where they are not skipped."""
     near = {place for pair in close for place in (pair.first, pair.second)}
-    followed, branches = _Followed(wave), list[_Branch]()
+    before = LeftArms()
+    if isinstance(wave.arms, LeftArms) and wave.arms.symbols <= SYMBOLS_KEPT_MAX:
+        before = wave.arms if wave.arms.still(wave) else before
+    followed, branches = _Followed(wave, before), list[_Branch]()
     vectors: set[int] = set()
-    lanes = _Lanes()
+    lanes = _Lanes(before.written)
     for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
         code = decoded(place)
         for branch in [one for one in branches if one.target == place]:
@@ -200,8 +228,9 @@ def skipped_arms(
         if not branches and set(followed.execution) == {wave.exec}:
             scalars = followed.written - {EXEC, EXEC + 1}
             count = place + 1 - number
+            left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
             return SkippedArms(
-                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely()
+                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely(), left
             )
     return None
 
@@ -230,7 +259,15 @@ def leave(wave: Wave, arms: SkippedArms, origin: OpaqueWord) -> None:
     """All lanes go on behind the arms."""
     for register in sorted(arms.vectors):
         wave.forget(register, 1, origin)
+    left = arms.left
     for register in sorted(arms.scalars):
-        wave.set_scalar(register, origin)
+        left.words[register] = replace(origin)  # another object, so that a copy is none of these
+        wave.set_scalar(register, left.words[register])
+    left.masks = {
+        first: mask
+        for first, mask in left.masks.items()
+        if first in left.words and first + 1 in left.words
+    }
+    wave.arms = left
     wave.condition = origin
     wave.place = arms.place

@@ -106,6 +106,7 @@ class Wave:
         self.issued = dict.fromkeys(WaveQueue, 0)
         self.pending: dict[int, PendingOperation] = {}
         self.private: dict[int, tuple[Words, int, OpaqueWord]] = {}
+        self.arms: object = None  # what arms that were skipped have left (`skipped_lanes.py`)
         self.unwritten: dict[int, int] = {}  # registers by their lanes that nothing has written
         # Instructions executed last with their wait states, where some may be too few.
         self.recent: deque[tuple[int, int]] = deque(maxlen=STATES_MAX)

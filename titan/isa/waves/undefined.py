@@ -169,7 +169,10 @@ class UndefinedFollower:
         for register in arms.vectors:
             left = ~lanes_of(arms.surely.get(register, 0) & wave.lanes_all)
             kept = self._vectors.of(wave, register).where(left).unsure()
-            new = merged([of_all(taken), kept]) if taken.any else kept
+            new = kept
+            if taken.any:
+                new = merged([of_all(taken), kept])
+                arms.left.written.pop(register, None)
             self._vectors.put(wave, register, new, np.ones(LANES, np.bool_))
         for register in arms.scalars:
             number = SCALAR_BASE + register

@@ -26,6 +26,7 @@ from titan.isa.waves.lane_exchanges import NOBODY, lanes_given
 from titan.isa.waves.matrix_forms import product_form, result_places
 from titan.isa.waves.moved_lanes import dpp_goes, dpp_lanes, swap_rows, swizzle_lanes
 from titan.isa.waves.numbering import keeps_part
+from titan.isa.waves.skipped_lanes import LeftArms
 from titan.isa.waves.sources import scalar_source, vector_source
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, lanes_of
 from titan.isa.waves.undefined_bits import (
@@ -83,6 +84,8 @@ class UndefinedVectors:
         old = registers.get(register)
         if old is None and not word.any:
             return
+        if word.any and isinstance(wave.arms, LeftArms):
+            wave.arms.written.pop(register, None)  # what arms have written there is gone
         if old is not None and not lanes.all():
             word = UndefinedWord(
                 np.where(lanes, word.bits, old.bits), np.where(lanes, word.origins, old.origins)
