@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -158,6 +161,32 @@ def test_no_package(tmp_path):
         titan.load(tmp_path)
     with pytest.raises(CallError, match="no packages"):
         titan.Library(tmp_path)
+
+
+def copied(folder: Path) -> Path:
+    return Path(shutil.copytree(package("gemm_small_tiles"), folder / "p"))
+
+
+@pytest.mark.parametrize("name", ["kernel.cu", "titan_device.cuh", "manifest.json"])
+def test_a_file_that_was_changed_is_not_run_as_verified(name, tmp_path):
+    folder = copied(tmp_path)
+    assert titan.load(folder).name == titan.load(package("gemm_small_tiles")).name
+    with (folder / name).open("a") as stream:
+        stream.write("\n")
+    with pytest.raises(CallError, match=f"{name} is not the file that certificate.json names"):
+        titan.load(folder)
+    with pytest.raises(CallError, match=name):
+        Library(tmp_path)
+    (folder / "certificate.json").unlink()
+    titan.load(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": {}}', '{"files": []}', "[" * 99_999])
+def test_a_certificate_of_something_else(text, tmp_path):
+    folder = copied(tmp_path)
+    (folder / "certificate.json").write_text(text)
+    with pytest.raises(CallError, match=r"certificate.json is none of this package"):
+        titan.load(folder)
 
 
 def test_a_package_and_a_folder_of_packages_are_told_apart(tmp_path):

@@ -7,6 +7,7 @@ framework of the first input (or writes into `out`), and launches.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,28 @@ from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher,
 from titan.runtime.sharing import check_apart
 
 MANIFEST = "manifest.json"
+CERTIFICATE = "certificate.json"
+
+
+def _refuse_altered(folder: Path, names: Sequence[str]) -> None:
+    """What is loaded has the digests of the certificate, where there is one. Raises CallError.
+
+    This finds files that were changed by hand, or left over of another build; that a package is
+    what its certificate says, `titan gate` derives.
+    """
+    try:
+        stated = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))["files"]
+        digests = {name: str(stated[name]) for name in names}
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise CallError(f"{folder}: {CERTIFICATE} is none of this package") from None
+    for name, digest in digests.items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+            raise CallError(
+                f"{folder}: {name} is not the file that {CERTIFICATE} names; build the package "
+                f"again, or remove {CERTIFICATE} to run what nobody has verified"
+            )
 
 
 class LoadedKernel:
@@ -68,6 +91,7 @@ class LoadedKernel:
                 if inside:
                     reason += f"; packages in it: {', '.join(inside)}"
             raise CallError(f"{self.folder} is not a package: {reason}") from None
+        _refuse_altered(self.folder, (MANIFEST, *self.files))
 
     @property
     def name(self) -> str:
