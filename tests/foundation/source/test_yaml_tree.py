@@ -203,3 +203,13 @@ def test_files(tmp_path):
 def test_one_byte_over_the_limit_is_refused_and_the_limit_is_not():
     assert load_bytes(b"a" * 100, "p", 100)[1] == []
     assert [error.code for error in load_bytes(b"a" * 101, "p", 100)[1]] == ["TTN003"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.3", "2.0"])
+def test_a_file_of_another_version_of_yaml_is_refused(version):
+    """`010` is 8 in YAML 1.1, and `1_0` is 10: what is read would not be what the file says."""
+    _, errors = parse_text(f"%YAML {version}\n---\na: 010\n")
+    assert [error.code for error in errors] == ["TTN001"]
+    assert version != "1.1" or "read as YAML 1.2, and says 1.1" in errors[0].headline
+    tree = good("%YAML 1.2\n---\na: 10\n")
+    assert as_integer(tree.get("a")) == 10

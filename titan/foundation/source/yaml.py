@@ -82,6 +82,9 @@ class _Builder:
                 self.refuse(
                     "TTN001", "a file holds one YAML document, but here a second begins", span
                 )
+            if event.version is not None and tuple(event.version) != (1, 2):
+                number = ".".join(map(str, event.version))
+                self.report("TTN001", f"the file is read as YAML 1.2, and says {number}", span)
         elif name == "ScalarEvent":
             self.check_tag(event, span)
             self.count(1, span)
