@@ -247,7 +247,9 @@ def test_moved_lanes_by_hand():
     assert list(dpp_lanes(_item(wave_shr="1"))[[0, 16, 63]]) == [-1, 15, 62]
     assert list(dpp_lanes(_item(wave_rol="1"))[[0, 31, 63]]) == [1, 32, 0]
     assert list(dpp_lanes(_item(wave_ror="1"))[[0, 32, 63]]) == [63, 31, 62]
-    assert dpp_lanes(_item(row_share="1")) is None
+    assert list(dpp_lanes(_item(row_share="1"))[[0, 15, 16, 63]]) == [1, 1, 17, 49]
+    assert list(dpp_lanes(_item(row_xmask="5"))[[0, 1, 16, 63]]) == [5, 4, 21, 58]
+    assert dpp_lanes(_item(row_unheard="1")) is None
     written = dpp_written(_item(row_mask="0xa", bank_mask="0x1"))
     assert np.flatnonzero(written).tolist() == [16, 17, 18, 19, 48, 49, 50, 51]
     assert np.flatnonzero(swap_rows("v_permlane16_swap_b32"))[[0, 15, 16]].tolist() == [16, 31, 48]
