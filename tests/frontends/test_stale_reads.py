@@ -10,6 +10,7 @@ from tests.frontends.test_traced import verified
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.policies import chosen
 
+UNUSED_TOO = chosen((("unused_reads", "refuse"),))
 ALLOWED = chosen((("stale_reads", "allow"),))
 TRIPS, STAGES = 9, 3
 # A trip of a ring of three stages of 32 words, copied by the first warp and read by both.
@@ -58,6 +59,28 @@ def test_a_stage_that_is_not_filled_again(left_out, looped):
 def test_stores_of_every_trip_are_instructions_of_their_own(left_out):
     """Where each trip stores by its own instruction nothing shows that the stages are one ring."""
     assert verified(ring(STORE, left_out)).verdict is Verdict.VERIFIED
+
+
+# Each trip loads the word of the next one ahead, the last one that of a stage which is not filled.
+AHEAD = """
+  mov.u32 %r13, 0; mov.u32 %r14, %r4; @%p1 ld.global.u32 %r9, [%d1];
+  @%p1 st.shared.u32 [%r4], %r9; bar.sync 0; ld.shared.u32 %r10, [%r4];
+L: add.u64 %d1, %d1, 128; add.u32 %r13, %r13, 1; add.u32 %r14, %r14, 128;
+  rem.u32 %r15, %r13, 3; setp.eq.u32 %p2, %r15, 0; @%p2 mov.u32 %r14, %r4;
+  setp.lt.u32 %p2, %r13, 9; and.pred %p3, %p1, %p2;
+  @%p3 ld.global.u32 %r9, [%d1]; @%p3 st.shared.u32 [%r14], %r9; bar.sync 0;
+  @%p1 st.global.u32 [%d2], %r10; add.u64 %d2, %d2, 128;
+  ld.shared.u32 %r10, [%r14]; bar.sync 0;
+  @%p2 bra L;
+"""
+USED = "  @%p1 st.global.u32 [%d2], %r10;\n"
+
+
+def test_what_the_last_trip_loads_ahead_and_nobody_uses_is_none():
+    assert verified(AHEAD).verdict is Verdict.VERIFIED
+    for finding in (verified(AHEAD + USED), verified(AHEAD, policies=UNUSED_TOO)):
+        assert finding.verdict is Verdict.UNDECIDED
+        assert any("stage of a ring" in note for note in finding.notes), finding.notes
 
 
 START = """s_load_dwordx2 s[4:5], s[0:1], 0x0

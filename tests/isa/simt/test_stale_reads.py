@@ -107,6 +107,18 @@ def test_a_tile_that_stays_while_others_turn_is_none(held, chunks, items, trips,
     assert stale_of(done) == ()
 
 
+@given(rings(), st.data())
+def test_what_is_unused_is_none(ring, data):
+    """Only the reads of the stage that was not filled count, and of these those that are used."""
+    stages, tiles = ring[:2]
+    done = run_of(ring, {data.draw(st.integers(stages, tiles - 1))})
+    stale = set(stale_of(done))
+    unused = [access._replace(unused=access.source is None) for access in done]
+    assert stale_of(unused) == ()
+    halves = [access._replace(unused=data.draw(st.booleans())) for access in unused]
+    assert set(stale_of(halves)) <= stale
+
+
 def test_an_access_at_an_unknown_address_may_fill_any_stage():
     ring = (3, 9, 1, 1, 0)
     done = run_of(ring, {8})

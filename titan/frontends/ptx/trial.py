@@ -460,7 +460,7 @@ def _left_open(
     if policies.unwritten_reads == "refuse":
         yield from perhaps_used(run)
     if policies.stale_reads == "refuse":
-        for instruction in stale_reads(run)[:1]:
+        for instruction in stale_reads(run, policies.unused_reads)[:1]:
             yield STALE_STAGE, instruction
     if policies.grid_wait != "all":
         for instruction in early.writes[:1]:

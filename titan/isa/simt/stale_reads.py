@@ -12,6 +12,9 @@ region of global memory, or one instruction that stores) belong together. A read
   is read at least twice as often as any of those, and its place is not found so more often than
   new. Else it is a window that slides, an array that stays, or a tile that stays while others turn.
 
+What is loaded ahead and used nowhere, as by the last trip of a loop that loads the next stage, is
+left out where the values of the run can be traced (`tracing/traced.py`).
+
 Not found: rings of one stage, a source that is not read from at all after the first round, and what
 is stale in a third of all rounds. An atomic operation, and a write at an address that is not known,
 make new what they may touch.
@@ -27,6 +30,7 @@ from typing import NamedTuple
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.tracing.traced import traced
 from titan.isa.simt.unwritten_reads import touched
 from titan.isa.simt.written import WrittenMemories
 
@@ -38,7 +42,7 @@ class StageAccess(NamedTuple):
     """An access to shared memory by an instruction of an agent, in the order of the run.
 
     `source`: of a write, where its bytes come from. `anywhere`: of a write, its address is not
-    known.
+    known. `unused`: of a read, nothing is made of it.
     """
 
     agent: Hashable
@@ -46,14 +50,20 @@ class StageAccess(NamedTuple):
     footprint: Footprint
     source: Hashable | None
     anywhere: bool = False
+    unused: bool = False
 
 
-def stale_reads(run: Run) -> tuple[int, ...]:
-    """The instructions of such reads in a run of PTX, in the order of their first ones."""
-    return stale_of(list(_accesses(run)))
+def stale_reads(run: Run, unused_reads: str = "refuse") -> tuple[int, ...]:
+    """The instructions of such reads in a run of PTX, in the order of their first ones;
+    `unused_reads`: those too of which nothing is used ("refuse"), or not ("allow")."""
+    found = stale_of(list(_accesses(run, frozenset())))
+    if not found or unused_reads == "refuse":
+        return found
+    shown = run.traced or traced(run)
+    return found if shown is None else stale_of(list(_accesses(run, shown.unused)))
 
 
-def _accesses(run: Run) -> Iterator[StageAccess]:
+def _accesses(run: Run, unused: frozenset[int]) -> Iterator[StageAccess]:
     unknown = run.unknown_addresses()
     for event in run.events:
         agent, number = (event.cta, event.warp), event.instruction
@@ -61,7 +71,9 @@ def _accesses(run: Run) -> Iterator[StageAccess]:
         for footprint, mode in touched(event):
             reads = mode is ev.Mode.READ
             if footprint.space is MemorySpace.SHARED and not (reads and anywhere):
-                yield StageAccess(agent, number, footprint, None if reads else source, anywhere)
+                idle = reads and event.sequence in unused
+                source_here = None if reads else source
+                yield StageAccess(agent, number, footprint, source_here, anywhere, idle)
 
 
 def _source(event: ev.Event) -> Hashable:
@@ -90,7 +102,7 @@ def stale_of(accesses: list[StageAccess]) -> tuple[int, ...]:
         if access.source is None:
             place = access.footprint
             ring = rings.setdefault(groups.of(access), _Ring())
-            ring.read(place, max(filled.get(place, 0), everything), access.instruction)
+            ring.read(access, max(filled.get(place, 0), everything))
         elif access.anywhere:
             everything = index
         else:
@@ -106,7 +118,7 @@ class _Tile:
     since: int
     reads: int = 0
     read_at: int = 0
-    stale: list[int] = field(default_factory=list)
+    stale: list[StageAccess] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -120,8 +132,9 @@ class _Ring:
     reads: int = 0
     turned_at: int = 0  # the last read that found its place new, which it had read before
 
-    def read(self, place: Footprint, since: int, instruction: int) -> None:
-        """The next read: by an instruction, of a place that was last written at access `since`."""
+    def read(self, access: StageAccess, since: int) -> None:
+        """The next read, of a place that was last written at access `since`."""
+        place = access.footprint
         self.reads += 1
         tile = self.held.get(place)
         if tile is None or tile.since != since:
@@ -130,7 +143,7 @@ class _Ring:
                 self.past.setdefault(place, []).append(tile)
             tile = self.held[place] = _Tile(since)
         elif next(iter(self.held)) == place and self.turned_at > tile.read_at:
-            tile.stale.append(instruction)
+            tile.stale.append(access)
         tile.reads += 1
         tile.read_at = self.reads
         self.held.move_to_end(place)
@@ -144,12 +157,13 @@ class _Ring:
         if len(stale) * MINORITY >= len(tiles):
             return []
         return [
-            number
+            access.instruction
             for held in by_place
             if sum(len(tile.stale) for tile in held) <= len(held)
             for tile in held
             if tile.reads >= 2 * usual
-            for number in tile.stale
+            for access in tile.stale
+            if not access.unused
         ]
 
 
