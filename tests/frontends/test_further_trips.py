@@ -109,6 +109,28 @@ def test_what_is_not_shown_is_not_verified_for_any_number(name):
         assert finding.narrowing is not None and "trips and more" in finding.narrowing.because
 
 
+# Where a word of a table is that says whether to leave out the wait, which it does far behind; and
+# whether the same is shown of all trips.
+TABLES = {
+    "by the trip": ("mad.wide.u32 %rd5, %r7, 4, %rd1;", False),
+    "by a part of the trip": ("shr.u32 %r26, %r7, 4; mad.wide.u32 %rd5, %r26, 4, %rd1;", False),
+    "by what the trip's word says": (
+        """mad.wide.u32 %rd5, %r7, 4, %rd1; ld.global.u32 %r26, [%rd5+4096];
+        mad.wide.u32 %rd5, %r26, 4, %rd1;""", False),
+    "one for all": ("mov.u64 %rd5, %rd1;", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_words_that_further_trips_load_are_not_those_of_these(name):
+    place, shown = TABLES[name]
+    source = f"{{pointer: {{u32: {[0] * 1024 + list(range(1024))}}}}}"
+    launch = f"{{grid: 1, dynamic_shared: 0, parameters: {{source: {source}, n: 5}}}}"
+    text = without_wait(f"{place} ld.global.u32 %r25, [%rd5]; setp.eq.u32 %p6, %r25, 1;")
+    finding = verified(text, launch, require="any", ctas=(0,))
+    assert (finding.verdict is Verdict.VERIFIED) is shown, finding.notes
+
+
 HARMLESS = {
     "no change": "",
     "a number that nothing uses": "\tand.b32 %r24, %r7, 63; setp.eq.u32 %p6, %r24, 63;\n",

@@ -279,9 +279,13 @@ class FurtherRounds(SimtExecution, ShownRounds):
     def _loaded(now: _Now, part: int, value: Value, index: int) -> Growth:
         if isinstance(lane(value, index), Opaque):
             return FIXED
-        if not of_lane(now.growths[0], index).fixed:
+        address = of_lane(now.growths[0], index)
+        if not address.fixed:
             return unknown(now.pc)
-        return now.loaded.get((part, index), FIXED)
+        found = now.loaded.get((part, index), FIXED)
+        if address.limit < found.limit:  # from there on another place is read
+            return found._replace(limit=address.limit, site=address.site)
+        return found
 
     def _check_call(self, warp: Warp, pc: int) -> None:
         """Arguments and results are copied in local memory, which is not followed."""
