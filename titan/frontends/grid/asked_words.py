@@ -12,13 +12,13 @@ whose bytes are not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.foundation.errors import TitanError
 from titan.frontends.grid.tickets import known_memory, without
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import MemorySpace, merged
+from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.isa.simt.launch import QUESTION, WORD_BYTES, Allocation
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
 from titan.isa.simt.operations import ATOMICS, Op
@@ -300,15 +300,25 @@ def check_data(runs: Sequence[tuple[int, Run]], words: Iterable[int]) -> None:
     merged_of = {cta: merged(pairs) for cta, pairs in others.items()}
     own = set(words)
     for cta, run in runs:
-        for event in run.events:
-            if not isinstance(event, ev.AccessEvent) or event.footprint.bounds[0] in own:
+        for instruction, footprint in known_reads(run):
+            if footprint.bounds[0] in own:
                 continue
-            reads = event.known or (event.mode is ev.Mode.ATOMIC and event.returns)
-            if event.footprint.space is not MemorySpace.GLOBAL or not reads:
-                continue
-            for low, high in event.footprint.ranges():
+            for low, high in footprint.ranges():
                 for other, pairs in merged_of.items():
                     if other != cta and any(low < end and at < high for at, end in pairs):
-                        raise NotWaiting(
-                            "bytes that another CTA may have replaced decide", event.instruction
-                        )
+                        raise NotWaiting("bytes that another CTA may have replaced decide",
+                                         instruction)  # fmt: skip
+
+
+def known_reads(run: Run) -> Iterator[tuple[int, Footprint]]:
+    """The reads of global memory of a run that gave known bytes, to registers or to shared memory,
+    by instruction."""
+    for event in run.events:
+        if not isinstance(event, ev.AccessEvent):
+            continue
+        reads = event.known or (event.mode is ev.Mode.ATOMIC and event.returns)
+        if reads and event.footprint.space is MemorySpace.GLOBAL:
+            yield event.instruction, event.footprint
+    for item in run.confluence.steering:
+        if isinstance(run.events[item.sequence], ev.AsynchronousEvent):
+            yield item.instruction, item.footprint

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.frontends.grid.asked_words import Item, NotWaiting
+from titan.frontends.grid.asked_words import Item, NotWaiting, known_reads
 from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, coordinates
 from titan.frontends.grid.lock_runs import LockRuns, LockVariant
 from titan.frontends.grid.tickets import perhaps
@@ -323,16 +323,13 @@ class LockComparison:
         )
         own = {((at, at + size),) for at, (size, _) in self.runs.words().items()}
         for node in self.nodes:
-            for event in node.variant.run.events:
-                if not isinstance(event, ev.AccessEvent) or event.footprint.ranges() in own:
+            for instruction, footprint in known_reads(node.variant.run):
+                if footprint.ranges() in own:
                     continue
-                reads = event.known or (event.mode is ev.Mode.ATOMIC and event.returns)
-                if event.footprint.space is not MemorySpace.GLOBAL or not reads:
-                    continue
-                for write in written.meeting(event.footprint):
+                for write in written.meeting(footprint):
                     if write.cta != node.variant.cta:
                         raise NotWaiting("bytes that another CTA may have replaced decide",
-                                         event.instruction)  # fmt: skip
+                                         instruction)  # fmt: skip
 
 
 def _is_strong(event: ev.Event) -> bool:

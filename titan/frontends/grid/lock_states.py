@@ -122,7 +122,7 @@ class ParkedStates:
             for number in range(low >> PAGE_BITS, (high - 1 >> PAGE_BITS) + 1)
         }
         memory = tuple((number, _bytes(pages[number])) for number in sorted(changed & set(pages)))
-        flight = tuple(operation.number for operation in machine.flight)
+        flight = tuple((operation.number, operation.stored) for operation in machine.flight)
         return memory, flight, _bytes(machine.parameters), tuple(map(self._cta, ctas))
 
     def _cta(self, cta: Cta) -> Hashable:

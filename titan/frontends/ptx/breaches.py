@@ -18,7 +18,8 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.fences_on_way import unfenced_on_way
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import LIMIT
-from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Policy, Run
+from titan.isa.simt.tracing.executed_step import is_untraced
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF
@@ -87,9 +88,25 @@ def open_lanes(
         yield f"lanes store over what they have stored, {NOT_SHOWN}", instruction
     if EQUAL_LANES in remarks and policies.equal_writes != "assumed":
         text = f"lanes of one store write the same bytes, {NOT_SHOWN}"
-        if run.traced is None and run.instructions > INSTRUCTIONS_MAX:
-            text += f" in runs of more than {INSTRUCTIONS_MAX:,} warp instructions"
-        yield text, remarks[EQUAL_LANES][1]
+        yield text + _untraced(run), remarks[EQUAL_LANES][1]
+
+
+def _untraced(run: Run) -> str:
+    """Why nothing is shown of the values of a run, if its length or an access is why."""
+    made = run.prepared
+    if run.traced is not None or made is None:
+        return ""
+    if run.instructions > INSTRUCTIONS_MAX:
+        return f" in runs of more than {INSTRUCTIONS_MAX:,} warp instructions"
+    event = next((event for event in run.events if is_untraced(event, made.code.steps)), None)
+    if event is None:
+        return ""
+    line = made.instructions[event.instruction].line
+    if not isinstance(event, ev.Assumption):
+        return f", as line {line} writes to much of memory at once"
+    if event.policy == Policy.FUNCTION_OPAQUE:
+        return f", as line {line} calls a function without a body"
+    return f", as line {line} has an address that is not known"
 
 
 def with_fences_followed(run: Run) -> Run:

@@ -21,6 +21,7 @@ from titan.isa.simt.accesses import (
     write_value,
 )
 from titan.isa.simt.arithmetic import signed
+from titan.isa.simt.copied_words import copied, sizes_read
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_effects, order_lanes
@@ -39,12 +40,12 @@ from titan.isa.simt.map_bytes import (
 )
 from titan.isa.simt.memory import BARRIER
 from titan.isa.simt.operations import DecodedStep
-from titan.isa.simt.outcome import Policy
+from titan.isa.simt.outcome import Policy, Steering
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import Cta, Fragment, InFlight, StoredNumber
 from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile
-from titan.isa.simt.values import Opaque, Scalar, lane, lanes_of, opaque_at, uniform
+from titan.isa.simt.values import Opaque, Scalar, lanes_of, opaque_at, uniform
 
 TENSOR_ALIGNMENT = 128
 BULK_ALIGNMENT = 16
@@ -159,16 +160,8 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     to = locate(machine, fragment, step.args[0], MemorySpace.SHARED, to_offset, count, mask)
     if to is None:
         machine.refuse(fragment, "the destination of a copy is not known")
-    reading = mask
-    if len(step.args) > 2:  # bytes to read, or "ignore the source"
-        size = warp.registers[step.args[2]]
-        reading = 0
-        for index in lanes_of(mask):
-            item = lane(size, index)
-            none = (item & 1) if step.flags[3] and isinstance(item, int) else item == 0
-            reading |= 0 if none else 1 << index
-            if not step.flags[3] and isinstance(item, int) and item > count:
-                machine.fault(fragment, f"a copy of {count} bytes cannot read {item}")
+    sizes = sizes_read(machine, fragment, step, mask)
+    reading = sum(1 << index for index, size in sizes.items() if size != 0)
     at: Located | None = []
     if reading:
         at = locate(machine, fragment, step.args[1], MemorySpace.GLOBAL, at_offset, count, reading)
@@ -179,8 +172,13 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         mine = [(by & lanes, where) for by, where in to if by & lanes]
         source = at and [item for item in at if item[0] & lanes]
         work = _copy_work(machine, warp.cta, mine, source, count)
+        if source and any(any_known(machine, where, count) for _, where in source):
+            steering = Steering(len(machine.events), fragment.pc, work.effects[0].footprint)
+            machine.steering.append(steering)
         operation = start(machine, fragment, lanes, work)
         operation.places, operation.place_bytes = mine, count
+        if not machine.maybe:
+            operation.stored = copied(machine, mine, source or [], sizes, count)
     order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
     for lanes, where in to:
         sources = () if at is None else at

@@ -23,6 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place, read_value
+from titan.isa.simt.arithmetic import signed
+from titan.isa.simt.copied_words import COPIED_WORD_BYTES
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.growth import (
@@ -35,6 +37,7 @@ from titan.isa.simt.growth import (
 from titan.isa.simt.lane_growths import Growths, compact, distinct, fixed_as, keep, of_lane
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
+from titan.isa.simt.memory import KNOWN
 from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
 from titan.isa.simt.passages import (
     Lanes,
@@ -135,7 +138,7 @@ class FurtherRounds(SimtExecution, ShownRounds):
         step = self.steps[pc]
         table = self.growths.get(id(warp))
         windows = self.windows.get(id(warp))
-        if not table and not windows and step.op not in _ACCESSES:
+        if not table and not windows and step.op not in _ACCESSES and step.op is not Op.COPY:
             self.now = None
             return super().step(fragment)
         mask = fragment.mask
@@ -174,6 +177,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
         )
         if step.op in (Op.LOAD, Op.STORE) and mask:
             self._follow(now, mask)
+        elif step.op is Op.COPY and mask:
+            self._copy(now, mask)
         return now
 
     def _use(self, growths: Growths, mask: int, pc: int, what: str) -> None:
@@ -361,12 +366,47 @@ class FurtherRounds(SimtExecution, ShownRounds):
             where[1] is None or not 0 <= at <= where[1].shared.size - size
         ):
             return
+        self._note_read(now, result[1], where, owner, size)
+
+    def _note_read(
+        self, now: _Now, index: int, where: tuple[int, Cta | None, int], owner: Owner, size: int
+    ) -> None:
+        """Known bytes that a round reads."""
         for window in self.windows.get(id(now.warp), ()):
-            if window.mask >> result[1] & 1:
-                value = read_value(self, now.warp, result[1], where, size, now.pc)
+            if window.mask >> index & 1:
+                value = read_value(self, now.warp, index, where, size, now.pc)
                 if isinstance(value, int):
-                    window.loads.append((result[1], where, size, value))
-                    self.seen.setdefault((space, owner), set()).add((at, size))
+                    window.loads.append((index, where, size, value))
+                    self.seen.setdefault((where[0], owner), set()).add((where[2], size))
+
+    def _copy(self, now: _Now, mask: int) -> None:
+        """What cp.async leaves in shared memory: what a load of its source would get."""
+        to_offset, at_offset, count, _ = now.step.flags
+        for index in lanes_of(mask):
+            target, source = (lane(value, index) for value in now.values[:2])
+            if isinstance(target, Opaque):
+                continue
+            where = place(self, now.warp, MemorySpace.SHARED, target + to_offset)
+            growth = FIXED
+            if isinstance(source, int):
+                at = signed(source + at_offset, 64)
+                growth = self._copied(now, index, at, count)
+            owner = self._owner(now.warp, index, where)
+            for part in range(0, count, COPIED_WORD_BYTES):
+                self._store(now.pc, (where[0], owner), where[2] + part, COPIED_WORD_BYTES, growth)
+
+    def _copied(self, now: _Now, index: int, at: int, count: int) -> Growth:
+        """What words that a lane copies from global memory depend on, where some are known."""
+        if not self.memory.has(at, count, KNOWN):
+            return FIXED
+        owner = self._owner(now.warp, index, (MemorySpace.GLOBAL, None, at))
+        address = of_lane(now.growths[1], index)
+        for part in range(at, at + count, COPIED_WORD_BYTES):
+            where = (MemorySpace.GLOBAL, None, part)
+            self._note_read(now, index, where, owner, COPIED_WORD_BYTES)
+            if self._cell((MemorySpace.GLOBAL, owner), part, COPIED_WORD_BYTES, now.pc) != FIXED:
+                return unknown(now.pc)
+        return address if address.fixed else unknown(now.pc)
 
     def _extended(
         self, now: _Now, index: int, where: tuple[int, Cta | None, int], size: int, growth: Growth

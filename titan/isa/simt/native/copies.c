@@ -1,4 +1,5 @@
 /* Asynchronous copies (copies.py, tensor_maps.py). */
+enum { WORD_BYTES = 4 }; /* of what cp.async copies; each is known or not */
 enum { K_LOAD, K_STORE, K_REDUCE, K_PREFETCH };
 enum { M_TILE, M_IM2COL, M_GATHER, M_SCATTER, M_IM2COL_W };
 enum { P_GENERIC, P_ASYNC, P_TENSORMAP, P_CONSTANT, P_TENSOR };
@@ -120,6 +121,36 @@ static int32_t of_located(Machine *machine, int space, int32_t cta, const Locate
     merge_runs(runs);
     return of_runs(machine, space, cta, runs);
 }
+#if !NUMBERS
+/* The words that are known of those that lanes copy. `read`: how many bytes each lane reads, and
+   zeros for the others; negative where that is not known. */
+static void note_copied(Machine *machine, const Located *to, int targets, const Located *at,
+                        int sources, const int64_t *read, int64_t count, Operation *o)
+{
+    for (int n = 0; n < targets; n++) {
+        int64_t source = 0, size = -2;
+        for (uint32_t left = to[n].lanes; left && size != -1; left &= left - 1) {
+            int lane = first_lane(left);
+            int64_t from = -1, bytes = read[lane];
+            for (int k = 0; k < sources; k++)
+                if (at[k].lanes >> lane & 1) from = at[k].spot.at;
+            if (from == -1 && bytes) bytes = -1;
+            if (size == -2) source = from;
+            else if (source != from || size != bytes) bytes = -1;
+            size = bytes;
+        }
+        for (int64_t part = 0; part < count && size >= 0; part += WORD_BYTES) {
+            int64_t known = size - part < WORD_BYTES ? size - part : WORD_BYTES;
+            uint64_t value = 0;
+            if (known > 0 && !read_global(machine, source + part, known, &value)) continue;
+            if (!o->stored)
+                o->stored = zeroed((size_t)(targets * count / WORD_BYTES), sizeof(Stored));
+            o->stored[o->stored_count++] =
+                (Stored){to[n].spot.cta->number, to[n].spot.at + part, WORD_BYTES, value};
+        }
+    }
+}
+#endif
 static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     Warp *warp = fragment->warp;
@@ -133,6 +164,8 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
     int sources = 0;
     if (targets < 0) refuse(machine, fragment, "the destination of a copy is not known");
     uint32_t reading = mask;
+    int64_t read[32]; /* by lane: the bytes, negative where they are not known */
+    for (int lane = 0; lane < 32; lane++) read[lane] = count;
     if (s->arg_count > 2) {
         const Value *size = &warp->registers[ARG(s, 2)];
         reading = 0;
@@ -141,6 +174,7 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
             uint64_t item = lane_value(size, lane);
             int none = !opaque && (FLAG(s, 3) ? (int)(item & 1) : item == 0);
             if (!none) reading |= 1u << lane;
+            read[lane] = opaque ? -1 : none ? 0 : FLAG(s, 3) ? count : (int64_t)item;
             if (opaque || FLAG(s, 3) || item <= (uint64_t)count) continue;
             snprintf(machine->reason, sizeof machine->reason,
                      "a copy of %lld bytes cannot read %llu", (long long)count,
@@ -160,8 +194,23 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
     if (targets)
         add_effect(&effects, of_located(machine, SHARED, warp->cta->number, to, targets, count),
                    WRITE, P_GENERIC);
+#if !NUMBERS
+    int steers = 0;
+    for (int n = 0; n < sources && !steers; n++)
+        steers = global_has_known(machine, at[n].spot.at, count);
+    if (steers) {
+        push(&machine->steering, machine->event_count);
+        push(&machine->steering, fragment->pc);
+        push(&machine->steering, effects.list[0].footprint);
+    }
+#endif
     Operation *o = start(machine, fragment, mask, OP_COPY, &effects, NULL, COPY_QUEUE, -1, 0, 0);
-    if (NUMBERS) return;
+#if NUMBERS
+    (void)o;
+    (void)read;
+#else
+    if (!machine->maybe)
+        note_copied(machine, to, targets, at, sources > 0 ? sources : 0, read, count, o);
     o->places = zeroed((size_t)targets, sizeof(Located));
     memcpy(o->places, to, (size_t)targets * sizeof(Located));
     o->place_count = targets;
@@ -178,6 +227,7 @@ static void copy(Machine *machine, Fragment *fragment, const titan_step *s, uint
         }
         if (differs) clash_within(machine, fragment, &to[n], count, CLASHED);
     }
+#endif
 }
 
 /* ----------------------------------------------------------------------------- bulk copies */

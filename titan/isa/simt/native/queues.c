@@ -90,6 +90,9 @@ static void finish(Machine *machine, Operation *o)
         Cta *cta = machine->by_number[one->cta];
         if (cta) write_bytes(&cta->shared, one->at, one->size, one->value, 0);
     }
+    free(o->stored); /* there may be many of them */
+    o->stored = NULL;
+    o->stored_count = 0;
     int64_t at = machine->events.count;
     word head[] = {EV_FINISH, 0, o->warp->cta->number, o->warp->index, o->lanes, o->instruction,
                    o->number, o->complete_count + o->arrival_count};

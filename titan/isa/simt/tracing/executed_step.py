@@ -13,6 +13,7 @@ from titan.isa.simt.tracing.own_memory import ArmsInMemory
 from titan.isa.simt.values import Value, any_opaque, lane
 
 SPAN_MAX = 1 << 20  # bytes of one access
+_READING = (Op.LOAD, Op.COPY)  # of which only what is read may be unknown
 UNTRACED = (Policy.OPAQUE_ADDRESS, Policy.OPAQUE_INDEX, Policy.FUNCTION_OPAQUE)
 
 
@@ -55,12 +56,12 @@ def moves(now: ExecutedStep, index: int) -> bool:
 
 
 def is_untraced(event: ev.Event, steps: Sequence[DecodedStep]) -> bool:
-    """Whether the run cannot be traced: what it touches is not known, or too much. Loads give new
-    values there.
+    """Whether the run cannot be traced: what it writes is not known, or too much. Loads, and copies
+    by cp.async, from unknown addresses give new values.
     """
     if isinstance(event, ev.Assumption):
         step = steps[event.instruction]
-        return event.policy in UNTRACED and step.op is not Op.LOAD
+        return event.policy in UNTRACED and step.op not in _READING
     if isinstance(event, ev.AccessEvent) and event.mode is not ev.Mode.READ:
         low, high = event.footprint.bounds
         return high - low > SPAN_MAX and sum(b.size_bytes for b in event.footprint.boxes) > SPAN_MAX
