@@ -6,9 +6,12 @@ import pytest
 
 from tests.frontends.gcn.test_verify_assembly import judged
 from tests.frontends.gcn.texts import kernel
-from tests.frontends.test_traced import verified
+from tests.frontends.test_traced import KERNEL, LAUNCH, verified
+from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
+from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ptx.policies import chosen
+from titan.frontends.verify_code import CodeOptions, verify_code
 
 UNUSED_TOO = chosen((("unused_reads", "refuse"),))
 ALLOWED = chosen((("stale_reads", "allow"),))
@@ -81,6 +84,55 @@ def test_what_the_last_trip_loads_ahead_and_nobody_uses_is_none():
     for finding in (verified(AHEAD + USED), verified(AHEAD, policies=UNUSED_TOO)):
         assert finding.verdict is Verdict.UNDECIDED
         assert any("stage of a ring" in note for note in finding.notes), finding.notes
+
+
+# Products of A, which is stored once, and of B in a ring: two for a trip, the last trip behind the
+# loop. Both operands are read by one instruction.
+PRODUCTS = """
+  .reg .f32 %f<4>; .reg .b64 %e<4>; shl.b32 %r4, %r1, 1; add.u32 %r4, %r3, %r4;
+  shl.b32 %r5, %r1, 5; add.u32 %r5, %r3, %r5; mov.u32 %r6, 0; mov.u16 %h1, 0;
+  st.shared.v4.b32 [%r5], {{%r6, %r6, %r6, %r6}}; st.shared.v4.b32 [%r5+16], {{%r6, %r6, %r6, %r6}};
+  mov.b32 %f0, %r6; mov.b32 %f1, %r6; mov.b32 %f2, %r6; mov.b32 %f3, %r6;
+  mov.u32 %r13, 0; mov.u32 %r14, 4096;
+L: add.u32 %r15, %r4, %r14; setp.ne.u32 %p2, %r13, {left_out};
+  @%p2 st.shared.b16 [%r15], %h1; fence.proxy.async; bar.sync 0;
+  setp.eq.u32 %p3, %r13, {last}; @%p3 bra T;
+  {product} add.u32 %r13, %r13, 1;
+  add.u32 %r14, %r14, 256; setp.eq.u32 %p2, %r14, {end}; @%p2 mov.u32 %r14, 4096; bra L;
+T: {product}
+"""
+PRODUCT = """shr.u32 %r16, %r3, 4; cvt.u64.u32 %e0, %r16; add.u32 %r16, %r3, %r14; shr.u32 %r16, %r16, 4;
+  cvt.u64.u32 %e1, %r16; or.b64 %e0, %e0, 0x1000080000; or.b64 %e1, %e1, 0x1000080000;
+  wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+  {%f0, %f1, %f2, %f3}, %e0, %e1, 1, 1, 1, 0, 0; add.s64 %e0, %e0, 128;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+  {%f0, %f1, %f2, %f3}, %e0, %e1, 1, 1, 1, 0, 0;
+  wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; bar.sync 0;"""
+
+
+def products(trips, stages, left_out=99):
+    body = PRODUCTS.format(
+        product=PRODUCT, left_out=left_out, last=trips - 1, end=4096 + 256 * stages
+    )
+    text = KERNEL.replace(".reqntid 64", ".reqntid 128").replace("s[512]", "s[8192]")
+    text = text.replace(".reg .pred", ".reg .b16 %h<2>; .reg .pred").replace("BODY", body)
+    described, errors = read_launch_text(LAUNCH, "k.yaml")
+    assert errors == []
+    (finding,) = verify_code(Source("k.ptx", text), described, CodeOptions(schedules=2), [], 0.0)
+    return finding
+
+
+@pytest.mark.parametrize(("trips", "stages"), [(2, 1), (3, 1), (4, 1), (9, 3)])
+def test_one_operand_stays_while_the_other_turns(trips, stages):
+    finding = products(trips, stages)
+    assert finding.verdict is Verdict.VERIFIED, (finding.notes, finding.diagnostics)
+
+
+@pytest.mark.parametrize("left_out", [4, 6, 7])
+def test_one_operand_stays_and_a_stage_of_the_other_is_not_filled(left_out):
+    finding = products(9, 3, left_out)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("stage of a ring" in note for note in finding.notes), finding.notes
 
 
 START = """s_load_dwordx2 s[4:5], s[0:1], 0x0

@@ -107,6 +107,32 @@ def test_a_tile_that_stays_while_others_turn_is_none(held, chunks, items, trips,
     assert stale_of(done) == ()
 
 
+def products(trips, stages, chunks, loops, left_out=None):
+    """Trips of products of a tile that stays and one of a ring; the last is another instruction."""
+    done = [fill(9)]
+    for trip in range(trips):
+        if trip != left_out:
+            done.append(fill(trip % stages, "region of B"))
+        for chunk in range(chunks):
+            reader = READER if trip < trips - 1 or loops else OTHER_READER
+            done.append(read(9, chunk, (reader, chunk)))
+            done.append(read(trip % stages, chunk, (reader, chunk))._replace(operand=1))
+    return done
+
+
+@given(st.integers(2, 9), st.integers(1, 3), st.integers(1, 4), st.booleans())
+def test_a_tile_that_stays_beside_one_that_turns_is_none(trips, stages, chunks, loops):
+    """As Q beside K in the products of attention: both are operands of one instruction."""
+    assert stale_of(products(trips, stages, chunks, loops)) == ()
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.booleans(), st.data())
+def test_a_tile_that_is_not_copied_beside_one_that_stays_is_found(stages, chunks, loops, data):
+    trips = data.draw(st.integers(stages + 4, 3 * stages + 4))
+    left_out = data.draw(st.integers(stages + 1, trips - 1))
+    assert stale_of(products(trips, stages, chunks, loops, left_out)) != ()
+
+
 @given(rings(), st.data())
 def test_what_is_unused_is_none(ring, data):
     """Only the reads of the stage that was not filled count, and of these those that are used."""

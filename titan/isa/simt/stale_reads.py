@@ -2,8 +2,10 @@
 
 Code does not say which tile a read means, so this finds a pattern. A *place* is the bytes of one
 read of shared memory. The places of an agent that are filled from one *source* (a tensor map, a
-region of global memory, or one instruction that stores) belong together. A read finds its place new
-(written since the agent's last read of it) or as it was. It is stale where
+region of global memory, or one instruction that stores) belong together, and so do those that one
+instruction reads. Of an instruction that reads several matrices, as `wgmma`, each operand counts for
+itself: A may stay while B turns. A read finds its place new (written since the agent's last read of
+it) or as it was. It is stale where
 
 - the place is as it was, and no place of its group was last read longer ago: the agent has been to
   all the others since;
@@ -42,7 +44,8 @@ class StageAccess(NamedTuple):
     """An access to shared memory by an instruction of an agent, in the order of the run.
 
     `source`: of a write, where its bytes come from. `anywhere`: of a write, its address is not
-    known. `unused`: of a read, nothing is made of it.
+    known. `unused`: of a read, nothing is made of it. `operand`: of a read by an instruction that
+    reads several matrices, which of them.
     """
 
     agent: Hashable
@@ -51,6 +54,7 @@ class StageAccess(NamedTuple):
     source: Hashable | None
     anywhere: bool = False
     unused: bool = False
+    operand: int = 0
 
 
 def stale_reads(run: Run, unused_reads: str = "refuse") -> tuple[int, ...]:
@@ -68,12 +72,14 @@ def _accesses(run: Run, unused: frozenset[int]) -> Iterator[StageAccess]:
     for event in run.events:
         agent, number = (event.cta, event.warp), event.instruction
         anywhere, source = number in unknown, _source(event)
-        for footprint, mode in touched(event):
+        several = isinstance(event, ev.AsynchronousEvent)
+        for index, (footprint, mode) in enumerate(touched(event)):
             reads = mode is ev.Mode.READ
             if footprint.space is MemorySpace.SHARED and not (reads and anywhere):
                 idle = reads and event.sequence in unused
                 source_here = None if reads else source
-                yield StageAccess(agent, number, footprint, source_here, anywhere, idle)
+                operand = index if reads and several else 0
+                yield StageAccess(agent, number, footprint, source_here, anywhere, idle, operand)
 
 
 def _source(event: ev.Event) -> Hashable:
@@ -199,7 +205,7 @@ class _Groups:
         return self._root(self._reader(access))
 
     def _reader(self, access: StageAccess) -> Hashable:
-        return access.agent, "reader", access.instruction
+        return access.agent, "reader", access.instruction, access.operand
 
     def _root(self, item: Hashable) -> Hashable:
         while (parent := self._parents.setdefault(item, item)) != item:
