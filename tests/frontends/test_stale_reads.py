@@ -101,7 +101,8 @@ L: add.u32 %r15, %r4, %r14; setp.ne.u32 %p2, %r13, {left_out};
   add.u32 %r14, %r14, 256; setp.eq.u32 %p2, %r14, {end}; @%p2 mov.u32 %r14, 4096; bra L;
 T: {product}
 """
-PRODUCT = """shr.u32 %r16, %r3, 4; cvt.u64.u32 %e0, %r16; add.u32 %r16, %r3, %r14; shr.u32 %r16, %r16, 4;
+PRODUCT = """shr.u32 %r16, %r3, 4; cvt.u64.u32 %e0, %r16; add.u32 %r16, %r3, %r14;
+  shr.u32 %r16, %r16, 4;
   cvt.u64.u32 %e1, %r16; or.b64 %e0, %e0, 0x1000080000; or.b64 %e1, %e1, 0x1000080000;
   wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
   {%f0, %f1, %f2, %f3}, %e0, %e1, 1, 1, 1, 0, 0; add.s64 %e0, %e0, 128;

@@ -3,9 +3,9 @@
 Code does not say which tile a read means, so this finds a pattern. A *place* is the bytes of one
 read of shared memory. The places of an agent that are filled from one *source* (a tensor map, a
 region of global memory, or one instruction that stores) belong together, and so do those that one
-instruction reads. Of an instruction that reads several matrices, as `wgmma`, each operand counts for
-itself: A may stay while B turns. A read finds its place new (written since the agent's last read of
-it) or as it was. It is stale where
+instruction reads. Of an instruction that reads several matrices, as `wgmma`, each operand counts
+for itself: A may stay while B turns. A read finds its place new (written since the agent's last
+read of it) or as it was. It is stale where
 
 - the place is as it was, and no place of its group was last read longer ago: the agent has been to
   all the others since;
