@@ -12,14 +12,16 @@ from dataclasses import replace
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
-from titan.frontends.ptx.remarks import CLOSE_LANES, EQUAL_LANES, NOT_SHOWN
+from titan.frontends.ptx.remarks import CLOSE_LANES, EQUAL_LANES, NOT_SHOWN, STALE_STAGE
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
 from titan.isa.simt.fences_on_way import unfenced_on_way
 from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.mbarriers import LIMIT
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Policy, Run
+from titan.isa.simt.stale_reads import stale_reads
 from titan.isa.simt.tracing.executed_step import is_untraced
+from titan.isa.simt.tracing.traced import traced
 
 BREACHES_MAX = 8
 ALL_LANES = 0xFFFFFFFF
@@ -89,6 +91,16 @@ def open_lanes(
     if EQUAL_LANES in remarks and policies.equal_writes != "assumed":
         text = f"lanes of one store write the same bytes, {NOT_SHOWN}"
         yield text + _untraced(run), remarks[EQUAL_LANES][1]
+
+
+def stale_stages(run: Run, policies: CodePolicies) -> Iterator[tuple[str, int]]:
+    """The first read of a stage that nothing has filled again, and of which something is used."""
+    found = stale_reads(run)
+    if found and policies.unused_reads == "allow":
+        shown = run.traced or traced(run)
+        found = found if shown is None else stale_reads(run, shown.unused)
+    for instruction in found[:1]:
+        yield STALE_STAGE, instruction
 
 
 def _untraced(run: Run) -> str:

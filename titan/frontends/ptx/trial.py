@@ -23,6 +23,7 @@ from titan.frontends.ptx.breaches import (
     UNFENCED,
     breaches,
     open_lanes,
+    stale_stages,
     unfenced_elsewhere,
     unfenced_products,
     with_fences_followed,
@@ -68,7 +69,6 @@ from titan.frontends.ptx.remarks import (
     EXIT_HELP,
     LOAD_HELP,
     POLICY_OF,
-    STALE_STAGE,
     UNSETTLED,
     listed,
 )
@@ -86,7 +86,6 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.grid_wait import EarlyAccesses, early_accesses
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Run
-from titan.isa.simt.stale_reads import stale_reads
 from titan.isa.simt.tracing.traced import traced
 from titan.sync.fault import FaultKind
 
@@ -460,8 +459,7 @@ def _left_open(
     if policies.unwritten_reads == "refuse":
         yield from perhaps_used(run)
     if policies.stale_reads == "refuse":
-        for instruction in stale_reads(run, policies.unused_reads)[:1]:
-            yield STALE_STAGE, instruction
+        yield from stale_stages(run, policies)
     if policies.grid_wait != "all":
         for instruction in early.writes[:1]:
             yield EARLY_WRITE, instruction

@@ -15,7 +15,7 @@ read of it) or as it was. It is stale where
   new. Else it is a window that slides, an array that stays, or a tile that stays while others turn.
 
 What is loaded ahead and used nowhere, as by the last trip of a loop that loads the next stage, is
-left out where the values of the run can be traced (`tracing/traced.py`).
+left out, if it is given which loads are (`tracing/traced.py`).
 
 Not found: rings of one stage, a source that is not read from at all after the first round, and what
 is stale in a third of all rounds. An atomic operation, and a write at an address that is not known,
@@ -32,7 +32,6 @@ from typing import NamedTuple
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.outcome import Run
-from titan.isa.simt.tracing.traced import traced
 from titan.isa.simt.unwritten_reads import touched
 from titan.isa.simt.written import WrittenMemories
 
@@ -57,14 +56,10 @@ class StageAccess(NamedTuple):
     operand: int = 0
 
 
-def stale_reads(run: Run, unused_reads: str = "refuse") -> tuple[int, ...]:
-    """The instructions of such reads in a run of PTX, in the order of their first ones;
-    `unused_reads`: those too of which nothing is used ("refuse"), or not ("allow")."""
-    found = stale_of(list(_accesses(run, frozenset())))
-    if not found or unused_reads == "refuse":
-        return found
-    shown = run.traced or traced(run)
-    return found if shown is None else stale_of(list(_accesses(run, shown.unused)))
+def stale_reads(run: Run, unused: frozenset[int] = frozenset()) -> tuple[int, ...]:
+    """The instructions of such reads in a run of PTX, in the order of their first ones; `unused`:
+    the events of loads of which nothing is used."""
+    return stale_of(list(_accesses(run, unused)))
 
 
 def _accesses(run: Run, unused: frozenset[int]) -> Iterator[StageAccess]:
