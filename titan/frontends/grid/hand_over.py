@@ -165,11 +165,7 @@ class _Together:
         self.events: dict[_Access, ev.Event] = {}
         self.sides: list[TicketSides] = []
         self.words = list(dict.fromkeys(item.counter for item in found if item.counter is not None))
-        self.read_only = {
-            number
-            for number, item in enumerate(places.module.instructions)
-            if item.opcode == "ld" and "nc" in item.modifiers
-        }
+        self.read_only = read_only_loads(places)
         for place, item in enumerate(found):
             sides = ticket_sides(item.run.events, item.ticket)
             self.sides.append(sides)
@@ -358,6 +354,15 @@ def _equal(one: _Access, other: _Access) -> bool:
     writes = one.mode is other.mode is ev.Mode.WRITE
     same = (one.value, one.footprint) == (other.value, other.footprint)
     return writes and one.value is not None and same
+
+
+def read_only_loads(places: CodePlaces) -> set[int]:
+    """The instructions whose loads may be answered from a cache that is not coherent."""
+    return {
+        number
+        for number, item in enumerate(places.module.instructions)
+        if item.opcode == "ld" and "nc" in item.modifiers
+    }
 
 
 def common_range(one: Footprint, other: Footprint) -> tuple[int, int]:

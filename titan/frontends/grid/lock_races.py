@@ -17,20 +17,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.grid.asked_words import Item, NotWaiting, known_reads
-from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, coordinates
+from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, read_only_loads
 from titan.frontends.grid.lock_runs import LockRuns, LockVariant
 from titan.frontends.grid.tickets import perhaps
+from titan.frontends.grid.word_accesses import (
+    PAIRS_MAX,
+    WordAccess,
+    comes_before,
+    harmless,
+    race_of,
+    word_accesses,
+)
 from titan.frontends.grid.word_order import WAYS, Graph, Place, Sides, sides_of
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.settled import commutes
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
-from titan.isa.simt.written import WrittenRanges, global_accesses
+from titan.isa.simt.written import WrittenRanges
 
-PAIRS_MAX = 2_000_000  # of accesses that are compared
 SERIAL_MAX = 48  # orders of CTAs that are tried
 HELP = (
     "a CTA takes a lock by an atomic with acquire, or with `__threadfence()` behind it, and "
@@ -44,26 +49,12 @@ Within = frozenset[tuple[int, int]]  # locks, and the way (0: pattern, 1: `fence
 
 
 @dataclass(frozen=True, slots=True)
-class LockedAccess:
+class LockedAccess(WordAccess):
     """An access of a CTA. `early`: the locks in a section of which it is, by the ways in which what
-    releases is behind it; `late`: the same of what acquires.
+    releases is behind it; `late`: the same of what acquires."""
 
-    `before` and `behind`: nodes of its run, as bits (`word_order.py`). `certain`: when and where it
-    happens is known, and what orders it.
-    """
-
-    cta: int
-    mode: ev.Mode
-    strong: bool
-    value: bytes | None
-    footprint: Footprint
-    settled: str
-    certain: bool
-    read_only: bool
     early: Within
     late: Within
-    before: int
-    behind: int
 
 
 @dataclass(slots=True)
@@ -85,15 +76,11 @@ class LockComparison:
         self.launch = runs.runs.made.launch
         self.reason: NotWaiting | None = None
         self.events: dict[LockedAccess, ev.Event] = {}
-        self.read_only = {
-            number
-            for number, item in enumerate(places.module.instructions)
-            if item.opcode == "ld" and "nc" in item.modifiers
-        }
+        read_only = read_only_loads(places)
         self.nodes = [self._node(variant) for variant in runs.variants]
         self.ways = self._ways()
         for node in self.nodes:
-            self._accesses(node)
+            self._accesses(node, read_only)
 
     # ------------------------------------------------------------------------------ sections
 
@@ -147,27 +134,17 @@ class LockComparison:
                 }
         return found
 
-    def _accesses(self, node: _Node) -> None:
-        run, sides = node.variant.run, node.sides
-        unknown, words = run.unknown_addresses(), self.runs.locks
-        code = self.runs.runs.made.code
+    def _accesses(self, node: _Node, read_only: set[int]) -> None:
+        run, code = node.variant.run, self.runs.runs.made.code
         doubtful = [event for event in run.events if isinstance(event, ev.Assumption | ev.Skipped)]
-        for event, footprint, mode in global_accesses(run, set()):
-            strong, value, settled = mode is ev.Mode.ATOMIC, None, ""
-            known = event.instruction not in unknown and isinstance(event, ev.AccessEvent)
-            if isinstance(event, ev.AccessEvent):
-                strong = event.scope >= ev.AccessScope.GPU
-                value, settled = event.value, commutes(run, event)
-                if strong and footprint.bounds[0] in words:
-                    settled = "lock"
-            known = known and not any(perhaps(code, one, event.instruction) for one in doubtful)
-            before, behind, whole = _bits(sides, event)
-            early, late = _within(node.sections, before, behind)
-            access = LockedAccess(
-                node.variant.cta, mode, strong, value, footprint, settled,
-                known and whole and sides.complete, event.instruction in self.read_only,
-                early, late, before, behind,
-            )  # fmt: skip
+        locks = self.runs.locks
+        for found, event in word_accesses(node.variant.cta, run, node.sides, locks, read_only):
+            certain = found.certain and not any(
+                perhaps(code, one, event.instruction) for one in doubtful
+            )
+            early, late = _within(node.sections, found.before, found.behind)
+            made = {**found.fields(), "certain": certain}
+            access = LockedAccess(**made, early=early, late=late)
             node.accesses.add(access)
             self.events.setdefault(access, event)
 
@@ -187,7 +164,7 @@ class LockComparison:
                     raise NotWaiting(f"more than {PAIRS_MAX:,} accesses of CTAs meet")
                 if write.cta == access.cta or self._ordered(access, write):
                     continue
-                if _harmless(access, write) and not self._guards(access):
+                if harmless(access, write) and not self._guards(access):
                     continue
                 low, high = sorted((event.instruction, self.events[write].instruction))
                 open_.setdefault((low, high), []).append((access, write))
@@ -237,7 +214,7 @@ class LockComparison:
                     continue
                 if one not in nodes[one.cta].accesses or other not in nodes[other.cta].accesses:
                     continue
-                if _before(graph, one, other) or _before(graph, other, one):
+                if comes_before(graph, one, other) or comes_before(graph, other, one):
                     continue
                 return self._race(one, other)
         one, other = pairs[0]
@@ -296,24 +273,12 @@ class LockComparison:
         return nodes, Graph(counts, relays, edges)
 
     def _race(self, one: LockedAccess, other: LockedAccess) -> Diagnostic:
-        words = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
         low, high = common_range(one.footprint, other.footprint)
-        ctas = [coordinates(self.launch, item.cta) for item in (one, other)]
-        spans = [self.places.span(self.events[item].instruction) for item in (one, other)]
-        labels = [
-            f"CTA {cta} {words[item.mode]} here (warp {self.events[item].warp})"
-            for cta, item in zip(ctas, (one, other), strict=True)
-        ]
-        headline = (
-            f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} and nothing "
-            "orders them, though CTAs take locks"
-        )
+        events = self.events[one], self.events[other]
         help_ = READ_ONLY_HELP if one.read_only or other.read_only else HELP
         if any(low < at + lock.size and at < high for at, lock in self.runs.locks.items()):
             help_ = LOCK_HELP
-        others = (Annotation(spans[1], labels[1]),)
-        made = diagnostic("TTN201", headline, spans[0], labels[0], others=others, helps=(help_,))
-        return with_sources(made, self.places)
+        return race_of((one, other), events, self.launch, self.places, "take locks", help_)
 
     def check_data(self) -> None:
         """No known bytes are read that another CTA may have replaced, but for locks and guards.
@@ -336,19 +301,6 @@ def _is_strong(event: ev.Event) -> bool:
     return isinstance(event, ev.AccessEvent) and event.scope >= ev.AccessScope.GPU
 
 
-def _bits(sides: Sides, event: ev.Event) -> tuple[int, int, bool]:
-    """The nodes that all lanes of an event are before and behind; whether no lanes are apart."""
-    whole = True
-    found = [0, 0]
-    for side, table in enumerate((sides.before, sides.behind)):
-        for node, masks in table.items():
-            lanes = masks.get(event.sequence, 0)
-            whole = whole and lanes in (0, event.lanes)
-            if lanes == event.lanes and isinstance(event, ev.AccessEvent):
-                found[side] |= 1 << node
-    return found[0], found[1], whole
-
-
 def _within(
     sections: Sequence[tuple[int, int, int]], before: int, behind: int
 ) -> tuple[Within, Within]:
@@ -363,21 +315,5 @@ def _within(
     return frozenset(early), frozenset(late)
 
 
-def _before(graph: Graph, one: LockedAccess, other: LockedAccess) -> bool:
-    if one.read_only or other.read_only:
-        return False
-    return graph.ordered(one.before << graph.first[one.cta], other.behind << graph.first[other.cta])
-
-
 def _meets(footprint: Footprint, address: int, size: int) -> bool:
     return any(low < address + size and address < high for low, high in footprint.ranges())
-
-
-def _harmless(one: LockedAccess, other: LockedAccess) -> bool:
-    """Whether two accesses may come in any order: both of a lock and strong, both sums, or both
-    plain writes of the same bytes."""
-    if one.strong and other.strong:
-        return one.settled != "" and one.settled == other.settled
-    writes = one.mode is other.mode is ev.Mode.WRITE
-    same = (one.value, one.footprint) == (other.value, other.footprint)
-    return writes and one.value is not None and same

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.grid.asked_words import Item, NotWaiting, items_of
-from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, coordinates
+from titan.frontends.grid.hand_over import READ_ONLY_HELP, read_only_loads
+from titan.frontends.grid.word_accesses import (
+    PAIRS_MAX,
+    WordAccess,
+    comes_before,
+    harmless,
+    race_of,
+    word_accesses,
+)
 from titan.frontends.grid.word_actors import FAILED_ROUNDS, WordActor, WordWaits
 from titan.frontends.grid.word_order import Graph, Place, Sides, sides_of
 from titan.frontends.grid.word_schedules import PlayedWords, schedules
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.rendering import with_sources
-from titan.frontends.ptx.settled import commutes
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Footprint
 from titan.isa.simt.outcome import Run
-from titan.isa.simt.written import WrittenRanges, global_accesses
+from titan.isa.simt.written import WrittenRanges
 
-PAIRS_MAX = 2_000_000  # of accesses that are compared
 HELP = (
     "a CTA hands over by a release of gpu scope behind a barrier of its threads: "
     "`__syncthreads()`, then by one thread `st.release`, `red.release`, or `__threadfence()` and a "
@@ -29,24 +33,10 @@ HELP = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
-    """An access of a CTA in the run in which its waits fail `fails` times first.
+class _Access(WordAccess):
+    """An access of a CTA in the run in which its waits fail `fails` times first."""
 
-    `before` and `behind`: nodes of the CTA's items, as bits, that all its lanes are before or
-    behind. `certain`: when and where it happens is known, and what orders it.
-    """
-
-    cta: int
     fails: int
-    mode: ev.Mode
-    strong: bool
-    value: bytes | None
-    footprint: Footprint
-    settled: str
-    certain: bool
-    read_only: bool
-    before: int
-    behind: int
 
 
 @dataclass(slots=True)
@@ -69,14 +59,10 @@ class Comparison:
         self.counts = [len(actor.items) for actor in waits.actors]
         self.reason: NotWaiting | None = None
         self.events: dict[_Access, ev.Event] = {}
-        self.read_only = {
-            number
-            for number, item in enumerate(places.module.instructions)
-            if item.opcode == "ld" and "nc" in item.modifiers
-        }
         self.variants = [variant for actor in waits.actors for variant in self._variants(actor)]
+        read_only = read_only_loads(places)
         for variant in self.variants:
-            self._note(variant)
+            self._note(variant, read_only)
 
     def _variants(self, actor: WordActor) -> Iterator[_Variant]:
         done: list[Run] = []
@@ -91,25 +77,11 @@ class Comparison:
                 raise NotWaiting("waits that fail first change what a CTA does")
             yield _Variant(actor.cta, fails, run, items, sides_of(run, items))
 
-    def _note(self, variant: _Variant) -> None:
-        run, sides = variant.run, variant.sides
-        unknown = run.unknown_addresses()
+    def _note(self, variant: _Variant, read_only: set[int]) -> None:
         words = self.waits.runs.words
-        for event, footprint, mode in global_accesses(run, set()):
-            strong, value, settled = mode is ev.Mode.ATOMIC, None, ""
-            known = event.instruction not in unknown and isinstance(event, ev.AccessEvent)
-            if isinstance(event, ev.AccessEvent):
-                strong = event.scope >= ev.AccessScope.GPU
-                value, settled = event.value, commutes(run, event)
-                if strong and footprint.bounds[0] in words:
-                    settled = "word"
-            before, behind, whole = _nodes(variant, event)
-            access = _Access(
-                variant.cta, variant.fails, mode, strong, value, footprint, settled,
-                known and whole and sides.complete, event.instruction in self.read_only,
-                before, behind,
-            )  # fmt: skip
-            self.events.setdefault(access, event)
+        found = word_accesses(variant.cta, variant.run, variant.sides, words, read_only)
+        for access, event in found:
+            self.events.setdefault(_Access(**access.fields(), fails=variant.fails), event)
 
     # --------------------------------------------------------------------------- comparing
 
@@ -126,9 +98,9 @@ class Comparison:
                 count += 1
                 if count > PAIRS_MAX:
                     raise NotWaiting(f"more than {PAIRS_MAX:,} accesses of CTAs meet")
-                if write.cta == access.cta or _harmless(access, write):
+                if write.cta == access.cta or harmless(access, write):
                     continue
-                if self._ordered(graph, access, write) or self._ordered(graph, write, access):
+                if comes_before(graph, access, write) or comes_before(graph, write, access):
                     continue
                 low, high = sorted((event.instruction, self.events[write].instruction))
                 open_.setdefault((low, high), []).append((access, write))
@@ -145,13 +117,6 @@ class Comparison:
             else:
                 found[variant.cta] |= variant.sides.relays
         return list(found.items())
-
-    def _ordered(self, graph: Graph, one: _Access, other: _Access) -> bool:
-        if one.read_only or other.read_only:
-            return False
-        return graph.ordered(
-            one.before << graph.first[one.cta], other.behind << graph.first[other.cta]
-        )
 
     def _shown(
         self, open_: Mapping[tuple[int, int], Sequence[tuple[_Access, _Access]]]
@@ -170,7 +135,7 @@ class Comparison:
                         continue
                     if not (self._happens(done, one) and self._happens(done, other)):
                         continue
-                    if self._ordered(graph, one, other) or self._ordered(graph, other, one):
+                    if comes_before(graph, one, other) or comes_before(graph, other, one):
                         continue
                     return self._race(one, other)
         one, other = next(iter(open_.values()))[0]
@@ -194,47 +159,10 @@ class Comparison:
         )
 
     def _race(self, one: _Access, other: _Access) -> Diagnostic:
-        words = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
-        low, high = common_range(one.footprint, other.footprint)
-        ctas = [coordinates(self.launch, item.cta) for item in (one, other)]
-        spans = [self.places.span(self.events[item].instruction) for item in (one, other)]
-        labels = [
-            f"CTA {cta} {words[item.mode]} here (warp {self.events[item].warp})"
-            for cta, item in zip(ctas, (one, other), strict=True)
-        ]
-        headline = (
-            f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} and nothing "
-            "orders them, though CTAs wait for each other"
-        )
-        helps = (READ_ONLY_HELP,) if one.read_only or other.read_only else (HELP,)
-        others = (Annotation(spans[1], labels[1]),)
-        made = diagnostic("TTN201", headline, spans[0], labels[0], others=others, helps=helps)
-        return with_sources(made, self.places)
-
-
-def _nodes(variant: _Variant, event: ev.Event) -> tuple[int, int, bool]:
-    """The nodes that all lanes of an event are before and behind; whether no lanes are apart."""
-    sides, whole = variant.sides, True
-    found = [0, 0]
-    follows = isinstance(event, ev.AccessEvent)
-    for side, table in enumerate((sides.before, sides.behind)):
-        for node, masks in table.items():
-            lanes = masks.get(event.sequence, 0)
-            whole = whole and lanes in (0, event.lanes)
-            if lanes == event.lanes and follows:
-                found[side] |= 1 << node
-    return found[0], found[1], whole
+        events = self.events[one], self.events[other]
+        help_ = READ_ONLY_HELP if one.read_only or other.read_only else HELP
+        return race_of((one, other), events, self.launch, self.places, "wait for each other", help_)
 
 
 def _shape(item: Item) -> tuple[object, ...]:
     return item.address, item.asks >= 0, item.operation, item.operands
-
-
-def _harmless(one: _Access, other: _Access) -> bool:
-    """Whether two accesses may come in any order: both of a word and strong, both sums, or both
-    plain writes of the same bytes."""
-    if one.strong and other.strong:
-        return one.settled != "" and one.settled == other.settled
-    writes = one.mode is other.mode is ev.Mode.WRITE
-    same = (one.value, one.footprint) == (other.value, other.footprint)
-    return writes and one.value is not None and same

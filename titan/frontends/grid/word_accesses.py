@@ -1,0 +1,126 @@
+"""Accesses of CTAs that words order, by waits (`word_races.py`) or by locks (`lock_races.py`).
+
+What an access does, and on which sides of the items of its run it is (`word_order.py`): what two of
+them need so as not to be a race, and how a race is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.frontends.grid.hand_over import common_range, coordinates
+from titan.frontends.grid.word_order import Graph, Sides
+from titan.frontends.ptx.places import CodePlaces
+from titan.frontends.ptx.rendering import with_sources
+from titan.frontends.ptx.settled import commutes
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.launch import Launch
+from titan.isa.simt.outcome import Run
+from titan.isa.simt.written import global_accesses
+
+PAIRS_MAX = 2_000_000  # of accesses that are compared
+MODES = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
+
+
+@dataclass(frozen=True, slots=True)
+class WordAccess:
+    """An access of a CTA to global memory.
+
+    `settled`: of a strong one, what else may come before or after it. `certain`: when and where it
+    happens is known, and what orders it. `before` and `behind`: nodes of the run's items, as bits,
+    that all its lanes are before or behind.
+    """
+
+    cta: int
+    mode: ev.Mode
+    strong: bool
+    value: bytes | None
+    footprint: Footprint
+    settled: str
+    certain: bool
+    read_only: bool
+    before: int
+    behind: int
+
+    def fields(self) -> dict[str, Any]:
+        """What it is made of, for a class that adds to it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def word_accesses(
+    cta: int, run: Run, sides: Sides, words: Container[int], read_only: Container[int]
+) -> Iterator[tuple[WordAccess, ev.Event]]:
+    """The accesses of a run. `words`: the addresses of what orders CTAs; `read_only`: the
+    instructions of read-only loads."""
+    unknown = run.unknown_addresses()
+    for event, footprint, mode in global_accesses(run, set()):
+        strong, value, settled = mode is ev.Mode.ATOMIC, None, ""
+        known = event.instruction not in unknown and isinstance(event, ev.AccessEvent)
+        if isinstance(event, ev.AccessEvent):
+            strong = event.scope >= ev.AccessScope.GPU
+            value, settled = event.value, commutes(run, event)
+            if strong and footprint.bounds[0] in words:
+                settled = "word"
+        before, behind, whole = _nodes(sides, event)
+        access = WordAccess(
+            cta, mode, strong, value, footprint, settled, known and whole and sides.complete,
+            event.instruction in read_only, before, behind,
+        )  # fmt: skip
+        yield access, event
+
+
+def _nodes(sides: Sides, event: ev.Event) -> tuple[int, int, bool]:
+    """The nodes that all lanes of an event are before and behind; whether no lanes are apart."""
+    whole = True
+    found = [0, 0]
+    for side, table in enumerate((sides.before, sides.behind)):
+        for node, masks in table.items():
+            lanes = masks.get(event.sequence, 0)
+            whole = whole and lanes in (0, event.lanes)
+            if lanes == event.lanes and isinstance(event, ev.AccessEvent):
+                found[side] |= 1 << node
+    return found[0], found[1], whole
+
+
+def harmless(one: WordAccess, other: WordAccess) -> bool:
+    """Whether two accesses may come in any order: both of a word and strong, both sums, or both
+    plain writes of the same bytes."""
+    if one.strong and other.strong:
+        return one.settled != "" and one.settled == other.settled
+    writes = one.mode is other.mode is ev.Mode.WRITE
+    same = (one.value, one.footprint) == (other.value, other.footprint)
+    return writes and one.value is not None and same
+
+
+def comes_before(graph: Graph, one: WordAccess, other: WordAccess) -> bool:
+    """Whether an access of one CTA is ordered before one of another."""
+    if one.read_only or other.read_only:
+        return False
+    return graph.ordered(one.before << graph.first[one.cta], other.behind << graph.first[other.cta])
+
+
+def race_of(
+    pair: Sequence[WordAccess], events: Sequence[ev.Event], launch: Launch, places: CodePlaces,
+    though: str, help_: str,
+) -> Diagnostic:  # fmt: skip
+    """A race of two accesses, as a diagnostic; `though`: what CTAs do against it, `help_`: what
+    they should do."""
+    low, high = common_range(pair[0].footprint, pair[1].footprint)
+    ctas = [coordinates(launch, item.cta) for item in pair]
+    spans = [places.span(event.instruction) for event in events]
+    labels = [
+        f"CTA {cta} {MODES[item.mode]} here (warp {event.warp})"
+        for cta, item, event in zip(ctas, pair, events, strict=True)
+    ]
+    headline = (
+        f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} and nothing "
+        f"orders them, though CTAs {though}"
+    )
+    others = (Annotation(spans[1], labels[1]),)
+    helps = (help_,)
+    made = diagnostic("TTN201", headline, spans[0], labels[0], others=others, helps=helps)
+    return with_sources(made, places)
