@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.frontends.grid_kernels import finding_on, head
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
@@ -14,36 +15,14 @@ from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.validate.compare.compile import nvcc
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
-HEAD = """.version 8.7
-.target sm_90a
-.address_size 64
-.shared .align 4 .b32 got;
-.entry k(.param .u64 p, .param .u64 q) {
-.reg .pred %p<9>;
-.reg .b32 %r<32>;
-.reg .b64 %d<32>;
-ld.param.u64 %d0, [p];
-ld.param.u64 %d1, [q];
-mov.u32 %r1, %tid.x;
-mov.u32 %r2, %ctaid.x;
-mov.u32 %r3, %nctaid.x;
-mov.u32 %r9, %clock;
-add.u32 %r4, %r2, 1;
-mad.wide.u32 %d3, %r1, 4, %d0;
-mad.wide.u32 %d2, %r2, 256, %d3;
-setp.eq.u32 %p0, %r1, 0;
-"""
+HEAD = head(shared=".shared .align 4 .b32 got;\n")
 
 
 def found(body: str, grid: int = 3, known: bool = True) -> tuple[Verdict, str]:
     """The verdict on a kernel of two warps with these instructions."""
     words = "{pointer: {u32: [0, 0, 0, 0]}}" if known else "pointer"
     text = f"{{grid: {grid}, block: 64, shared: 0, parameters: [pointer, {words}]}}"
-    launch, errors = read_launch_text(text, "k.yaml")
-    assert errors == []
-    source = Source("k.ptx", HEAD + body + "\nret;\n}\n")
-    options = CodeOptions(steps_max=20_000, schedules=0)
-    (finding,) = verify_code(source, launch, options, [], 0.0)
+    finding = finding_on(HEAD + body, text)
     headlines = [f"{item.code} {item.headline}" for item in finding.diagnostics]
     return finding.verdict, "; ".join([*headlines, *finding.notes])
 

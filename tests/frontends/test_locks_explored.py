@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.frontends.grid_kernels import Clock, by_cta, join
 from tests.frontends.test_locks import REFUTED, VERIFIED, found
 from tests.sampling import part
 
 CTAS, LOCKS, SLOTS = 3, 2, 2
 FLAG = 2  # the word behind the locks
-_Clock = tuple[int, ...]
-ZERO: _Clock = (0,) * CTAS
+ZERO: Clock = (0,) * CTAS
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,13 @@ class _Step:
 _Program = tuple[tuple[_Step, ...], ...]
 
 
-def ptx_of(program: _Program) -> str:
-    """Each CTA's steps, by its first thread."""
-    lines = ["@!%p0 bra END; ld.global.u32 %r30, [%d0+65536];"]
-    for cta, steps in enumerate(program):
-        lines.append(f"setp.ne.u32 %p4, %r2, {cta}; @%p4 bra C{cta};")
-        lines += [step.ptx(f"L{cta}_{n}") for n, step in enumerate(steps)]
-        lines.append(f"bra END; C{cta}:")
-    return "\n".join([*lines, "END:"])
-
-
-def _join(one: _Clock, other: _Clock) -> _Clock:
-    return tuple(map(max, one, other))
-
-
 @dataclass(frozen=True)
 class _Cta:
     """A CTA: its next step, what it knows of the others, and what it knew at its last fence."""
 
     at: int = 0
-    known: _Clock = ZERO
-    fenced: _Clock = ZERO
+    known: Clock = ZERO
+    fenced: Clock = ZERO
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,7 @@ class _State:
     """`locks`: whether each is taken, and what it hands on; `last`: which accesses were made."""
 
     ctas: tuple[_Cta, ...]
-    locks: tuple[tuple[bool, _Clock], ...]
+    locks: tuple[tuple[bool, Clock], ...]
     flag: bool
     made: frozenset[tuple[int, int, str, bool]]  # CTA, its step, place, whether it writes
 
@@ -131,14 +117,14 @@ class _Explorer:
         elif step.kind == "take":
             held = locks[step.at][1]
             if step.strong or step.fence:
-                known = _join(known, held)
-            locks[step.at] = True, _join(held, fenced)
+                known = join(known, held)
+            locks[step.at] = True, join(held, fenced)
             fenced = known if step.fence else fenced
         else:
             fenced = known if step.fence else fenced
             gives = known if step.strong else fenced
             held = locks[step.at][1] if step.swaps else ZERO
-            locks[step.at] = False, _join(held, gives)
+            locks[step.at] = False, join(held, gives)
         ctas = list(state.ctas)
         ctas[number] = _Cta(cta.at + 1, known, fenced)
         return _State(tuple(ctas), tuple(locks), flag, made)
@@ -208,11 +194,11 @@ def test_random_programs_in_all_interleavings(program: _Program) -> None:
         return
     explored = _Explorer(program)
     wrong = explored.races or explored.stuck
-    verdict, text = found(ptx_of(program), CTAS)
+    verdict, text = found(by_cta(program), CTAS)
     if verdict is VERIFIED:
-        assert not wrong, (ptx_of(program), text)
+        assert not wrong, (by_cta(program), text)
     if verdict is REFUTED:
-        assert wrong, (ptx_of(program), text)
+        assert wrong, (by_cta(program), text)
 
 
 @st.composite
@@ -235,8 +221,8 @@ def test_sections_of_one_lock_are_verified(program: _Program) -> None:
     explored = _Explorer(program)
     assert not explored.races
     assert not explored.stuck
-    verdict, text = found(ptx_of(program), CTAS)
-    assert verdict is VERIFIED, (ptx_of(program), text)
+    verdict, text = found(by_cta(program), CTAS)
+    assert verdict is VERIFIED, (by_cta(program), text)
 
 
 @settings(max_examples=part(60), deadline=None, derandomize=True)
@@ -246,5 +232,5 @@ def test_sections_with_a_relaxed_end_are_not(program: _Program, cta: int, end: i
     steps[end] = _Step(steps[end].kind, steps[end].at, strong=False)
     program = (*program[:cta], tuple(steps), *program[cta + 1 :])
     explored = _Explorer(program)
-    verdict, text = found(ptx_of(program), CTAS)
-    assert (verdict is REFUTED) is explored.races, (ptx_of(program), text)
+    verdict, text = found(by_cta(program), CTAS)
+    assert (verdict is REFUTED) is explored.races, (by_cta(program), text)

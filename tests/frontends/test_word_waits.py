@@ -8,33 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.frontends.grid_kernels import Clock, by_cta, finding_on, head, join
 from tests.sampling import part
-from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
-from titan.frontends.ptx.launch import read_launch_text
-from titan.frontends.verify_code import CodeOptions, verify_code
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
-HEAD = """.version 8.7
-.target sm_90a
-.address_size 64
-.entry k(.param .u64 p, .param .u64 q) {
-.reg .pred %p<9>;
-.reg .b32 %r<32>;
-.reg .b64 %d<32>;
-ld.param.u64 %d0, [p];
-ld.param.u64 %d1, [q];
-mov.u32 %r1, %tid.x;
-mov.u32 %r2, %ctaid.x;
-mov.u32 %r3, %nctaid.x;
-mov.u32 %r9, %clock;
-add.u32 %r4, %r2, 1;
-add.u32 %r6, %r3, -1;
-mad.wide.u32 %d3, %r1, 4, %d0;
-mad.wide.u32 %d2, %r2, 256, %d3;
-setp.eq.u32 %p0, %r1, 0;
-setp.ne.u32 %p1, %r2, 0;
-"""
+HEAD = head(more="add.u32 %r6, %r3, -1;\n") + "setp.ne.u32 %p1, %r2, 0;\n"
 
 
 def found(body: str, grid: int = 4, cooperative: bool = False) -> tuple[Verdict, str]:
@@ -42,11 +21,7 @@ def found(body: str, grid: int = 4, cooperative: bool = False) -> tuple[Verdict,
     parameters = "[pointer, {pointer: {u32: [0, 0, 0, 0]}}]"
     more = ", cooperative: true" if cooperative else ""
     text = f"{{grid: {grid}, block: 64, shared: 0, parameters: {parameters}{more}}}"
-    launch, errors = read_launch_text(text, "k.yaml")
-    assert errors == []
-    source = Source("k.ptx", HEAD + body + "\nret;\n}\n")
-    options = CodeOptions(steps_max=20_000, schedules=0)
-    (finding,) = verify_code(source, launch, options, [], 0.0)
+    finding = finding_on(HEAD + body, text)
     headlines = [item.headline for item in finding.diagnostics]
     return finding.verdict, "; ".join([*headlines, *finding.notes])
 
@@ -226,23 +201,6 @@ class _Step:
 _Program = tuple[tuple[_Step, ...], ...]
 
 
-def ptx_of(program: _Program) -> str:
-    """Each CTA's steps, by its first thread."""
-    lines = ["@!%p0 bra END; ld.global.u32 %r30, [%d0+65536];"]
-    for cta, steps in enumerate(program):
-        lines.append(f"setp.ne.u32 %p3, %r2, {cta}; @%p3 bra C{cta};")
-        lines += [step.ptx(f"L{cta}_{n}") for n, step in enumerate(steps)]
-        lines.append(f"bra END; C{cta}:")
-    return "\n".join([*lines, "END:"])
-
-
-_Clock = tuple[int, ...]
-
-
-def _join(one: _Clock, other: _Clock) -> _Clock:
-    return tuple(map(max, one, other))
-
-
 class _Explorer:
     """Every interleaving, with clocks: what each CTA knows of the steps of the others, and what a
     word hands on. `races` and `stuck` say what some interleaving has."""
@@ -257,7 +215,7 @@ class _Explorer:
             self._follow(*self.work.pop())
 
     def _follow(
-        self, at: _Clock, known: tuple[_Clock, ...], words: tuple[tuple[int, _Clock], ...]
+        self, at: Clock, known: tuple[Clock, ...], words: tuple[tuple[int, Clock], ...]
     ) -> None:
         moved = False
         for cta, steps in enumerate(self.program):
@@ -279,9 +237,9 @@ class _Explorer:
                 given = mine if step.strong or step.fence else (0,) * CTAS
                 adds = step.kind == "add"
                 now[step.at] = (old + step.number if adds else step.number,
-                                _join(held, given) if adds else given)  # fmt: skip
+                                join(held, given) if adds else given)  # fmt: skip
             elif step.strong or step.fence:
-                mine = _join(mine, words[step.at][1])
+                mine = join(mine, words[step.at][1])
             there = (*at[:cta], at[cta] + 1, *at[cta + 1 :])
             state = there, (*known[:cta], mine, *known[cta + 1 :]), tuple(now)
             if state not in self.seen:
@@ -290,7 +248,7 @@ class _Explorer:
         if not moved and any(n < len(s) for n, s in zip(at, self.program, strict=True)):
             self.stuck = True
 
-    def _check(self, cta: int, step: _Step, at: _Clock, mine: _Clock) -> None:
+    def _check(self, cta: int, step: _Step, at: Clock, mine: Clock) -> None:
         for other, steps in enumerate(self.program):
             for number, before in enumerate(steps[: at[other]]):
                 same = before.kind in ("read", "write") and before.at == step.at
@@ -338,11 +296,11 @@ def test_random_programs_in_all_interleavings(program: _Program) -> None:
     explored = _Explorer(program)
     if not any(step.kind in ("equal", "least") for steps in program for step in steps):
         return
-    verdict, text = found(ptx_of(program), CTAS, cooperative=True)
+    verdict, text = found(by_cta(program), CTAS, cooperative=True)
     if verdict is VERIFIED:
-        assert not explored.races and not explored.stuck, (ptx_of(program), text)
+        assert not explored.races and not explored.stuck, (by_cta(program), text)
     if verdict is REFUTED:
-        assert explored.races or explored.stuck, (ptx_of(program), text)
+        assert explored.races or explored.stuck, (by_cta(program), text)
 
 
 def test_numbers_that_are_used_later_are_compared() -> None:
