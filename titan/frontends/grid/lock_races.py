@@ -21,6 +21,7 @@ from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.grid.asked_words import Item, NotWaiting, known_reads
 from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, read_only_loads
 from titan.frontends.grid.lock_runs import LockRuns, LockVariant
+from titan.frontends.grid.ticket_order import touches
 from titan.frontends.grid.tickets import perhaps
 from titan.frontends.grid.word_accesses import (
     PAIRS_MAX,
@@ -33,7 +34,7 @@ from titan.frontends.grid.word_accesses import (
 from titan.frontends.grid.word_order import WAYS, Graph, Place, Sides, sides_of
 from titan.frontends.ptx.places import CodePlaces
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.written import WrittenRanges
 
 SERIAL_MAX = 48  # orders of CTAs that are tried
@@ -175,7 +176,7 @@ class LockComparison:
         for node in self.nodes:
             for access in node.accesses:
                 for guard in self.runs.guards.values():
-                    if not _meets(access.footprint, guard.address, guard.size):
+                    if not touches(access.footprint, guard.address, guard.size):
                         continue
                     ways = self.ways[guard.lock]
                     early = any((guard.lock, way) in access.early for way in ways)
@@ -186,7 +187,7 @@ class LockComparison:
 
     def _guards(self, access: LockedAccess) -> bool:
         return any(
-            _meets(access.footprint, one.address, one.size) for one in self.runs.guards.values()
+            touches(access.footprint, one.address, one.size) for one in self.runs.guards.values()
         )
 
     def _ordered(self, one: LockedAccess, other: LockedAccess) -> bool:
@@ -313,7 +314,3 @@ def _within(
             early |= {(lock, way) for way in releases}
             late |= {(lock, way) for way in acquires}
     return frozenset(early), frozenset(late)
-
-
-def _meets(footprint: Footprint, address: int, size: int) -> bool:
-    return any(low < address + size and address < high for low, high in footprint.ranges())

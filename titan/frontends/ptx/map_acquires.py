@@ -65,7 +65,7 @@ def maps_among_others(run: Run) -> list[Footprint]:
             place
             for place in used
             if any(not _covers(other, place) for other in acquired)
-            and any(_common(other, place) for other in written)
+            and any(other.may_meet(place) for other in written)
         ),
         key=lambda place: place.bounds,
     )
@@ -99,8 +99,3 @@ def _is_acquire(event: ev.Event) -> TypeGuard[ev.FenceEvent]:
 def _covers(one: Footprint, other: Footprint) -> bool:
     (low, high), (first, end) = one.bounds, other.bounds
     return one.space is other.space and low <= first and end <= high
-
-
-def _common(one: Footprint, other: Footprint) -> bool:
-    (low, high), (first, end) = one.bounds, other.bounds
-    return (one.space, one.cta) == (other.space, other.cta) and low < end and first < high

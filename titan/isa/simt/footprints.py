@@ -91,6 +91,11 @@ class Footprint:
             highest = high if highest is None else max(highest, high)
         return (0, 0) if lowest is None or highest is None else (lowest, highest)
 
+    def may_meet(self, other: Footprint) -> bool:
+        """Whether the bounds of both, in one memory, have common bytes."""
+        (low, high), (start, end) = self.bounds, other.bounds
+        return (self.space, self.cta) == (other.space, other.cta) and low < end and start < high
+
 
 def merged(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Half-open ranges sorted and joined where they touch or overlap; empty ones are dropped."""

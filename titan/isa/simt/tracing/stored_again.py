@@ -69,7 +69,7 @@ def _repeated(events: Sequence[ev.Event], steps: Sequence[DecodedStep], threads:
         footprint = _in_common(event, steps)
         if footprint is not None:
             before = written.setdefault((event.cta, event.warp), [])
-            if any(_overlap(footprint, other) for other in before):
+            if any(footprint.may_meet(other) for other in before):
                 found.add(event.instruction)
             if footprint not in before:
                 before.append(footprint)
@@ -92,13 +92,6 @@ def _in_common(event: ev.Event, steps: Sequence[DecodedStep]) -> Footprint | Non
 
 def _bytes(footprint: Footprint) -> int:
     return sum(high - low for low, high in footprint.ranges())
-
-
-def _overlap(one: Footprint, other: Footprint) -> bool:
-    if (one.space, one.cta) != (other.space, other.cta):
-        return False
-    (low, high), (first, end) = one.bounds, other.bounds
-    return low < end and first < high
 
 
 class _Place(NamedTuple):
