@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections import Counter
 
 import pytest
@@ -25,6 +26,16 @@ SHOWN_SECONDS = 1.0
 # Commands work in this process unless a test asks for more: what a test patches is seen, and tests
 # run side by side already.
 os.environ.setdefault("TITAN_JOBS", "1")
+
+
+@pytest.hookimpl(trylast=True)  # behind pytest, which makes its folder then
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary files of tests, and of what they start, lie in pytest's folder of this run, which
+    a later run removes: so nothing stays of a run that is killed.
+    """
+    scratch = config._tmp_path_factory.getbasetemp() / "scratch"
+    scratch.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks

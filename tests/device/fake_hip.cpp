@@ -65,10 +65,19 @@ void store(const std::string &path, const std::string &text) {
   fclose(file);
 }
 
-std::string scratch() {
-  char name[] = "/tmp/titan-fake-hip-XXXXXX";
-  return mkdtemp(name);
-}
+// A folder that is removed with the files in it.
+struct Scratch {
+  std::string name;
+  Scratch() {
+    const char *place = getenv("TMPDIR");
+    name = std::string(place && *place ? place : "/tmp") + "/titan-fake-hip-XXXXXX";
+    if (!mkdtemp(name.data())) perror(name.c_str()), abort();
+  }
+  ~Scratch() {
+    for (const char *file : {"/kernel.cpp", "/code.so", "/log"}) unlink((name + file).c_str());
+    rmdir(name.c_str());
+  }
+};
 
 void replace(std::string &text, const std::string &from, const std::string &to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -191,10 +200,10 @@ hipError_t hipEventElapsedTime(float *milliseconds, hipEvent_t, hipEvent_t) {
 // A code object is a shared library behind its size: 8 bytes that say how long the rest is.
 hipError_t hipModuleLoadData(hipModule_t *module, const void *image) {
   const size_t size = *(const size_t *)image;
-  const std::string path = scratch() + "/code.so";
+  const Scratch folder;
+  const std::string path = folder.name + "/code.so";
   store(path, std::string((const char *)image + 8, size));
   *module = (hipModule_t)dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  unlink(path.c_str());
   if (!*module) note(dlerror());
   return *module ? hipSuccess : hipErrorInvalidValue;
 }
@@ -301,7 +310,9 @@ hiprtcResult hiprtcCompileProgram(hiprtcProgram given, int count, const char **o
       text += std::string("\nTITAN_CALL(titan_litmus_") + name + ")\n";
   else if (text.find("#error") == std::string::npos)
     text.clear();  // matrix instructions are not computed: such a kernel does nothing
-  const std::string folder = scratch(), source = folder + "/kernel.cpp", made = folder + "/code.so";
+  const Scratch scratch;
+  const std::string &folder = scratch.name;
+  const std::string source = folder + "/kernel.cpp", made = folder + "/code.so";
   store(source, text);
   const std::string command = "g++ -std=c++17 -O1 -w -shared -fPIC" + defines + " -include '" +
                               FAKE_HIP_DEVICE "' '" + source + "' '" FAKE_HIP_LIBRARY "' -o '" + made + "' 2> '" + folder + "/log'";
@@ -310,8 +321,6 @@ hiprtcResult hiprtcCompileProgram(hiprtcProgram given, int count, const char **o
   const std::string code = contents(made);
   const size_t size = code.size();
   program.code = std::string((const char *)&size, 8) + code;
-  unlink(source.c_str()), unlink(made.c_str()), unlink((folder + "/log").c_str());
-  rmdir(folder.c_str());
   return failed ? HIPRTC_ERROR_COMPILATION : HIPRTC_SUCCESS;
 }
 hiprtcResult hiprtcGetProgramLogSize(hiprtcProgram program, size_t *size) {
