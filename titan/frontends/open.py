@@ -1,7 +1,7 @@
 """The kind of file that a path names, and its verifier: kernel files, or compiled code.
 
-The kind is decided here and nowhere else: by the suffix, or by how the text begins, as that of
-standard input is.
+The kind is decided here and nowhere else: by the suffix, or, where that says nothing (`.mlir`,
+`.txt`, standard input), by how the text begins.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dataclasses import field
 from pathlib import Path
 
 from titan.foundation.records import dataclass
-from titan.foundation.source.loading import STDIN, head_of
+from titan.foundation.source.loading import head_of
 from titan.verify.files import FILES_MAX, Found, TooManyFiles, find_kernels
 
 PTX_SUFFIXES = (".ptx",)
 TTGIR_SUFFIXES = (".ttgir",)
 ASSEMBLY_SUFFIXES = (".s", ".amdgcn")
+_SUFFIXES = (*PTX_SUFFIXES, *TTGIR_SUFFIXES, *ASSEMBLY_SUFFIXES, ".yaml", ".yml", ".json")
 _HEAD_BYTES = 65_536
 _VERSION = re.compile(rb"(?m)^\s*\.version\s+[0-9]+\.[0-9]+")
 _AMDGCN = re.compile(rb"(?m)^\s*\.(?:amdgcn_target|amdhsa_kernel|amdgpu_metadata)\b")
@@ -56,28 +57,29 @@ def open_files(paths: Iterable[str]) -> Opened:
 
 
 def is_assembly(path: str) -> bool:
-    """Whether a path names assembly for AMD GPUs, by its suffix."""
-    if path == STDIN:
-        return _AMDGCN.search(head_of(path, _HEAD_BYTES)) is not None
-    return path.endswith(ASSEMBLY_SUFFIXES)
+    """Whether a path names assembly for AMD GPUs."""
+    return _is(path, ASSEMBLY_SUFFIXES, _AMDGCN)
 
 
 def is_ttgir(path: str) -> bool:
-    """Whether a path names Triton's representation: by its suffix, standard input by its text."""
-    if path == STDIN:
-        return _TTGIR.search(head_of(path, _HEAD_BYTES)) is not None
-    return path.endswith(TTGIR_SUFFIXES) and not Path(path).is_dir()
+    """Whether a path names Triton's representation."""
+    return _is(path, TTGIR_SUFFIXES, _TTGIR)
 
 
 def is_code(path: str) -> bool:
-    """Whether a path names code: by its suffix, or a regular file that begins as PTX does."""
+    """Whether a path names code: PTX, or assembly for AMD GPUs."""
+    return _is(path, PTX_SUFFIXES, _VERSION) or is_assembly(path)
+
+
+def _is(path: str, suffixes: tuple[str, ...], beginning: re.Pattern[bytes]) -> bool:
+    """Whether a file has one of these suffixes; where it has none that says its kind, as standard
+    input and dumps of compilers may, whether its text begins so.
+    """
     if Path(path).is_dir():
         return False
-    if path.endswith(PTX_SUFFIXES) or is_assembly(path):
-        return True
-    if path.endswith((".yaml", ".yml", ".json")):
-        return False
-    return _VERSION.search(head_of(path, _HEAD_BYTES)) is not None
+    if path.endswith(_SUFFIXES):
+        return path.endswith(suffixes)
+    return beginning.search(head_of(path, _HEAD_BYTES)) is not None
 
 
 def _code_name(name: str) -> bool:

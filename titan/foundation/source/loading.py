@@ -94,7 +94,7 @@ def load_bytes(
     """The decoded text of `data` under the name `path`, or None and what is wrong with it."""
     kind = binary_kind(data)
     if kind is not None:
-        headline = f"this is {kind.words}, which is no text"
+        headline = f"this is {kind.words}, not UTF-8 text"
         return None, [diagnostic("TTN002", headline, whole_file(path), helps=kind.helps)]
     if len(data) > bytes_max:
         headline = f"the file is larger than {bytes_max} bytes"
