@@ -55,6 +55,16 @@ def test_a_missing_tool_is_undecided(tmp_path, capsys, monkeypatch):
     assert "nvdisasm is not installed" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(tools.ptxas() is None, reason="ptxas is not installed")
+def test_what_cannot_be_assembled_is_bad_input(tmp_path, capsys):
+    path = tmp_path / "kernel.ptx"
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    path.write_text(f"{head}.visible .entry k() {{ frob; ret; }}\n")
+    assert run(["inspect", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert "line 4" in shown and shown.count("/kernel.ptx") == 1  # no file of ours
+
+
 @needs_toolchain
 def test_a_compiled_kernel(tmp_path):
     """A fence in a loop and a local array that no register can hold: both are in the SASS."""

@@ -43,22 +43,25 @@ def inspect(
 
     PATH is a package or a folder of packages, a .ptx, a .cubin, or a listing of nvdisasm or
     llvm-objdump (.sass, .s). Exit code 1 when a loop holds a costly fence or registers are
-    spilled, 3 when the tools are not installed.
+    spilled, 2 when a file cannot be read or assembled, 3 when the tools are not installed.
     """
     from titan.foundation.errors import Refusal
+    from titan.foundation.verdict import worst
     from titan.inspect.report import as_data, as_text
+    from titan.validate.compare.toolchain import CannotCompile, Endless
 
     documents: list[dict[str, object]] = []
-    worst = ExitCode.VERIFIED
+    codes: list[ExitCode] = []
     for path in _inputs(paths):
         for compiler, figures, kernels in _read(path, assemblers, entry):
             if isinstance(kernels, Refusal):
                 click.echo(f"{path}: {kernels}", err=True)
-                worst = ExitCode.UNDECIDED
+                refused = isinstance(kernels, CannotCompile) and not isinstance(kernels, Endless)
+                codes.append(ExitCode.BAD_INPUT if refused else ExitCode.UNDECIDED)
                 continue
             spilled = figures.spill_bytes if figures is not None else 0
-            if worst is ExitCode.VERIFIED and (spilled or any(k.findings for k in kernels)):
-                worst = ExitCode.REFUTED
+            if spilled or any(k.findings for k in kernels):
+                codes.append(ExitCode.REFUTED)
             if format_name == "json":
                 documents.append(
                     {
@@ -74,7 +77,7 @@ def inspect(
             write(as_text(title, kernels, every_loop))
     if format_name == "json":
         write(json.dumps(documents, indent=2) + "\n")
-    return worst
+    return ExitCode(worst(codes))
 
 
 def _inputs(paths: tuple[Path, ...]) -> Iterator[Path]:

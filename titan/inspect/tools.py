@@ -13,7 +13,7 @@ from titan.foundation.cuda_toolkit import toolkit_program
 from titan.foundation.scratch import scratch
 from titan.inspect.listing import BadListing
 from titan.validate.compare.compile import cuda_figures, nvcc
-from titan.validate.compare.toolchain import Figures, ToolchainMissing, run
+from titan.validate.compare.toolchain import CannotCompile, Figures, ToolchainMissing, run
 
 
 def nvdisasm() -> Path | None:
@@ -53,7 +53,10 @@ def assembled(ptx: str, assembler: Path | None = None) -> tuple[bytes, Figures]:
         source, made = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         command = [str(tool), f"-arch={target_of_ptx(ptx)}", "-v", str(source), "-o", str(made)]
-        log = run(command)
+        try:
+            log = run(command)
+        except CannotCompile as error:
+            raise type(error)(error.log.replace(f"{source}, line", "line")) from None
         return made.read_bytes(), cuda_figures(log)
 
 
