@@ -146,6 +146,40 @@ def test_an_empty_path_is_not_the_working_folder(command, tmp_path, monkeypatch,
     assert sorted(os.listdir()) == ["kernel.yaml", "tile.yaml"]
 
 
+@pytest.mark.parametrize(
+    "home", [None, "/proc/nobody"], ids=["a number for a name", "nothing can be written there"]
+)
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("gate", str(root("examples") / "ring.yaml")), ExitCode.VERIFIED),
+        (
+            ("schedule", str(root("protocols") / "loops" / "gemm_hopper.yaml"), "--cache", "kept"),
+            ExitCode.VERIFIED,
+        ),
+        (("run", "script.py"), ExitCode.VERIFIED),
+        (("cuda-flags",), ExitCode.BAD_INPUT),  # where the library is kept
+    ],
+)
+def test_no_home_is_no_bug(command, code, home, tmp_path, monkeypatch, capsys):
+    import pwd
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_CACHE_HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is None:
+        monkeypatch.setattr(pwd, "getpwuid", unknown)
+    else:
+        monkeypatch.setenv("HOME", home)
+    Path("script.py").write_text("print(1)\n")
+    assert run([*command]) == code
+    if code:
+        assert "XDG_CACHE_HOME" in capsys.readouterr().err
+
+
 def test_run_says_what_else_a_name_is(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("kernel.ptx").write_text("")

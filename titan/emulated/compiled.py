@@ -34,7 +34,15 @@ def compiled_library(
     digest = hashlib.sha256(" ".join(flags).encode())
     for path in sorted(native.iterdir()):
         digest.update(path.read_bytes())
-    folder = cache_folder() / kind / digest.hexdigest()[:32]
+    try:
+        folder = cache_folder() / kind / digest.hexdigest()[:32]
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"{error.strerror or error}".lower()
+        raise UserError(
+            f"the library of the emulated device cannot be kept: {reason}; XDG_CACHE_HOME names a "
+            "folder for it"
+        ) from None
     if (folder / name).is_file():
         return folder
     with scratch("titan-cuda-") as place:
@@ -46,7 +54,6 @@ def compiled_library(
         )
         if done.returncode:
             raise UserError(f"the library of the emulated device does not compile:\n{done.stderr}")
-        folder.mkdir(parents=True, exist_ok=True)
         fresh = folder / f"{name}.{os.getpid()}"
         shutil.copy2(made, fresh)
         fresh.replace(folder / name)

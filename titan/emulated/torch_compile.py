@@ -42,7 +42,11 @@ def environment(device: str, given: Mapping[str, str]) -> dict[str, str]:
     """Where sources of kernels stay, so that a line can be looked up later."""
     if CACHE_VARIABLE in given:
         return {}
-    folder = os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # of a container, without a name
+        user = str(os.getuid())
+    folder = os.path.join(tempfile.gettempdir(), f"torchinductor_{user}")
     return {CACHE_VARIABLE: os.path.join(folder, f"titan_{device}")}
 
 

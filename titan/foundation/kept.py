@@ -8,6 +8,7 @@ caller's to put into its key; `code_digest` is the part for TITAN itself.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -41,6 +42,14 @@ class SignedStore:
             )
         except DAMAGE as error:
             self._give_up(error)
+
+    @classmethod
+    def of_user(cls, name: str) -> SignedStore:
+        """The file of this name in the user's cache folder."""
+        try:
+            return cls(cache_folder() / name)
+        except OSError:
+            return cls(None)
 
     def _give_up(self, error: Exception) -> None:
         self.database = None
@@ -83,9 +92,15 @@ class SignedStore:
 
 
 def cache_folder() -> Path:
-    """Where TITAN keeps what it can make again: in the user's cache folder."""
+    """Where TITAN keeps what it can make again: in the user's cache folder.
+
+    Raises OSError where no home is known, as of a user of a container that only has a number.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "titan"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "titan"
+    except RuntimeError:
+        raise OSError(errno.ENOENT, "the user has no home folder") from None
 
 
 def secret() -> bytes:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from titan.foundation.cuda_toolkit import toolkit_program
-from titan.foundation.kept import SignedStore, cache_folder
+from titan.foundation.kept import SignedStore
 from titan.foundation.scratch import scratch
 from titan.target.description import target_of
 from titan.validate.compare.gcn_compile import compile_hip
@@ -65,7 +65,7 @@ def ptx_of(files: dict[str, str], target: str) -> str:
     Raises ToolchainMissing and CannotCompile.
     """
     version = _version(_compiler())
-    store = SignedStore(cache_folder() / "ptx.sqlite" if version else None)
+    store = SignedStore.of_user("ptx.sqlite") if version else SignedStore(None)
     parts = [version, target, *(os.environ.get(name, "") for name in _FLAG_VARIABLES)]
     parts += [part for item in sorted(files.items()) for part in item]
     key = hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
