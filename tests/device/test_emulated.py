@@ -9,6 +9,8 @@ from titan.codegen.tile.outputs import furthest, sample_inputs
 from titan.codegen.tile.semantics import run as meaning
 from titan.device.emulated import POLICIES, EmulatedPackage, NotEmulated, run_case
 from titan.device.stress import SEEDED
+from titan.emulated.faults import LaunchFault, NotComputed
+from titan.isa.numbers.device import LaunchError
 from titan.validate.compare.compile import nvcc
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
@@ -42,6 +44,30 @@ def test_a_wait_that_is_missing_is_seen():
     inputs = sample_inputs(made.tile, SIZES, 3)
     record, _ = run_case(package, {"sizes": SIZES, "seed": 0, "policy": "checked"}, inputs)
     assert record["state"] in ("fault", "hung") and record["message"]
+
+
+class _Ends:
+    """A package whose run ends with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def outputs(self, case, inputs):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (LaunchFault("k hangs: all wait", (), hung=True), "hung"),
+        (LaunchFault("k stops: nobody hangs", ()), "fault"),
+        (NotComputed("bytes of C are left open"), "wrong"),
+        (LaunchError("the size is unknown: n"), "not run"),
+    ],
+)
+def test_the_kind_of_the_error_is_the_state_of_the_run(error, state):
+    record, outputs = run_case(_Ends(error), {"sizes": SIZES, "seed": 0, "policy": "fair"}, {})
+    assert (record["state"], record["message"], outputs) == (state, str(error), {})
 
 
 def test_a_kernel_of_another_machine_is_refused():

@@ -22,7 +22,7 @@ from titan.device.emulated_hip import EmulatedHipPackage
 from titan.device.plan import LaunchPlan, Number, Pointer, ScalarNumber, TensorMapArguments, plan
 from titan.device.platforms import AMD_TARGETS
 from titan.device.records import MESSAGE_CHARACTERS, NOT_RUN, RunCase, RunRecord
-from titan.emulated.faults import LaunchFault
+from titan.emulated.faults import LaunchFault, NotComputed
 from titan.emulated.machine import Emulated
 from titan.emulated.settings import BINARY32_SUMS, CheckMode, EmulationSettings
 from titan.foundation.errors import Refusal
@@ -135,13 +135,12 @@ def run_case(package: RunnablePackage, case: RunCase, inputs: Arrays) -> tuple[R
     try:
         outputs = package.outputs(case, inputs)
     except LaunchFault as fault:
-        hung = "hangs" in fault.headline and not fault.findings
-        record["state"] = "hung" if hung else "fault"
+        record["state"] = "hung" if fault.hung else "fault"
         message = fault.findings[0].headline if fault.findings else fault.headline
+    except NotComputed as error:
+        record["state"], message = "wrong", str(error)
     except LaunchError as error:
-        unknown = " unknown: " in str(error)
-        record["state"] = "wrong" if unknown else NOT_RUN
-        message = str(error)
+        record["state"], message = NOT_RUN, str(error)
     except KernelFault as fault:
         record["state"], message = "fault", str(fault)
     except EmulationError as error:  # says nothing of the kernel

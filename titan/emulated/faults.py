@@ -12,13 +12,20 @@ from titan.isa.numbers.device import LaunchError
 class LaunchFault(LaunchError):
     """A launch that is wrong, in the run that was made or in another interleaving of it.
 
-    Its text is the diagnostics, as `titan verify` prints them.
+    Its text is the diagnostics, as `titan verify` prints them. `hung`: the run did not end.
     """
 
-    def __init__(self, headline: str, findings: Sequence[Diagnostic]) -> None:
+    def __init__(
+        self, headline: str, findings: Sequence[Diagnostic], *, hung: bool = False
+    ) -> None:
         text = render("text", findings).rstrip()
         super().__init__(f"{headline}\n\n{text}" if text else headline, findings)
         self.headline = headline
+        self.hung = hung
+
+
+class NotComputed(LaunchError):
+    """A launch that ended well and leaves bytes in memory that are not computed here."""
 
 
 def refused(text: str, findings: Sequence[Diagnostic]) -> LaunchError:

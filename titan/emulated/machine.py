@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from titan.emulated.captures import CAPTURES
 from titan.emulated.checking import LaunchChecker, LoadedCode, located
-from titan.emulated.faults import LaunchFault, refused
+from titan.emulated.faults import LaunchFault, NotComputed, refused
 from titan.emulated.memory import GlobalMemory
 from titan.emulated.modules import LoadedModule, load
 from titan.emulated.parameters import Argument, bytes_of
@@ -52,7 +52,7 @@ def require_finished(outcome: Outcome, name: str, lines: SourceLines, under: str
     if outcome.site >= 0:
         text += f" (line {lines.places.span(outcome.site).start_line} of the {lines.kind})"
     if outcome.ending is Ending.HUNG:
-        raise LaunchFault(text, ())
+        raise LaunchFault(text, (), hung=True)
     raise LaunchError(text)
 
 
@@ -176,7 +176,7 @@ def _made(
 
 def _left(loaded: LoadedModule, computed: Computed, launch: Launch) -> dict[int, bytes]:
     """What a run leaves in each allocation. Where some of it is unknown, raises LaunchFault if the
-    launch loads shared memory that nothing has written, else LaunchError.
+    launch loads shared memory that nothing has written, else NotComputed.
     """
     results = {}
     for allocation in launch.allocations:
@@ -189,7 +189,7 @@ def _left(loaded: LoadedModule, computed: Computed, launch: Launch) -> dict[int,
             found = unwritten_reads(loaded, launch)
             if found:
                 raise LaunchFault(f"{text} it reads shared memory that nothing has written", found)
-            raise LaunchError(f"{text} it stores what is not computed here")
+            raise NotComputed(f"{text} it stores what is not computed here")
         results[allocation.start] = data
     return results
 
