@@ -28,6 +28,7 @@ HEAD = """.version 8.7
 .reg .b32 %r<32>;
 .reg .b64 %d<32>;
 .shared .u32 last;
+.shared .align 16 .b8 s[256];
 ld.param.u64 %d0, [p];
 ld.param.u64 %d1, [q];
 mov.u32 %r1, %tid.x;
@@ -81,6 +82,11 @@ def edited(**edits: str) -> str:
     return "\n".join(edits.get(f"at{n}", text) for n, text in enumerate(RIGHT))
 
 
+COPIED = READ.replace(
+    "ld.global.u32 %r11, [%d4];",
+    """mov.u32 %r14, s; mad.lo.u32 %r14, %r1, 4, %r14;
+    cp.async.ca.shared.global [%r14], [%d4], 4; cp.async.wait_all; ld.shared.u32 %r11, [%r14];""",
+)
 CASES = {
     "as it should be": (edited(), VERIFIED),
     "the counter wraps": (edited(at3=LAST + _INC), VERIFIED),
@@ -99,6 +105,9 @@ CASES = {
     "no barrier before the ticket": (edited(at2=""), REFUTED),
     "fences without fence.sc by other threads": (
         edited(at1="fence.acq_rel.gpu;", at8="fence.acq_rel.gpu;"), REFUTED),
+    "read by cp.async": (edited(at9=COPIED), VERIFIED),
+    "read by cp.async, no fence before": (edited(at9=COPIED, at1=""), REFUTED),
+    "read by cp.async, no fence behind": (edited(at9=COPIED, at8=""), REFUTED),
     "one ticket too early": (edited(at4="add.u32 %r6, %r3, -2;"), REFUTED),
     "the last two": (edited(at5=COMPARE.replace("eq", "ge"), at4="add.u32 %r6, %r3, -2;"), REFUTED),
     "the first": (edited(at4="mov.u32 %r6, 0;"), REFUTED),

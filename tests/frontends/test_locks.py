@@ -15,7 +15,7 @@ from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.validate.compare.compile import nvcc
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
-HEAD = head(shared=".shared .align 4 .b32 got;\n")
+HEAD = head(shared=".shared .align 4 .b32 got;\n.shared .align 4 .b8 s[256];\n")
 
 
 def found(body: str, grid: int = 3, known: bool = True) -> tuple[Verdict, str]:
@@ -35,6 +35,11 @@ membar.gl; GO:"""
 BAR = "bar.sync 0;"
 USE = "ld.global.u32 %r9, [%d3]; add.u32 %r9, %r9, 1; st.global.u32 [%d3], %r9;"
 GIVE = "@%p0 membar.gl; @%p0 atom.relaxed.gpu.global.exch.b32 %r6, [%d1], 0;"
+COPIED = USE.replace(
+    "ld.global.u32 %r9, [%d3];",
+    """mov.u32 %r14, s; mad.lo.u32 %r14, %r1, 4, %r14;
+    cp.async.ca.shared.global [%r14], [%d3], 4; cp.async.wait_all; ld.shared.u32 %r9, [%r14];""",
+)
 PARTS = (TAKE, BAR, USE, BAR, GIVE)
 
 
@@ -49,6 +54,7 @@ STORE = "@%p0 st.release.gpu.global.u32 [%d1], 0;"
 FORMS = {
     "compare-and-swap and fences": section(),
     "acquire and release": section(at0=ACQUIRE, at4=STORE),
+    "read by cp.async": section(at2=COPIED),
     "an exchange": section(
         at0=ACQUIRE.replace("cas.b32 %r5, [%d1], 0, 1", "exch.b32 %r5, [%d1], 1"), at4=STORE),
     "the number of the CTA": section(
@@ -87,6 +93,8 @@ def test_usual_forms(name: str) -> None:
 FAULTS = {
     "no fence behind the attempt": (section(at0=RELAXED), REFUTED),
     "no fence before the release": (section(at4=GIVE.replace("@%p0 membar.gl;", "")), REFUTED),
+    "read by cp.async, no fence behind the attempt": (section(at0=RELAXED, at2=COPIED), REFUTED),
+    "read by cp.async, no barrier behind the attempt": (section(at1="", at2=COPIED), REFUTED),
     "a fence for the block": (section(at4=GIVE.replace("membar.gl", "membar.cta")), REFUTED),
     "no barrier behind the attempt": (section(at1=""), REFUTED),
     "no barrier before the release": (section(at3=""), REFUTED),

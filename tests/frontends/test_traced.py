@@ -151,7 +151,35 @@ STORES_ON_DATA = """ld.global.u32 %r14, [%d2+4096]; setp.gt.u32 %p2, %r14, 9; @%
 CLEAN["what is read is dead at a branch on data whose arms store"] = f"""
         ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;
         {STORES_ON_DATA.format("%r2")} mov.u32 %r10, 5; @%p1 st.global.u32 [%d2], %r10;"""
+# A store that is never made keeps %r10 alive up to there.
+NEVER = "setp.gt.u32 %p5, %r1, 4000; @%p5 st.shared.u32 [%r4], %r10;"
+READ_AND_STORED_OVER = "ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;"
+CLEAN["what is read may live on behind a branch on data whose arms do not touch it"] = f"""
+        {READ_AND_STORED_OVER} {STORES_ON_DATA.format("%r2")} {NEVER}"""
+CLEAN["what is read lives on behind a branch of one lane alone, whose guard others lack"] = f"""
+        {READ_AND_STORED_OVER} setp.ne.u32 %p2, %r2, 0; @%p2 bra L;
+        mov.u32 %r14, 1; A: sub.u32 %r14, %r14, 1; setp.ne.u32 %p3, %r14, 0; @%p3 bra A;
+        L: {NEVER}"""
 RACES = {
+    "what is read goes to a register in the arm of a branch on other data": f"""
+        {READ_AND_STORED_OVER} {STORES_ON_DATA.format("%r2; mov.u32 %r12, %r10")}
+        @!%p1 st.global.u32 [%d2], %r12;""",
+    "what is read is replaced in the arm of a branch on other data alone": f"""
+        {READ_AND_STORED_OVER} ld.global.u32 %r14, [%d2+4096]; setp.gt.u32 %p2, %r14, 9;
+        @%p2 bra L; mad.lo.u32 %r13, %r1, 4, %r3; st.shared.u32 [%r13], %r2; mov.u32 %r10, 5;
+        L: @!%p1 st.global.u32 [%d2], %r10;""",
+    "what is read decides an inner branch in the arm of one on other data": f"""
+        {READ_AND_STORED_OVER} ld.global.u32 %r14, [%d2+4096]; setp.gt.u32 %p2, %r14, 9;
+        @%p2 bra L; mad.lo.u32 %r13, %r1, 4, %r3; setp.gt.u32 %p3, %r10, 3; @%p3 bra L;
+        st.shared.u32 [%r13], %r2; L:""",
+    "what is read is used in a loop on other data that stores": f"""
+        {READ_AND_STORED_OVER} ld.global.u32 %r14, [%d2+4096]; mad.lo.u32 %r13, %r1, 4, %r3;
+        A: st.shared.u32 [%r13], %r2; add.u32 %r12, %r12, %r10; sub.u32 %r14, %r14, 1;
+        setp.gt.s32 %p2, %r14, 0; @%p2 bra A; @!%p1 st.global.u32 [%d2], %r12;""",
+    "what is read is used by one lane alone, behind a branch": f"""
+        {READ_AND_STORED_OVER} setp.ne.u32 %p2, %r2, 0; @%p2 bra L; mov.u32 %r14, 1;
+        A: sub.u32 %r14, %r14, 1; setp.ne.u32 %p3, %r14, 0; @%p3 bra A;
+        @!%p1 st.global.u32 [%d2], %r10; L:""",
     "what is read is stored in the arm of a branch on other data": f"""
         ld.global.u32 %r10, [%d1]; @%p1 st.global.u32 [%d1], %r2;
         {STORES_ON_DATA.format("%r10")} mov.u32 %r10, 5;""",

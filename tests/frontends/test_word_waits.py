@@ -13,7 +13,8 @@ from tests.sampling import part
 from titan.foundation.verdict import Verdict
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
-HEAD = head(more="add.u32 %r6, %r3, -1;\n") + "setp.ne.u32 %p1, %r2, 0;\n"
+S = ".shared .align 16 .b8 s[256];\n"
+HEAD = head(shared=S, more="add.u32 %r6, %r3, -1;\n") + "setp.ne.u32 %p1, %r2, 0;\n"
 
 
 def found(body: str, grid: int = 4, cooperative: bool = False) -> tuple[Verdict, str]:
@@ -72,6 +73,43 @@ CHAINS = {
         )), UNDECIDED),
     "the number is used": (chain(at2=USE + "@%p0 st.global.u32 [%d2+4096], %r5;"), VERIFIED),
 }  # fmt: skip
+
+
+# The sum so far comes by cp.async, as in Marlin.
+PLACE = "mov.u32 %r14, s; mad.lo.u32 %r14, %r1, 4, %r14; st.shared.u32 [%r14], 0;"
+COPY = "@%p1 cp.async.ca.shared.global [%r14], [%d3], 4; cp.async.commit_group;"
+TAKEN = "cp.async.wait_group 0; ld.shared.u32 %r9, [%r14]; st.global.u32 [%d3], %r9;"
+# All copy what the last one then writes.
+EARLY = f"{PLACE} setp.ne.u32 %p1, %r2, %r6;"
+LATE = "@!%p1 st.global.u32 [%d3], 1;"
+OVER = "cp.async.wait_group 0;"
+SOME = f"@!%p0 bra ON; {OVER} ON:"
+COPIED = {
+    "as it should be": ((PLACE, WAIT, BAR, COPY, TAKEN, BAR, SIGNAL), VERIFIED),
+    "all groups are waited for": (
+        (PLACE, WAIT, BAR, COPY, TAKEN.replace("group 0", "all"), BAR, SIGNAL), VERIFIED),
+    "a group behind it is not waited for": (
+        (PLACE, WAIT, BAR, COPY, "cp.async.commit_group;", TAKEN.replace("0;", "1;", 1), BAR,
+         SIGNAL), VERIFIED),
+    "copied before the wait": ((PLACE, COPY, WAIT, BAR, TAKEN, BAR, SIGNAL), REFUTED),
+    "no acquire": ((PLACE, VOLATILE, BAR, COPY, TAKEN, BAR, SIGNAL), REFUTED),
+    "no barrier behind the wait": ((PLACE, WAIT, COPY, TAKEN, BAR, SIGNAL), REFUTED),
+    "no release": ((PLACE, WAIT, BAR, COPY, TAKEN, BAR, STORE), REFUTED),
+    "read alone": ((EARLY, WAIT, BAR, LATE, COPY, OVER, BAR, SIGNAL), VERIFIED),
+    "read alone, and over behind the release": (
+        (EARLY, WAIT, BAR, LATE, COPY, BAR, SIGNAL, OVER), REFUTED),
+    "its group is the one that is left": (
+        (EARLY, WAIT, BAR, LATE, COPY, "cp.async.wait_group 1;", BAR, SIGNAL, OVER), REFUTED),
+    "some lanes alone have waited": (
+        (EARLY, WAIT, BAR, LATE, COPY, SOME, BAR, SIGNAL, OVER), REFUTED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_chain_whose_data_are_copied(name: str) -> None:
+    parts, verdict = COPIED[name]
+    got, text = found("\n".join(parts))
+    assert got is verdict, text
 
 
 @pytest.mark.parametrize("name", CHAINS)

@@ -24,6 +24,13 @@ from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnosti
 from titan.foundation.verdict import Verdict
 from titan.frontends.grid.ticket_order import TicketSides, ticket_sides, touches
 from titan.frontends.grid.tickets import Behaviour, Counter, NoTickets, behaviours_of, is_drawn
+from titan.frontends.grid.waited_copies import (
+    Waits,
+    is_copy,
+    lanes_before,
+    lanes_behind,
+    waits_for_copies,
+)
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes, of_one_operation
@@ -164,6 +171,7 @@ class _Together:
         self.reason = ""
         self.events: dict[_Access, ev.Event] = {}
         self.sides: list[TicketSides] = []
+        self.waits: list[Waits] = []
         self.words = list(dict.fromkeys(item.counter for item in found if item.counter is not None))
         self.read_only = read_only_loads(places)
         for place, item in enumerate(found):
@@ -173,7 +181,8 @@ class _Together:
 
     def _note(self, place: int, item: Behaviour, sides: TicketSides) -> None:
         run = item.run
-        unknown = run.unknown_addresses()
+        unknown, waits = run.unknown_addresses(), waits_for_copies(run.events)
+        self.waits.append(waits)
         for event, footprint, mode in global_accesses(run, set()):
             touched = [word for word in self.words if touches(footprint, word.address, word.size)]
             if touched:
@@ -186,20 +195,20 @@ class _Together:
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
                 value = event.value
-            else:
+            elif not is_copy(event):
                 known = False  # when it happens is not followed
-
-            def all_of(
-                side: dict[int, int], lanes: int = event.lanes, at: int = event.sequence,
-                sync: bool = isinstance(event, ev.AccessEvent),
-            ) -> bool:  # fmt: skip
-                return sync and side.get(at, 0) == lanes
-
+            before = [
+                lanes_before(side, event, waits) == event.lanes
+                for side in (sides.released, sides.fenced_before)
+            ]
+            behind = [
+                lanes_behind(side, event) == event.lanes
+                for side in (sides.acquired, sides.fenced_behind)
+            ]
             access = _Access(
                 place, mode, strong, observes, value, footprint, settled, known,
                 event.instruction in self.read_only,
-                all_of(sides.released), all_of(sides.acquired),
-                all_of(sides.fenced_before), all_of(sides.fenced_behind),
+                before[0], behind[0], before[1], behind[1],
             )  # fmt: skip
             self.events.setdefault(access, event)
 
@@ -301,8 +310,12 @@ class _Together:
         sides, event = self.sides[access.place], self.events[access]
         if not sides.complete:
             return False
-        masks = sides.released, sides.acquired, sides.fenced_before, sides.fenced_behind
-        return all(mask.get(event.sequence, 0) in (0, event.lanes) for mask in masks)
+        waits = self.waits[access.place]
+        lanes = [
+            *(lanes_before(it, event, waits) for it in (sides.released, sides.fenced_before)),
+            *(lanes_behind(it, event) for it in (sides.acquired, sides.fenced_behind)),
+        ]
+        return all(found in (0, event.lanes) for found in lanes)
 
     @staticmethod
     def _helps(first: _Access, second: _Access) -> tuple[str, ...]:

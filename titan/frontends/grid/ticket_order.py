@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from titan.frontends.grid.waited_copies import is_copy
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
 
@@ -185,7 +186,7 @@ def orders_otherwise(event: ev.Event, ticket: ev.AccessEvent | None) -> bool:
     if isinstance(event, ev.WaitEvent):
         return event.semantics not in ACQUIRING
     kinds = ev.AsynchronousEvent | ev.CopyArrive | ev.TensorCommitEvent
-    return isinstance(event, kinds)
+    return isinstance(event, kinds) and not is_copy(event)
 
 
 def touches(footprint: Footprint, address: int, size: int) -> bool:

@@ -12,6 +12,13 @@ from typing import Any
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.grid.hand_over import common_range, coordinates
+from titan.frontends.grid.waited_copies import (
+    Waits,
+    is_copy,
+    lanes_before,
+    lanes_behind,
+    waits_for_copies,
+)
 from titan.frontends.grid.word_order import Graph, Sides
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.rendering import with_sources
@@ -56,16 +63,17 @@ def word_accesses(
 ) -> Iterator[tuple[WordAccess, ev.Event]]:
     """The accesses of a run. `words`: the addresses of what orders CTAs; `read_only`: the
     instructions of read-only loads."""
-    unknown = run.unknown_addresses()
+    unknown, waits = run.unknown_addresses(), waits_for_copies(run.events)
     for event, footprint, mode in global_accesses(run, set()):
         strong, value, settled = mode is ev.Mode.ATOMIC, None, ""
-        known = event.instruction not in unknown and isinstance(event, ev.AccessEvent)
+        followed = isinstance(event, ev.AccessEvent) or is_copy(event)
+        known = event.instruction not in unknown and followed
         if isinstance(event, ev.AccessEvent):
             strong = event.scope >= ev.AccessScope.GPU
             value, settled = event.value, commutes(run, event)
             if strong and footprint.bounds[0] in words:
                 settled = "word"
-        before, behind, whole = _nodes(sides, event)
+        before, behind, whole = _nodes(sides, event, waits)
         access = WordAccess(
             cta, mode, strong, value, footprint, settled, known and whole and sides.complete,
             event.instruction in read_only, before, behind,
@@ -73,15 +81,16 @@ def word_accesses(
         yield access, event
 
 
-def _nodes(sides: Sides, event: ev.Event) -> tuple[int, int, bool]:
+def _nodes(sides: Sides, event: ev.Event, waits: Waits) -> tuple[int, int, bool]:
     """The nodes that all lanes of an event are before and behind; whether no lanes are apart."""
     whole = True
     found = [0, 0]
-    for side, table in enumerate((sides.before, sides.behind)):
-        for node, masks in table.items():
-            lanes = masks.get(event.sequence, 0)
+    before = ((node, lanes_before(masks, event, waits)) for node, masks in sides.before.items())
+    behind = ((node, lanes_behind(masks, event)) for node, masks in sides.behind.items())
+    for side, nodes in enumerate((before, behind)):
+        for node, lanes in nodes:
             whole = whole and lanes in (0, event.lanes)
-            if lanes == event.lanes and isinstance(event, ev.AccessEvent):
+            if lanes == event.lanes:
                 found[side] |= 1 << node
     return found[0], found[1], whole
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from titan.isa.simt.control_flow import NO_JOIN, FunctionGraphs, successors
 from titan.isa.simt.events import AccessSemantics
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
+from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op, SkippedRegion
 
 _COMPUTING = PURE | {Op.BRANCH, Op.BRANCH_INDEXED}
 
@@ -26,7 +26,7 @@ class PureRegions:
         self._graphs = FunctionGraphs(code)
         self._inputs: dict[int, tuple[int, ...]] = {}
         self._touching: set[int] = set()
-        self._read: dict[int, Sequence[int]] = {}
+        self._concerned: dict[int, tuple[int, ...]] = {}
 
     def inputs(self, branch: int) -> tuple[int, ...]:
         """The registers of which the results are made; empty where the arms do something else."""
@@ -38,40 +38,49 @@ class PureRegions:
         """Whether the arms of such a branch load or store."""
         return branch in self._touching
 
-    def read_behind(self, branch: int) -> Sequence[int]:
-        """The registers that an arm, or what comes behind it, may read. In a function all: its
-        callers go on with theirs."""
-        graph = self._graphs.around(branch)
-        if graph.start != self._code.start:
-            return range(self._code.registers)
-        if branch not in self._read:
-            live = 0
-            for start in successors(self._code.steps, branch, graph.end):
-                live |= graph.live_at(start) if start < graph.end else 0
-            self._read[branch] = [at for at in range(live.bit_length()) if live >> at & 1]
-        return self._read[branch]
+    def concerned(self, branch: int) -> tuple[int, ...]:
+        """The registers that arms of a branch on data may read, or may write or leave as they are,
+        as long as something may read them then. Where arms call functions: all registers.
+        """
+        if branch not in self._concerned:
+            join, region = self._code.joins[branch], self._code.regions.get(branch)
+            inside = [] if join == NO_JOIN else self._inside(branch, join)
+            calls = any(self._code.steps[at].op is Op.CALL for at in inside)
+            if region is None or join == NO_JOIN or calls:
+                self._concerned[branch] = tuple(range(self._code.registers))
+            else:
+                self._concerned[branch] = self._read_or_written(branch, region, inside)
+        return self._concerned[branch]
+
+    def _inside(self, branch: int, join: int) -> list[int]:
+        blocks, _ = self._graphs.around(branch).region(branch, join)
+        return [at for low, high in blocks for at in range(low, high)]
+
+    def _read_or_written(
+        self, branch: int, region: SkippedRegion, inside: Sequence[int]
+    ) -> tuple[int, ...]:
+        """What the instructions inside of a region read or write, and that is live at an arm."""
+        steps, graph = self._code.steps, self._graphs.around(branch)
+        found = set(region.written).union(
+            *((*steps[at].args, steps[at].guard) for at in inside)
+        ) - {-1}
+        live = 0
+        for start in successors(steps, branch, graph.end):
+            live |= graph.live_at(start) if start < graph.end else 0
+        return tuple(sorted(register for register in found if live >> register & 1))
 
     def _found(self, branch: int) -> tuple[int, ...]:
         steps, join = self._code.steps, self._code.joins[branch]
         region = self._code.regions.get(branch)
         if region is None or join == NO_JOIN or region.refused >= 0:
             return ()
-        graph = self._graphs.around(branch)
-        inside = [at for low, high in graph.region(branch, join)[0] for at in range(low, high)]
+        inside = self._inside(branch, join)
         if not all(self._computes(steps[at]) for at in inside):
             return ()
         if any(steps[at].op in (Op.LOAD, Op.STORE) for at in inside):
             self._touching.add(branch)
-        concerned = set(region.written).union(
-            *((*steps[at].args, steps[at].guard) for at in inside)
-        )
-        live = 0
-        for start in successors(steps, branch, graph.end):
-            live |= graph.live_at(start)
-        found = {register for register in concerned if register >= 0 and live >> register & 1}
-        return tuple(
-            sorted(found | {r for r in (steps[branch].guard, *steps[branch].args) if r >= 0})
-        )
+        own = {r for r in (steps[branch].guard, *steps[branch].args) if r >= 0}
+        return tuple(sorted(own.union(self._read_or_written(branch, region, inside))))
 
     def _computes(self, step: DecodedStep) -> bool:
         """Whether the results are a function of the operands, and of memory where that is asked

@@ -30,7 +30,7 @@ from titan.isa.simt.accesses import place
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.simt.memory import Bytes
-from titan.isa.simt.operations import ATOMICS, PURE, Op
+from titan.isa.simt.operations import ATOMICS, COLLECTIVE, PURE, Op
 from titan.isa.simt.outcome import (
     INSTRUCTIONS_MAX,
     Alike,
@@ -170,8 +170,9 @@ class TracingExecution(SimtExecution):
             return super().step(fragment)
         self._nodes += 1
         guard = warp.registers[step.guard] if step.guard >= 0 else 1
-        # More lanes than these of the fragment may take part; nobody else's guard matters.
-        holds, maybe = self.guarded(warp, step, warp.live) if step.guard >= 0 else (warp.live, 0)
+        # In what lanes execute together others than those of the fragment take part, too.
+        there = warp.live if step.op in COLLECTIVE else fragment.mask
+        holds, maybe = self.guarded(warp, step, there) if step.guard >= 0 else (there, 0)
         now = ExecutedStep(
             warp,
             step,
@@ -244,7 +245,7 @@ class TracingExecution(SimtExecution):
             self._made_of[now.node] = nodes_of(now.inputs) | known | own
             return
         if now.step.op in _BRANCHES and doubtful(now):
-            left = self.computing.read_behind(now.pc)
+            left = self.computing.concerned(now.pc)
             self._used |= nodes_of(now.warp.registers[register] for register in left)
             self._used |= self._known.of(now.warp, left)
         now.known = bool(known) and now.step.op not in _LOADS  # of these the address is used
