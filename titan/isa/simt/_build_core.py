@@ -18,7 +18,8 @@ FINGERPRINT = runpy.run_path(str(HERE.parents[1] / "foundation" / "fingerprint.p
 PARTS = (
     "machine.h", "base.c", "arithmetic.c", "memory.c", "lane_order.c", "accesses.c", "matrices.c",
     "joins.c", "arms.c", "control.c", "lanes.c", "barriers.c", "queues.c", "map_bytes.c",
-    "copies.c", "store_async.c", "launch_control.c", "tensor.c", "execute.c", "clusters.c", "run.c",
+    "copies.c", "copy_async.c", "store_async.c", "launch_control.c", "tensor.c", "execute.c",
+    "clusters.c", "run.c",
 )  # fmt: skip
 FUNCTIONS = """
 typedef ... Machine;

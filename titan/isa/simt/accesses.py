@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from titan.isa.simt import events as ev
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.asking import ask
-from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
+from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, PlacedBytes, merged
 from titan.isa.simt.lane_order import (
     clash_of_stores,
     clash_within,
@@ -206,6 +206,15 @@ def locate(
     """(lanes, place) for each different address, in the order of the first lanes; bad addresses
     are recorded as faults and left out. None: an address is opaque.
     """
+    form = PlacedBytes(space, offset, count, count)
+    return locate_aligned(machine, fragment, register, form, mask)
+
+
+def locate_aligned(
+    machine: SimtMachine, fragment: Fragment, register: int, form: PlacedBytes, mask: int
+) -> Located | None:
+    """As `locate`."""
+    space, offset, count, alignment = form
     warp = fragment.warp
     value = warp.registers[register]
     if warp.marks or warp.sticky:
@@ -226,8 +235,8 @@ def locate(
     found: Located = []
     for address, lanes in addresses.items():
         where = place(machine, warp, space, (address + offset) & 0xFFFFFFFFFFFFFFFF)
-        if where[2] % count:
-            fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, count)
+        if where[2] % alignment:
+            fault(machine, fragment, lanes, ev.MemoryFaultKind.MISALIGNED, where, alignment)
         if outside(machine, where[1], where[0], where[2], count):
             fault(machine, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, where, count)
             continue

@@ -1,18 +1,20 @@
 """What cp.async writes, as far as it is known: words of global memory that are known, and zeros.
 
-The twin of `note_copied` in `native/copies.c`.
+The twin of `note_copied` in `native/copy_async.c`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from titan.isa.simt.accesses import Located
+from titan.isa.simt.accesses import Located, locate_aligned
+from titan.isa.simt.footprints import MemorySpace, PlacedBytes
 from titan.isa.simt.machine import SimtMachine
 from titan.isa.simt.operations import DecodedStep
-from titan.isa.simt.state import Fragment, StoredNumber
+from titan.isa.simt.state import Cta, Fragment, StoredNumber
 from titan.isa.simt.values import Opaque, Scalar, lane, lanes_of
 
+Sources = list[tuple[int, tuple[int, Cta | None, int], int]]  # lanes, a place, bytes
 COPIED_WORD_BYTES = 4  # each is known or not
 
 
@@ -40,11 +42,33 @@ def sizes_read(
     return sizes
 
 
+def sources_of(
+    machine: SimtMachine, fragment: Fragment, step: DecodedStep, sizes: Mapping[int, int | None]
+) -> Sources | None:
+    """What the lanes of a cp.async read: as many bytes as they say, and all where that is not
+    known. None: an address is not known.
+    """
+    offset, count = step.flags[1:3]
+    reading: dict[int, int] = {}
+    for index, size in sizes.items():
+        whole = count if size is None else size
+        reading[whole] = reading.get(whole, 0) | 1 << index
+    reading.pop(0, None)
+    found: Sources = []
+    for size, lanes in reading.items():
+        form = PlacedBytes(MemorySpace.GLOBAL, offset, size, count)
+        located = locate_aligned(machine, fragment, step.args[1], form, lanes)
+        if located is None:
+            return None
+        found += [(by, where, size) for by, where in located]
+    return found
+
+
 def copied(
-    machine: SimtMachine, to: Located, at: Located, sizes: Mapping[int, int | None], count: int
+    machine: SimtMachine, to: Located, at: Sources, sizes: Mapping[int, int | None], count: int
 ) -> tuple[StoredNumber, ...]:
     """The words that are known of those that lanes copy: zeros, and what global memory holds."""
-    sources = {index: where[2] for lanes, where in at for index in lanes_of(lanes)}
+    sources = {index: where[2] for lanes, where, _ in at for index in lanes_of(lanes)}
     found = []
     for lanes, (_, cta, place_) in to:
         origins = {(sources.get(index), sizes[index]) for index in lanes_of(lanes)}

@@ -21,7 +21,7 @@ from titan.isa.simt.accesses import (
     write_value,
 )
 from titan.isa.simt.arithmetic import signed
-from titan.isa.simt.copied_words import copied, sizes_read
+from titan.isa.simt.copied_words import Sources, copied, sizes_read, sources_of
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_effects, order_lanes
@@ -155,16 +155,13 @@ def global_range(
 
 def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
     """cp.async: each lane copies 4, 8 or 16 bytes; one operation for the warp."""
-    to_offset, at_offset, count, _ = step.flags
+    to_offset, _, count, _ = step.flags
     warp = fragment.warp
     to = locate(machine, fragment, step.args[0], MemorySpace.SHARED, to_offset, count, mask)
     if to is None:
         machine.refuse(fragment, "the destination of a copy is not known")
     sizes = sizes_read(machine, fragment, step, mask)
-    reading = sum(1 << index for index, size in sizes.items() if size != 0)
-    at: Located | None = []
-    if reading:
-        at = locate(machine, fragment, step.args[1], MemorySpace.GLOBAL, at_offset, count, reading)
+    at = sources_of(machine, fragment, step, sizes)
     if at is None:
         machine.assume(fragment, mask, Policy.OPAQUE_ADDRESS)
     parts = [1 << index for index in lanes_of(mask)] if machine.apart else [mask]
@@ -172,7 +169,7 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         mine = [(by & lanes, where) for by, where in to if by & lanes]
         source = at and [item for item in at if item[0] & lanes]
         work = _copy_work(machine, warp.cta, mine, source, count)
-        if source and any(any_known(machine, where, count) for _, where in source):
+        if source and any(any_known(machine, where, size) for _, where, size in source):
             steering = Steering(len(machine.events), fragment.pc, work.effects[0].footprint)
             machine.steering.append(steering)
         operation = start(machine, fragment, lanes, work)
@@ -182,21 +179,21 @@ def copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
     order_lanes(machine, fragment, to, count, LaneAccess.WRITE, fragment.pc)
     for lanes, where in to:
         sources = () if at is None else at
-        found = {next((one for by, one in sources if by >> n & 1), None) for n in lanes_of(lanes)}
+        found = {next((one for one in sources if one[0] >> n & 1), None) for n in lanes_of(lanes)}
         if len(found) > 1:
             clash_within(machine, fragment, lanes, where, count)
     return False
 
 
 def _copy_work(
-    machine: SimtMachine, cta: Cta, to: Located, at: Located | None, count: int
+    machine: SimtMachine, cta: Cta, to: Located, at: Sources | None, count: int
 ) -> AsynchronousWork:
     effects: list[ev.RecordedEffect] = []
     if at is None:
         whole = machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((0, 1 << 56),))
         effects.append(ev.RecordedEffect(whole, READ, ev.AccessProxy.GENERIC))
     elif at:
-        runs = merged((where[2], where[2] + count) for _, where in at)
+        runs = merged((where[2], where[2] + size) for _, where, size in at)
         footprint = machine.footprint(MemorySpace.GLOBAL, NO_CTA, runs)
         effects.append(ev.RecordedEffect(footprint, READ, ev.AccessProxy.GENERIC))
     if to:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 TENSOR_LANE_BYTES = 2048  # 512 columns of 32 bits
 NO_CTA = -1
@@ -30,6 +31,16 @@ class MemorySpace(IntEnum):
     CONSTANT = 4
     PARAMETER = 5
     TENSOR = 6
+
+
+class PlacedBytes(NamedTuple):
+    """Bytes of an access from an address on: `count` at `offset`, of which the first has a multiple
+    of `alignment`."""
+
+    space: int
+    offset: int
+    count: int
+    alignment: int
 
 
 @dataclass(frozen=True, slots=True)

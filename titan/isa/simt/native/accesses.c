@@ -16,8 +16,9 @@ static void steered(Machine *machine, Fragment *fragment, Marks marks, int use, 
 }
 
 /* Lanes by their address; bad ones are recorded and left out. -1: an address is opaque. */
-static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, int64_t offset,
-                  int64_t count, uint32_t mask, Located *found)
+static int locate_aligned(Machine *machine, Fragment *fragment, int32_t reg, int space,
+                          int64_t offset, int64_t count, int64_t alignment, uint32_t mask,
+                          Located *found)
 {
     Warp *warp = fragment->warp;
     const Value *value = &warp->registers[reg];
@@ -48,8 +49,8 @@ static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, 
     }
     for (int i = 0; i < total; i++) {
         Spot spot = spot_of(warp, space, addresses[i] + (uint64_t)offset);
-        if (spot.at % count)
-            memory_fault(machine, fragment, lanes[i], FAULT_MISALIGNED, spot, count);
+        if (spot.at % alignment)
+            memory_fault(machine, fragment, lanes[i], FAULT_MISALIGNED, spot, alignment);
         if (outside(machine, spot.cta, spot.space, spot.at, count)) {
             memory_fault(machine, fragment, lanes[i], FAULT_OUTSIDE, spot, count);
             continue;
@@ -58,6 +59,11 @@ static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, 
         found[kept++].spot = spot;
     }
     return kept;
+}
+static int locate(Machine *machine, Fragment *fragment, int32_t reg, int space, int64_t offset,
+                  int64_t count, uint32_t mask, Located *found)
+{
+    return locate_aligned(machine, fragment, reg, space, offset, count, count, mask, found);
 }
 /* Of what was located, what lies in these windows; the rest is recorded. */
 static int within(Machine *machine, Fragment *fragment, Located *found, int total, int64_t count,
