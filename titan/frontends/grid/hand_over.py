@@ -20,8 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.model import Annotation, Diagnostic
 from titan.foundation.verdict import Verdict
+from titan.frontends.grid.race_text import (
+    RacingAccess,
+    common_range,
+    coordinates,
+    race_diagnostic,
+)
 from titan.frontends.grid.ticket_order import TicketSides, ticket_sides, touches
 from titan.frontends.grid.tickets import Behaviour, Counter, NoTickets, behaviours_of, is_drawn
 from titan.frontends.grid.waited_copies import (
@@ -32,7 +38,6 @@ from titan.frontends.grid.waited_copies import (
     waits_for_copies,
 )
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes, of_one_operation
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
@@ -332,28 +337,18 @@ class _Together:
         common: tuple[int, int],
         helps: tuple[str, ...],
     ) -> _Race:
-        words = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
-        ctas = [coordinates(self.launch, item.cta) for item, _, _ in (one, two)]
-        spans = [self.places.span(event.instruction) for _, event, _ in (one, two)]
-        labels = [
-            f"CTA {cta} {words[mode]} here (warp {event.warp}), with {_ticket_text(item)}"
-            for cta, (item, event, mode) in zip(ctas, (one, two), strict=True)
-        ]
-        low, high = common
-        headline = (
-            f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} and nothing "
-            "orders them, whatever tickets they have drawn"
+        first, second = (
+            RacingAccess(item.cta, event, mode, f", with {_ticket_text(item)}")
+            for item, event, mode in (one, two)
         )
-        others = [Annotation(spans[1], labels[1])]
-        others += [
-            Annotation(self.places.span(item.ticket.instruction), f"CTA {cta} draws its ticket")
-            for item, cta in zip((one[0], two[0])[:1], ctas[:1], strict=True)
-            if item.ticket is not None
-        ]
-        made = diagnostic(
-            "TTN201", headline, spans[0], labels[0], others=tuple(others), helps=helps
-        )
-        return _Race((one[0].cta, two[0].cta), one[1].instruction, with_sources(made, self.places))
+        drawn, cta = one[0].ticket, coordinates(self.launch, first.cta)
+        others = [Annotation(self.places.span(drawn.instruction), f"CTA {cta} draws its ticket")
+                  ] if drawn is not None else []  # fmt: skip
+        made = race_diagnostic(
+            (first, second), common, self.launch, self.places,
+            though=", whatever tickets they have drawn", helps=helps, others=others,
+        )  # fmt: skip
+        return _Race((first.cta, second.cta), one[1].instruction, made)
 
 
 def _ordered(first: _Access, second: _Access) -> bool:
@@ -376,18 +371,3 @@ def read_only_loads(places: CodePlaces) -> set[int]:
         for number, item in enumerate(places.module.instructions)
         if item.opcode == "ld" and "nc" in item.modifiers
     }
-
-
-def common_range(one: Footprint, other: Footprint) -> tuple[int, int]:
-    """The first range of bytes in both."""
-    return next(
-        (max(low, start), min(high, end))
-        for low, high in one.ranges()
-        for start, end in other.ranges()
-        if max(low, start) < min(high, end)
-    )
-
-
-def coordinates(launch: Launch, cta: int) -> str:
-    """A CTA in words, by its place in the grid."""
-    return f"({', '.join(map(str, launch.coordinates(cta)))})"

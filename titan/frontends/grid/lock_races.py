@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic
 from titan.frontends.grid.asked_words import Item, NotWaiting, known_reads
-from titan.frontends.grid.hand_over import READ_ONLY_HELP, common_range, read_only_loads
+from titan.frontends.grid.hand_over import READ_ONLY_HELP, read_only_loads
 from titan.frontends.grid.lock_runs import LockRuns, LockVariant
+from titan.frontends.grid.race_text import common_range
 from titan.frontends.grid.ticket_order import touches
 from titan.frontends.grid.tickets import perhaps
 from titan.frontends.grid.word_accesses import (

@@ -21,10 +21,11 @@ from dataclasses import replace
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.grid.asked_words import AskedRuns, Item, NotWaiting
-from titan.frontends.grid.hand_over import HandOver, coordinates
+from titan.frontends.grid.hand_over import HandOver
 from titan.frontends.grid.lock_races import LockComparison
 from titan.frontends.grid.lock_runs import KeptError, LockRuns, LockVariant
 from titan.frontends.grid.lock_words import locks_of
+from titan.frontends.grid.race_text import coordinates
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.remarks import TICKETS
 from titan.frontends.ptx.rendering import with_sources

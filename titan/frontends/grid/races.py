@@ -20,10 +20,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
+from titan.foundation.diagnostics.model import Diagnostic
 from titan.foundation.verdict import Verdict
+from titan.frontends.grid.race_text import (
+    RacingAccess,
+    common_range,
+    coordinates,
+    race_diagnostic,
+)
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes, of_one_operation, own_counters
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
@@ -243,14 +248,14 @@ def judge_grid(
     if len(accesses.runs) < 2:
         return None, []
     races, observed = accesses.races()
-    ctas = [_coordinates(launch, cta) for cta in accesses.runs]
+    ctas = [coordinates(launch, cta) for cta in accesses.runs]
     if races and observed:
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=HANDED_OVER), []
     if races and not accesses.exact and all(map(_may_be_equal, races)):
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=NOT_COMPARED), []
     if races:
         found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
-        first = [_coordinates(launch, item.cta) for item in races[0].events]
+        first = [coordinates(launch, item.cta) for item in races[0].events]
         return Trial(label, " and ".join(first), Verdict.REFUTED, diagnostics=found), []
     unsettled = accesses.unsettled() if accesses.unsettled_refused else None
     if unsettled is not None:
@@ -259,7 +264,7 @@ def judge_grid(
     notes = [f"between CTA {', '.join(ctas)}: no race in global memory"]
     alike = accesses.repeated()
     if alike is not None:
-        one, other = (_coordinates(launch, cta) for cta in alike)
+        one, other = (coordinates(launch, cta) for cta in alike)
         notes.append(
             f"CTA {one} and CTA {other} do the same work: "
             "nothing that the kernel reads distinguishes them"
@@ -274,44 +279,13 @@ def _may_be_equal(race: GridRace) -> bool:
 
 
 def _diagnosed(race: GridRace, launch: Launch, places: CodePlaces) -> Diagnostic:
-    """TTN201 for a race between clusters, at both instructions."""
-    (one, other), event = (race.first, race.second), race.events
-    low, high = _common(one.footprint, other.footprint)
-    ctas = [_coordinates(launch, item.cta) for item in event]
-    headline = (
-        f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} "
-        "and nothing orders them"
+    """The diagnostic of a race between clusters."""
+    one, other = (
+        RacingAccess(event.cta, event, access.mode)
+        for access, event in zip((race.first, race.second), race.events, strict=True)
     )
-    words = [_word(access.mode) for access in (one, other)]
-    labels = [
-        f"CTA {cta} {word} here (warp {item.warp})"
-        for cta, word, item in zip(ctas, words, event, strict=True)
-    ]
-    second = Annotation(places.span(event[1].instruction), labels[1])
-    item = diagnostic(
-        "TTN201", headline, places.span(event[0].instruction), labels[0], others=(second,)
-    )
-    return with_sources(item, places)
-
-
-def _common(one: Footprint, other: Footprint) -> tuple[int, int]:
-    """The first range of bytes in both."""
-    return next(
-        (max(low, start), min(high, end))
-        for low, high in one.ranges()
-        for start, end in other.ranges()
-        if max(low, start) < min(high, end)
-    )
-
-
-def _word(mode: ev.Mode) -> str:
-    return {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "reads and writes"}[
-        mode
-    ]
-
-
-def _coordinates(launch: Launch, cta: int) -> str:
-    return f"({', '.join(map(str, launch.coordinates(cta)))})"
+    common = common_range(race.first.footprint, race.second.footprint)
+    return race_diagnostic((one, other), common, launch, places)
 
 
 def neighbours(launch: Launch) -> tuple[int, ...]:

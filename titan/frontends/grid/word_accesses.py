@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
-from titan.frontends.grid.hand_over import common_range, coordinates
+from titan.foundation.diagnostics.model import Diagnostic
+from titan.frontends.grid.race_text import RacingAccess, common_range, race_diagnostic
 from titan.frontends.grid.waited_copies import (
     Waits,
     is_copy,
@@ -21,7 +21,6 @@ from titan.frontends.grid.waited_copies import (
 )
 from titan.frontends.grid.word_order import Graph, Sides
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.settled import commutes
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
@@ -30,7 +29,6 @@ from titan.isa.simt.outcome import Run
 from titan.isa.simt.written import global_accesses
 
 PAIRS_MAX = 2_000_000  # of accesses that are compared
-MODES = {ev.Mode.READ: "reads", ev.Mode.WRITE: "writes", ev.Mode.ATOMIC: "updates"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +116,10 @@ def race_of(
 ) -> Diagnostic:  # fmt: skip
     """A race of two accesses, as a diagnostic; `though`: what CTAs do against it, `help_`: what
     they should do."""
-    low, high = common_range(pair[0].footprint, pair[1].footprint)
-    ctas = [coordinates(launch, item.cta) for item in pair]
-    spans = [places.span(event.instruction) for event in events]
-    labels = [
-        f"CTA {cta} {MODES[item.mode]} here (warp {event.warp})"
-        for cta, item, event in zip(ctas, pair, events, strict=True)
-    ]
-    headline = (
-        f"CTA {ctas[0]} and CTA {ctas[1]} access global+{low:#x}..{high - 1:#x} and nothing "
-        f"orders them, though CTAs {though}"
+    one, other = (
+        RacingAccess(item.cta, event, item.mode) for item, event in zip(pair, events, strict=True)
     )
-    others = (Annotation(spans[1], labels[1]),)
-    helps = (help_,)
-    made = diagnostic("TTN201", headline, spans[0], labels[0], others=others, helps=helps)
-    return with_sources(made, places)
+    common = common_range(pair[0].footprint, pair[1].footprint)
+    return race_diagnostic(
+        (one, other), common, launch, places, though=f", though CTAs {though}", helps=(help_,)
+    )

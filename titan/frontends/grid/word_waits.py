@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.grid.asked_words import AskedRuns, NotWaiting, NoWaitError
-from titan.frontends.grid.hand_over import RACES_MAX, HandOver, coordinates
+from titan.frontends.grid.hand_over import RACES_MAX, HandOver
+from titan.frontends.grid.race_text import coordinates
 from titan.frontends.grid.word_actors import (
     FAILED_ROUNDS,
     StuckError,
