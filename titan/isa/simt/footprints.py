@@ -34,12 +34,12 @@ class MemorySpace(IntEnum):
 
 
 class PlacedBytes(NamedTuple):
-    """Bytes of an access from an address on: `count` at `offset`, of which the first has a multiple
+    """Bytes of an access from an address on: so many at `offset`, of which the first has a multiple
     of `alignment`."""
 
     space: int
     offset: int
-    count: int
+    size_bytes: int
     alignment: int
 
 
