@@ -34,6 +34,7 @@ W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2; @%p2 bra W; 
 BAR = "bar.sync 0;"
 USE = "@%p1 ld.global.u32 %r9, [%d3]; st.global.u32 [%d3], %r9;"
 SIGNAL = "@%p0 st.release.gpu.global.u32 [%d1], %r4;"
+ADD = "@%p0 red.release.gpu.global.add.u32 [%d1], 1;"
 CHAIN = (WAIT, BAR, USE, BAR, SIGNAL)
 FENCE = "membar.gl;"
 VOLATILE = WAIT.replace("acquire.gpu", "volatile")
@@ -71,6 +72,26 @@ CHAINS = {
         chain(at0=WAIT.replace("W:", "mov.u32 %r8, 0; W:").replace(
             "@%p2 bra W", "add.u32 %r8, %r8, 1; setp.lt.and.u32 %p2, %r8, 99999, %p2; @%p2 bra W"
         )), UNDECIDED),
+    "asked by a sum with 0": (
+        chain(at0=WAIT.replace("ld.acquire.gpu.global.u32 %r5, [%d1]",
+                               "atom.acquire.gpu.global.add.u32 %r5, [%d1], 0")), VERIFIED),
+    "asked by a relaxed sum": (
+        chain(at0=WAIT.replace("ld.acquire.gpu.global.u32 %r5, [%d1]",
+                               "atom.relaxed.gpu.global.add.u32 %r5, [%d1], 0")), REFUTED),
+    "asked by a swap of the same number, with a fence": (
+        chain(at0=WAIT.replace("ld.acquire.gpu.global.u32 %r5, [%d1]",
+                               "atom.global.cas.b32 %r5, [%d1], %r2, %r2") + "@%p0 " + FENCE),
+        VERIFIED),
+    "asked by a swap that changes the number": (
+        chain(at0=WAIT.replace("ld.acquire.gpu.global.u32 %r5, [%d1]",
+                               "atom.acquire.gpu.global.cas.b32 %r5, [%d1], %r2, 77")), UNDECIDED),
+    "asked by an atomic, for the block": (
+        chain(at0=WAIT.replace("ld.acquire.gpu.global.u32 %r5, [%d1]",
+                               "atom.acquire.cta.global.or.b32 %r5, [%d1], 0")), REFUTED),
+    "each adds to it": (chain(at4=ADD), VERIFIED),
+    "each adds to it, relaxed": (chain(at4=ADD.replace("release", "relaxed")), REFUTED),
+    "each adds two": (chain(at4=ADD.replace(", 1;", ", 2;")), REFUTED),
+    "each adds to it, without a barrier": (chain(at3="", at4=ADD), REFUTED),
     "the number is used": (chain(at2=USE + "@%p0 st.global.u32 [%d2+4096], %r5;"), VERIFIED),
 }  # fmt: skip
 
@@ -209,13 +230,14 @@ CTAS, WORDS = 3, 2
 class _Step:
     """What a CTA does next: `kind` is read or write (of slot `at`), store or add (to word `at`), or
     equal or least, a wait for `number`. `strong`: with release or acquire; `fence` before a write
-    to a word, or behind a wait."""
+    to a word, or behind a wait; `atomic`: a wait that asks by a sum with 0, which releases, too."""
 
     kind: str
     at: int
     number: int = 0
     strong: bool = True
     fence: bool = False
+    atomic: bool = False
 
     def ptx(self, label: str) -> str:
         """The step as instructions of one thread."""
@@ -230,9 +252,12 @@ class _Step:
             return f"{fence}st.{form}.global.u32 {word}, {self.number};"
         if self.kind == "add":
             return f"{fence}red.{form}.global.add.u32 {word}, {self.number};"
-        form = form.replace("release", "acquire")
+        ask = f"ld.{form.replace('release', 'acquire')}.global.u32 %r5, {word}"
+        if self.atomic:
+            form = form.replace("release", "acq_rel")
+            ask = f"atom.{form}.global.add.u32 %r5, {word}, 0"
         test = "ne" if self.kind == "equal" else "lt"
-        return (f"{label}: ld.{form}.global.u32 %r5, {word}; "
+        return (f"{label}: {ask}; "
                 f"setp.{test}.u32 %p2, %r5, {self.number}; @%p2 bra {label}; {fence}")  # fmt: skip
 
 
@@ -240,21 +265,22 @@ _Program = tuple[tuple[_Step, ...], ...]
 
 
 class _Explorer:
-    """Every interleaving, with clocks: what each CTA knows of the steps of the others, and what a
-    word hands on. `races` and `stuck` say what some interleaving has."""
+    """Every interleaving, with clocks: what each CTA knows of the others, and knew at its last
+    fence, and what a word hands on. `races` and `stuck` say what some interleaving has."""
 
     def __init__(self, program: _Program) -> None:
         self.program = program
         self.races = self.stuck = False
         zero = (0,) * CTAS
-        self.work = [((zero), (zero,) * CTAS, ((0, zero),) * WORDS)]
+        self.work = [(zero, (zero,) * CTAS, (zero,) * CTAS, ((0, zero),) * WORDS)]
         self.seen = set(self.work)
         while self.work and not (self.races and self.stuck):
             self._follow(*self.work.pop())
 
     def _follow(
-        self, at: Clock, known: tuple[Clock, ...], words: tuple[tuple[int, Clock], ...]
-    ) -> None:
+        self, at: Clock, known: tuple[Clock, ...], fenced: tuple[Clock, ...],
+        words: tuple[tuple[int, Clock], ...],
+    ) -> None:  # fmt: skip
         moved = False
         for cta, steps in enumerate(self.program):
             if at[cta] == len(steps):
@@ -267,19 +293,26 @@ class _Explorer:
             moved = True
             clock = list(known[cta])
             clock[cta] = at[cta] + 1
-            mine, now = tuple(clock), list(words)
+            mine, last, now = tuple(clock), fenced[cta], list(words)
             if step.kind in ("read", "write"):
                 self._check(cta, step, at, mine)
             elif step.kind in ("store", "add"):
                 old, held = words[step.at]
-                given = mine if step.strong or step.fence else (0,) * CTAS
+                last = mine if step.fence else last
+                given = mine if step.strong else last
                 adds = step.kind == "add"
                 now[step.at] = (old + step.number if adds else step.number,
                                 join(held, given) if adds else given)  # fmt: skip
-            elif step.strong or step.fence:
-                mine = join(mine, words[step.at][1])
+            else:
+                number, held = words[step.at]
+                if step.strong or step.fence:
+                    mine = join(mine, held)
+                if step.atomic:
+                    now[step.at] = number, join(held, mine if step.strong else last)
+                last = mine if step.fence else last
             there = (*at[:cta], at[cta] + 1, *at[cta + 1 :])
-            state = there, (*known[:cta], mine, *known[cta + 1 :]), tuple(now)
+            state = (there, (*known[:cta], mine, *known[cta + 1 :]),
+                     (*fenced[:cta], last, *fenced[cta + 1 :]), tuple(now))  # fmt: skip
             if state not in self.seen:
                 self.seen.add(state)
                 self.work.append(state)
@@ -319,7 +352,8 @@ def _programs(draw: st.DrawFn) -> _Program:
         if draw(st.integers(0, 9)):
             wrong = draw(st.sampled_from((0, 0, 0, 0, 0, 0, -1)))
             steps[taker].append(_Step(draw(st.sampled_from(("equal", "least"))), word,
-                                      max(0, numbers[word] + wrong), *forms[1]))  # fmt: skip
+                                      max(0, numbers[word] + wrong), *forms[1],
+                                      draw(st.booleans())))  # fmt: skip
         data()
     return tuple(map(tuple, steps))
 

@@ -22,7 +22,7 @@ from titan.frontends.grid.hand_over import HandOver, draws, handed_over
 from titan.frontends.grid.lock_words import may_lock
 from titan.frontends.grid.locks import locked
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
-from titan.frontends.grid.word_waits import CTAS_MAX, may_wait, waited_for
+from titan.frontends.grid.word_waits import CTAS_MAX, asks_in, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
@@ -320,7 +320,7 @@ def _waited(
     every = range(launch.ctas if launch.ctas <= CTAS_MAX and launch.cluster_size == 1 else 0)
     for cta in dict.fromkeys([*some, *every]):
         run, _ = runner.run(asking, cta)
-        if run is None or run.prepared is None:
+        if run is None or run.prepared is None or not asks_in(run.prepared.code):
             return HandOver()
         if question_of(run) is not None:
             made = replace(run, prepared=replace(run.prepared, launch=launch))

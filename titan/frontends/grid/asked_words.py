@@ -21,7 +21,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.isa.simt.launch import QUESTION, WORD_BYTES, Allocation
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
-from titan.isa.simt.operations import ATOMICS, Op
+from titan.isa.simt.operations import ATOMICS, DecodedCode, Op, PresetKind
 from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
 from titan.isa.simt.run import run_prepared
 from titan.isa.simt.written import global_accesses
@@ -83,6 +83,22 @@ class Item:
     def waits(self) -> bool:
         """Whether it is a load."""
         return self.operation == ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change the number of the word: a write that is no sum with 0, say."""
+        if not self.operands:
+            return False
+        first, mask = self.operands[0], (1 << 8 * self.size) - 1
+        if self.operation == "cas":
+            return first != self.operands[1]
+        neutral = {"add": 0, "or": 0, "xor": 0, "and": mask}
+        return neutral.get(self.operation, -1) != first
+
+    @property
+    def polls(self) -> bool:
+        """Whether it asks for the number and leaves it: a load, or an atomic used as one."""
+        return self.asks >= 0 and not self.changes
 
     def between(self, number: int) -> list[int]:
         """The numbers that the word has while lanes add one by one."""
@@ -197,6 +213,20 @@ class AskedRuns:
         )
         options = replace(self.made.options, ctas=(cta,), steps_max=STEPS_MAX)
         return replace(self.made, layout=layout, launch=launch, options=options)
+
+
+def asks_only(code: DecodedCode, instruction: int) -> bool:
+    """Whether an instruction is an atomic that leaves every number as it is, so that it asks for
+    it as a load does: a sum with 0, or one number in place of itself."""
+    step = code.steps[instruction]
+    if step.op is not Op.ATOMIC or step.flags[7] != 1:
+        return False
+    constants = {one.register: one.value for one in code.presets if one.kind is PresetKind.CONSTANT}
+    operation, (first, *others) = ATOMICS[step.flags[6]], step.args[1:]
+    if operation == "cas":
+        return [first] == others
+    neutral = {"add": 0, "or": 0, "xor": 0, "and": (1 << step.bits) - 1}
+    return first in constants and neutral.get(operation) == constants[first]
 
 
 def question_of(run: Run) -> AskedWord | None:

@@ -21,6 +21,7 @@ from titan.frontends.grid.asked_words import (
     Item,
     NotWaiting,
     NoWaitError,
+    asks_only,
     check_data,
     items_of,
     question_of,
@@ -172,7 +173,8 @@ class _Schedule:
         before = self.runs.run(turn.cta, turn.answers[:-1])
         read, *since = turn.run.events[len(before.events) :]
         loads = isinstance(read, ev.AccessEvent) and read.mode is ev.Mode.READ
-        return loads and all(isinstance(event, _IDLE) for event in since)
+        asks = loads or asks_only(self.runs.made.code, read.instruction)
+        return asks and all(isinstance(event, _IDLE) for event in since)
 
 
 def _alone(run: Run, event: ev.AccessEvent) -> Item:
@@ -270,7 +272,7 @@ def _check_order(actor: WordActor) -> None:
     masks = [known_behind(actor.run.events, {item.place: item.lanes}) for item in items]
     for at, item in enumerate(items):
         for before in range(at):
-            if not (item.writes or items[before].writes):
+            if not (item.changes or items[before].changes):
                 continue
             own = (item.warp, item.lanes) == (items[before].warp, items[before].lanes)
             if not own and masks[before].get(item.place, 0) & item.lanes != item.lanes:
@@ -346,8 +348,8 @@ class WordWaits:
     def _check_silent(self, actor: WordActor, run: Run, at: int) -> None:
         """A wait that asks again has written no word."""
         made = items_of(run, self.runs.words)
-        before = [item for item in actor.items[:at] if item.writes]
-        if len([item for item in made if item.writes]) != len(before):
+        before = [item for item in actor.items[:at] if item.changes]
+        if len([item for item in made if item.changes]) != len(before):
             raise NotWaiting("a CTA writes a word while it waits", actor.items[at].instruction)
 
     def check_found(self, cta: int, at: int, number: int) -> None:
@@ -374,11 +376,11 @@ class WordWaits:
             several = {
                 item.asks: self.found_by(actor.cta, at)
                 for at, item in enumerate(actor.items)
-                if item.asks >= 0 and item.writes
+                if item.asks >= 0 and not item.polls
             }
             for place, answers in self._others(actor, several):
                 for at, item in enumerate(actor.items):
-                    if not item.waits or item.asks < place:
+                    if not item.polls or item.asks < place:
                         continue
                     for number in self.found_by(actor.cta, at):
                         same = self._passes(actor, answers, at, number)
@@ -417,7 +419,7 @@ class WordWaits:
         questions that failed."""
         answers: list[int | None] = []
         failed: set[int] = set()
-        waits = {item.asks: at for at, item in enumerate(actor.items) if item.waits}
+        waits = {item.asks: at for at, item in enumerate(actor.items) if item.polls}
         for number, answer in enumerate(actor.answers):
             stale = self.failing.get((actor.cta, waits.get(number, -1)))
             if stale is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from titan.frontends.grid.asked_words import NotWaiting
+from titan.frontends.grid.asked_words import NotWaiting, asks_only
 from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import FunctionGraphs
 from titan.isa.simt.footprints import MemorySpace
@@ -31,7 +31,7 @@ _DONE = PURE | {
     Op.LOAD, Op.ATOMIC, Op.PREFETCH, *_LEAVES, Op.BARRIER_NAMED, Op.FENCE,
     Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.ACTIVE_MASK, Op.WARP_SYNC,
 }  # fmt: skip
-_TAKEN = (Op.LOAD, Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.ELECT, Op.ACTIVE_MASK)
+_TAKEN = (Op.LOAD, Op.ATOMIC, Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.ELECT, Op.ACTIVE_MASK)
 
 
 def innermost(code: DecodedCode, instruction: int) -> frozenset[int]:
@@ -98,7 +98,8 @@ class _Loop:
                     else "a loop that waits does more than wait",
                     at,
                 )
-            if step.op is Op.ATOMIC and ATOMICS[step.flags[6]] != "load":
+            atomic = step.op is Op.ATOMIC and ATOMICS[step.flags[6]] != "load"
+            if atomic and not asks_only(self.code, at):
                 raise NotWaiting("a loop that waits writes global memory", at)
             decides = step.op in _LEAVES or step.op not in PURE
             if step.guard >= 0:
@@ -130,7 +131,8 @@ class _Loop:
             computes = step.op in PURE and not (step.op is Op.OPAQUE and not step.args)
             if not computes and step.op not in _TAKEN:
                 raise NotWaiting(_UNFOLLOWED, at)
-            if step.op is Op.LOAD and not (step.flags[2] and step.flags[0] in _GLOBAL):
+            read = step.op in (Op.LOAD, Op.ATOMIC)
+            if read and not (step.flags[2] and step.flags[0] in _GLOBAL):
                 raise NotWaiting(_UNFOLLOWED, at)
             for needed in (*step.args, step.guard):
                 self._follow(needed, done)

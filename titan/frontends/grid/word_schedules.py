@@ -56,7 +56,7 @@ class _Play:
         if self.at[cta] == len(self.items[cta]):
             return False
         item = self.items[cta][self.at[cta]]
-        return item.writes or self.passes(cta, self.at[cta], self.numbers[item.address])
+        return not item.polls or self.passes(cta, self.at[cta], self.numbers[item.address])
 
     def step(self, cta: int) -> None:
         """The next item of a CTA, which is ready."""

@@ -12,7 +12,8 @@ wait is found out:
   If all waits are so, and what has been done to a word gives its number, in whatever order, each
   execution does what one does: where one comes to its end, all do.
 
-CTAs that do the same to a word are one class; a state has how many of them are where.
+CTAs that do the same to a word are one class; a state has how many of them are where. Those that
+wait for different numbers (CTA n for n arrivals) are classes of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from titan.foundation.errors import TitanError
 from titan.frontends.grid.asked_words import Item, NotWaiting
 
 STATES_MAX = 20_000
@@ -47,6 +49,14 @@ class WordUse:
 _State = tuple[tuple[tuple[int, ...], ...], int, frozenset[Place] | None]
 
 
+class _ApartError(TitanError):
+    """CTAs that do the same to a word wait for different numbers of it."""
+
+    def __init__(self, ctas: tuple[int, ...]) -> None:
+        super().__init__("CTAs wait alike for different numbers")
+        self.ctas = ctas
+
+
 class _Explorer:
     def __init__(
         self,
@@ -55,7 +65,9 @@ class _Explorer:
         uses: Sequence[tuple[int, list[tuple[int, Item]]]],
         passes: Callable[[int, int, int], bool],
         finds: Callable[[int, int, int], None],
+        apart: frozenset[int],
     ) -> None:
+        self.apart = apart
         self.passes, self.finds = passes, finds
         self.start = start
         self.stores = any(item.operation == "store" for _, own in uses for _, item in own)
@@ -68,7 +80,8 @@ class _Explorer:
             same = tuple(
                 (item.instruction, item.asks >= 0, item.operation, item.operands) for _, item in own
             )
-            groups.setdefault((same, cta if self.stores else -1), []).append((cta, own))
+            alone = self.stores or cta in self.apart
+            groups.setdefault((same, cta if alone else -1), []).append((cta, own))
         for members in groups.values():
             yield _Class(
                 tuple(cta for cta, _ in members),
@@ -109,7 +122,7 @@ class _Explorer:
             for cta, places in zip(one.ctas, one.places, strict=True)
         }
         if len(found) > 1:
-            raise NotWaiting("CTAs wait alike for different numbers", one.items[at].instruction)
+            raise _ApartError(one.ctas)
         return found.pop()
 
     def _steps(self, state: _State) -> Iterator[tuple[int, int, _State]]:
@@ -118,9 +131,9 @@ class _Explorer:
             for at, item in enumerate(one.items):
                 if not counts[which][at]:
                     continue
-                if item.waits and not self._passes(which, at, number):
+                if item.polls and not self._passes(which, at, number):
                     continue
-                if item.writes and item.asks >= 0:
+                if item.asks >= 0 and not item.polls:
                     for cta, places in zip(one.ctas, one.places, strict=True):
                         self.finds(cta, places[at], number)
                 moved = list(counts[which])
@@ -140,7 +153,7 @@ class _Explorer:
     def _waiting(self, state: _State) -> Iterator[tuple[int, int]]:
         for which, one in enumerate(self.classes):
             for at, item in enumerate(one.items):
-                if state[0][which][at] and item.waits:
+                if state[0][which][at] and item.polls:
                     yield which, at
 
     def _observe(self, state: _State) -> None:
@@ -203,4 +216,9 @@ def explore_word(
         here = [(at, item) for at, item in enumerate(own) if item.address == address]
         if here:
             uses.append((cta, here))
-    return _Explorer(address, start, uses, passes, finds).explore()
+    apart: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _Explorer(address, start, uses, passes, finds, apart).explore()
+        except _ApartError as why:
+            apart |= frozenset(why.ctas)

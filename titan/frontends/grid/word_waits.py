@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.grid.asked_words import AskedRuns, NotWaiting, NoWaitError
+from titan.frontends.grid.asked_words import AskedRuns, NotWaiting, NoWaitError, asks_only
 from titan.frontends.grid.hand_over import RACES_MAX, HandOver
 from titan.frontends.grid.race_text import coordinates
 from titan.frontends.grid.word_actors import (
@@ -37,21 +37,33 @@ from titan.frontends.grid.word_states import explore_word
 from titan.frontends.ptx.places import CodePlaces, PlacedCode
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.trial import Trial
+from titan.isa.simt.events import AccessSemantics
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
+from titan.isa.simt.operations import DecodedCode, Op
 from titan.isa.simt.outcome import Run
 from titan.sync.fault import FaultKind
 
 CTAS_MAX = 64
 _STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio"})
+_ASKING = frozenset({"add", "or", "xor", "and", "cas"})  # atomics that may leave a number
 STUCK_HELP = "the word keeps its number, and no CTA that goes on writes another one to it"
 Judge = Callable[[Run, str, str], Trial]
 
 
 def may_wait(module: PlacedCode) -> bool:
-    """Whether code has a strong load."""
+    """Whether code has a strong load, or an atomic that may be used as one."""
     return any(
-        item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers)
+        (item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers))
+        or (item.opcode == "atom" and not _ASKING.isdisjoint(item.modifiers))
         for item in module.instructions
+    )
+
+
+def asks_in(code: DecodedCode) -> bool:
+    """The same, of decoded code, which has the operands of atomics."""
+    return any(
+        (step.op is Op.LOAD and step.flags[2] != AccessSemantics.WEAK) or asks_only(code, at)
+        for at, step in enumerate(code.steps)
     )
 
 
@@ -89,7 +101,7 @@ class _Launch:
             actors = actors_of(self.runs)
         except StuckError as why:
             return HandOver([self._stuck(why)])
-        if not any(item.waits for actor in actors for item in actor.items):
+        if not any(item.polls for actor in actors for item in actor.items):
             raise NoWaitError("no CTA waits for a word")
         waits = WordWaits(self.runs, actors)
         self.actors, self.waits = actors, waits
