@@ -140,6 +140,29 @@ def test_a_chain_by_a_semaphore(name: str) -> None:
     assert got is verdict, text
 
 
+STORED = """@%p1 bra ASK; ld.global.u32 %r9, [%d0+65536]; {store} bra END;
+ASK: @!%p0 bra GO; W: ld.acquire.gpu.global.u32 %r5, [%d1+4]; setp.eq.u32 %p2, %r5, 0; @%p2 bra W;
+GO: END:"""
+
+
+@pytest.mark.parametrize(
+    ("store", "verdict"),
+    [
+        ("@%p0 st.release.gpu.global.u32 [%d1+4], %r9;", UNDECIDED),
+        ("cvt.u64.u32 %d9, 1; shl.b64 %d9, %d9, 32; @%p0 st.volatile.global.u64 [%d1], %d9;",
+         UNDECIDED),
+        ("@%p0 st.release.gpu.global.u32 [%d1], %r9;", REFUTED),
+        ("@%p0 st.release.gpu.global.u32 [%d1+4], 1;", VERIFIED),
+        ("@%p0 st.release.gpu.global.u32 [%d1+4], 0;", REFUTED),
+    ],
+)  # fmt: skip
+def test_a_number_that_was_not_known_when_it_was_stored_is_no_deadlock(
+    store: str, verdict: Verdict
+) -> None:
+    got, text = found(STORED.format(store=store), 2)
+    assert got is verdict, text
+
+
 def test_what_is_left_changed_is_named() -> None:
     assert "they are left changed" in found(chain())[1].replace("of them are", "they are")
     wraps = "setp.eq.u32 %p4, %r4, %r3; selp.u32 %r4, 0, %r4, %p4;"

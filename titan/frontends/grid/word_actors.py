@@ -21,6 +21,7 @@ from titan.frontends.grid.asked_words import (
     Item,
     NotWaiting,
     NoWaitError,
+    Ranges,
     asks_only,
     check_data,
     items_of,
@@ -31,7 +32,7 @@ from titan.frontends.grid.ticket_order import known_behind
 from titan.frontends.grid.word_loops import check_loop, check_same, innermost
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.footprints import MemorySpace, merged
 from titan.isa.simt.operations import DecodedCode, Op
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.state import Fragment
@@ -82,6 +83,8 @@ class _Schedule:
         self.runs = runs
         self.numbers: dict[int, int | None] = {}
         self.sizes: dict[int, int] = {}
+        self.written: Ranges = ()
+        self._new: list[tuple[int, int]] = []  # ranges that are not in `written` yet
         self.turns = [_Turn(cta, runs.run(cta, ())) for cta in range(runs.made.launch.ctas)]
 
     def play(self) -> list[_Turn]:
@@ -120,11 +123,13 @@ class _Schedule:
         if event.footprint.space is not MemorySpace.GLOBAL or event.mode is ev.Mode.READ:
             return
         low, high = ranges[0]
-        old = self._number(low, high - low)
+        known = len(ranges) == 1 and event.value is not None
+        old = self._number(low, high - low) if known and event.mode is ev.Mode.ATOMIC else None
+        self._new += ranges
         for start, end in ranges:
             for at in [at for at, size in self.sizes.items() if start < at + size and at < end]:
                 self.numbers[at] = None
-        if len(ranges) != 1 or event.value is None:
+        if not known:
             return
         word = {low: (high - low, 0)}
         small = replace(turn.run, events=(event,), launch=replace(turn.run.launch, answers=()))
@@ -139,6 +144,10 @@ class _Schedule:
     def _number(self, at: int, size: int) -> int | None:
         if at in self.numbers:
             return self.numbers[at] if self.sizes.get(at, size) == size else None
+        self.written = merged([*self.written, *self._new])
+        self._new.clear()
+        if any(low < at + size and at < high for low, high in self.written):
+            return None  # what is there now was not known, or is of another size
         return self.runs.number_at(at, size)
 
     def _answer(self, turn: _Turn) -> bool:
