@@ -53,6 +53,11 @@ CASES = {
         "mov.u32 %r20, %warpid; setp.eq.u32 %p2, %r20, 0; @%p2 bra L; bar.sync 0; L:", OPEN),
     "how many warps a processor has": (
         "mov.u32 %r20, %nwarpid; setp.eq.u32 %p2, %r20, 2; @%p2 bra L; bar.sync 0; L:", OPEN),
+    **{f"the place {n} of the system's shared memory decides": (
+        f"mov.u32 %r20, %reserved_smem_offset_{n}; setp.eq.u32 %p2, %r20, 0; @%p2 bra L; "
+        "bar.sync 0; L:", OPEN) for n in (0, 1)},
+    "the place of the system's shared memory": (
+        f"mov.u32 %r20, %reserved_smem_offset_1; {KEEP}", RIGHT),
 }  # fmt: skip
 
 

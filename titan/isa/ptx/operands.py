@@ -30,7 +30,8 @@ tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid is_explicit_cluste
 nclusterid cluster_ctaid cluster_nctaid cluster_ctarank cluster_nctarank lanemask_eq
 lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi clock64 globaltimer
 globaltimer_lo globaltimer_hi reserved_smem_offset_begin reserved_smem_offset_end
-reserved_smem_offset_cap total_smem_size aggr_smem_size dynamic_smem_size current_graph_exec
+reserved_smem_offset_cap reserved_smem_offset_0 reserved_smem_offset_1 total_smem_size
+aggr_smem_size dynamic_smem_size current_graph_exec
 """
 _SPECIAL = frozenset(_WORDS.split())
 DEPTH_MAX = 8
