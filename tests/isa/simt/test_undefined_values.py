@@ -20,6 +20,8 @@ from titan.isa.simt.launch import Launch, LaunchParameter
 from titan.isa.simt.operations import Preset, PresetKind
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.run import run, run_prepared
+from titan.isa.simt.tracing import undefined_values
+from titan.isa.simt.tracing.undefined_tensors import wgmma_operands
 from titan.isa.simt.tracing.undefined_values import UndefinedUses, undefined_uses
 from titan.isa.simt.unwritten_registers import unwritten_registers
 
@@ -421,6 +423,32 @@ def test_products_of_a_warpgroup(left_out, adds, twice, below, across_a, across_
         4096,
     )
     assert bool(uses(text, 128)) == leaves_unknown(text, 128, 512), text
+
+
+@pytest.mark.parametrize("left_out", [[], [3]])
+def test_operands_of_a_product_are_asked_for_once(left_out, monkeypatch):
+    """Not for each lane of each register, whether or not something in them is undefined."""
+    asked = []
+
+    def counted(memories, warp, *rest):
+        asked.append(warp.index)
+        return wgmma_operands(memories, warp, *rest)
+
+    monkeypatch.setattr(undefined_values, "wgmma_operands", counted)
+    one = (
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d6, %d4, "
+        "1, 1, 1, 0, 0;"
+    )
+    text = text_of(
+        UNITS.replace("{fill}", filled(144, left_out))
+        + described(0, 128, 256) + "mov.b64 %d6, %d4;" + described(2048, 128, 256)
+        + "wgmma.fence.sync.aligned;" + one + one
+        + "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+        + kept_words(range(4), ""),
+        4096,
+    )  # fmt: skip
+    assert uses(text, 128) is not None  # the first sums are added to registers unwritten
+    assert sorted(asked) == sorted(2 * [0, 1, 2, 3])
 
 
 @settings(max_examples=part(80), deadline=None)

@@ -58,7 +58,7 @@ class Executed:
     maybe: int
     undefined: bool
     rows: dict[int, int | None] = field(default_factory=dict)  # of a product
-    columns: dict[int, int | None] = field(default_factory=dict)
+    columns: dict[int, int | None] | None = None  # None until a first sum has asked for them
     inputs: dict[int, Value] = field(default_factory=dict)
     arms: dict[int, UndefinedValue] = field(default_factory=dict)
     holding: tuple[HeldGuard, ...] = ()

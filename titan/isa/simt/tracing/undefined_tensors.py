@@ -8,6 +8,7 @@ other forms (weight stationary) leave all of D undefined if something in an oper
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from titan.isa.simt import events as ev
@@ -85,11 +86,23 @@ def _rows(
     found: Origins = {}
     if descriptor is None:
         return found
+    low, high = _extent(descriptor, rows, k_bytes, mn_major, bits)
+    if shared.origin(low, high - low) is None:
+        return found  # all that lies between the first byte and the last one is defined
     for row in rows:
         origin = _row(shared, descriptor, row, k_bytes, mn_major, bits)
         if origin is not None:
             found[row] = origin
     return found
+
+
+@lru_cache(maxsize=4096)
+def _extent(
+    descriptor: MatrixDescriptor, rows: range, k_bytes: int, mn_major: bool, bits: int
+) -> tuple[int, int]:
+    """The first byte of some rows of an operand, and the one behind the last."""
+    units = [at for row in rows for at in units_of_row(descriptor, row, k_bytes, mn_major, bits)]
+    return min(units, default=0), max(units, default=-UNIT_BYTES) + UNIT_BYTES
 
 
 def _row(

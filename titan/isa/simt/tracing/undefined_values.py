@@ -434,15 +434,17 @@ class UndefinedExecution(UndefinedState):
     def _sum(self, now: Executed, at: int, index: int, item: Scalar) -> int | None:
         """A register of wgmma."""
         columns, *_, registers, _, _ = now.step.flags
-        if not now.columns:
+        if now.columns is None:
             now.rows, now.columns = wgmma_operands(self, now.warp, now.step, now.operands)
             for number, value in enumerate(now.operands[2:] if registers else ()):
                 for holder in range(LANES):
                     origin = origin_of(lane(value, holder))
                     if origin is not None:
                         now.rows[left_row(holder, number)] = origin
-        row, places = sums_at(index, at, len(now.step.out), columns)
-        found = _first_origin(now.rows.get(row), *(now.columns.get(place) for place in places))
+        found: int | None = None
+        if now.rows or now.columns:
+            row, places = sums_at(index, at, len(now.step.out), columns)
+            found = _first_origin(now.rows.get(row), *(now.columns.get(place) for place in places))
         adds = lane(now.operands[0], index) != 0
         return found if found is not None or not adds else origin_of(lane(now.before[at], index))
 
