@@ -369,6 +369,18 @@ def test_what_may_show_stays_a_race(body):
     assert "TTN201" in [item.code for item in finding.diagnostics]
 
 
+def test_lanes_that_store_one_of_two_sums_over_the_warp_are_undecided():
+    """The two are compared, which has to follow what redux makes; equal ones are one value."""
+    chosen = """ld.global.u32 %r10, [%d1]; OTHER redux.sync.add.u32 %r12, %r10, -1;
+        redux.sync.add.u32 %r13, %r11, -1; setp.lt.u32 %p2, %r2, 9; selp.b32 %r12, %r12, %r13, %p2;
+        st.shared.u32 [%r3], %r12;"""
+    finding = verified(chosen.replace("OTHER", "ld.global.u32 %r11, [%d2];"))
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("that they write the same values is not shown" in note for note in finding.notes)
+    alike = verified(chosen.replace("OTHER", "shfl.sync.bfly.b32 %r11, %r10, 28, 31, -1;"))
+    assert alike.verdict is Verdict.VERIFIED
+
+
 def test_runs_that_are_too_long_to_trace_are_undecided(monkeypatch):
     """Only where warps repeat each other's accesses: another race is one in any case."""
     for module in ("titan.isa.simt.tracing.traced", "titan.frontends.ptx.trial"):

@@ -456,7 +456,7 @@ class TracingExecution(SimtExecution):
             return None
         if step.op is Op.REDUX:
             reduced = self._reduced(now, mask)
-            return None if reduced is None else (result, reduced)
+            return None if reduced is None else (result, (reduced,))
         product = self.products[now.pc] if step.op is Op.COLLECTIVE else None
         if product is not None:
             made = keys_of(product.parts(now.operands, index, step.out.index(register)))
