@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from titan.isa.numbers.forms import TESTS
 from titan.isa.numbers.native import core
 from titan.isa.numbers.run import compute
 from titan.isa.ptx.parse import parse
@@ -60,6 +61,10 @@ INTEGERS = [
     "setp.hi.u32 p 32 32", "setp.ls.u32 p 32 32", "selp.b32 32 32 32 p", "selp.b64 64 64 64 p",
     *[f"{op}.{type_} 32 32 32" for op in ("add", "min", "max") for type_ in ("u16x2", "s16x2")],
     "min.relu.s32 32 32 32", "max.relu.s32 32 32 32", "max.relu.s16x2 32 32 32",
+    *[f"dp{n}a{half}.{a}.{b} 32 32 32 32" for n, half in ((4, ""), (2, ".lo"), (2, ".hi"))
+      for a in ("u32", "s32") for b in ("u32", "s32")],
+    "cvt.pack.sat.s16.s32 32 32 32", "cvt.pack.sat.u16.s32 32 32 32",
+    *[f"cvt.pack.sat.{to}.s32.b32 32 32 32 32" for to in ("u8", "s8", "u4", "s4", "u2", "s2")],
     "and.pred p p p", "or.pred p p p", "xor.pred p p p", "not.pred p p",
 ]  # fmt: skip
 FLOATS = [
@@ -86,6 +91,7 @@ FLOATS = [
     "fma.rn.f32.bf16 f 16 16 f", "setp.lt.f16 p 16 16", "setp.geu.bf16 p 16 16",
     "setp.lt.f16x2 q 32 32", "setp.geu.bf16x2 q 32 32", "setp.ne.bf16x2 q 32 32",
     "selp.f32 f f f p",
+    *[f"testp.{word}.{form}" for word in TESTS for form in ("f32 p f", "f64 p g")],
 ]  # fmt: skip
 CONVERSIONS = [
     *[f"cvt.{mode}.{to}.f32 {16} f" for to in ("f16", "bf16") for mode in ("rn", "rz")],

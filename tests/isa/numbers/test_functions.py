@@ -112,7 +112,32 @@ def test_conversions(text, value, wanted):
     assert function(text)(*value) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "wanted"),
+    [
+        ("dp4a.s32.s32", (0xFF020304, 0x01010102, 5), -1 + 2 + 3 + 8 + 5),
+        ("dp4a.u32.s32", (0xFF020304, 0x01010102, 5), 255 + 2 + 3 + 8 + 5),
+        ("dp4a.s32.u32", (1, 0xFF, 1), 256),
+        ("dp2a.lo.s32.s32", (0xFFFF0002, 0x090903FF, 1), -3 - 2 + 1),
+        ("dp2a.hi.s32.u32", (0xFFFF0002, 0x03FF0909, 1), -3 + 510 + 1),
+        ("cvt.pack.sat.u8.s32.b32", (300, -5 & 0xFFFFFFFF, 0x1234), 0x1234FF00),
+        ("cvt.pack.sat.s8.s32.b32", (-300 & 0xFFFFFFFF, 7, 0xABCD), 0xABCD8007),
+        ("cvt.pack.sat.s16.s32", (-2 & 0xFFFFFFFF, 40000), 0xFFFE7FFF),
+        ("cvt.pack.sat.s4.s32.b32", (9, -1 & 0xFFFFFFFF, 0x123456), 0x1234567F),
+        ("testp.finite.f32", (encode(1e38, F32),), 1),
+        ("testp.infinite.f32", (encode(-math.inf, F32),), 1),
+        ("testp.notanumber.f32", (0x7F800001,), 1),
+        ("testp.normal.f32", (0x807FFFFF,), 0),
+        ("testp.subnormal.f32", (0x807FFFFF,), 1),
+        ("testp.subnormal.f32", (0x80000000,), 0),
+        ("testp.normal.f64", (1 << 52,), 1),
+    ],
+)
+def test_dot_products_packed_integers_and_classes(text, value, wanted):
+    assert function(text)(*value) == wanted & 0xFFFFFFFF
+
+
 def test_what_is_not_computed_has_no_function():
-    for text in ("cvt.pack.sat.u8.s32.b32", "dp4a.s32.s32", "add.cc.u32"):
+    for text in ("vabsdiff.s32.s32.s32", "add.cc.u32"):
         opcode, *words = text.split(".")
         assert function_of(Instruction(opcode, tuple(words), (), -1, False, 1, 1)) is None

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
-from titan.isa.numbers.functions import clock_bits, packed_integer
+from titan.isa.numbers.functions import clock_bits, dot_product, packed_integer
 from titan.isa.numbers.matrices import product_of
 from titan.isa.ptx.module import Immediate, Instruction, PtxRegister, Vector
 from titan.isa.simt.decode_async import SHAPES
@@ -47,6 +47,9 @@ class Math(IntEnum):
     UNPACK = 24
     COMPARE = 25
     INTEGER = 26
+    TEST = 27
+    DOT = 28
+    PACK_INTEGERS = 29
     MATRIX = 30
     MOVE_MATRIX = 31
     LOAD_MATRIX = 32
@@ -61,6 +64,7 @@ class Math(IntEnum):
 FORMATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "tf32", "e2m1", "e2m3", "e3m2", "ue8m0")
 # Formats of matrix products: integers, too.
 _OPERANDS = (*FORMATS, "s8", "u8", "s32")
+TESTS = ("finite", "infinite", "number", "notanumber", "normal", "subnormal")
 _MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3, "rna": 4}
 _INTEGER_MODES = {"rni": 0, "rzi": 1, "rmi": 2, "rpi": 3}
 _SOURCES = {Math.FMA: 3, Math.ADD: 2, Math.SUB: 2, Math.MUL: 2, Math.DIV: 2,
@@ -153,9 +157,14 @@ def _scalar(instruction: Instruction) -> Form:
     words = instruction.modifiers
     if instruction.opcode == "cvt":
         return _conversion(words)
+    if (dot := dot_product(instruction)) is not None:
+        return Form(Math.DOT, bits=dot.shift, rows=dot.count, a=int(dot.signed_a),
+                    b=int(dot.signed_b))  # fmt: skip
     format_, packed = _format(words[-1])
     if format_ < 0:
         return _integer(instruction)
+    if instruction.opcode == "testp":
+        return Form(Math.TEST, format_, format_, word=TESTS.index(words[0]))
     if instruction.opcode == "setp":
         if words[0] not in COMPARISONS or len(instruction.operands) != 3:
             return NOTHING
@@ -188,7 +197,9 @@ def _integer(instruction: Instruction) -> Form:
 
 
 def _conversion(words: tuple[str, ...]) -> Form:
-    """cvt with a floating-point side."""
+    """cvt with a floating-point side, and two integers in fewer bits."""
+    if words[0] == "pack":
+        return Form(Math.PACK_INTEGERS, bits=int(words[2][1:]), is_signed=int(words[2][0] == "s"))
     to, source = words[-2], words[-1]
     saturate = 2 if "satfinite" in words else 1 if "sat" in words else 0
     (target, target_pair), (origin, origin_pair) = _format(to), _format(source)

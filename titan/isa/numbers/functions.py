@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 from titan.isa.numbers.formats import (
@@ -135,6 +136,10 @@ def function_of(instruction: Instruction) -> Function | None:
         return _conversion(words)
     if instruction.opcode in ("setp", "set"):
         return _comparison(instruction)
+    if instruction.opcode == "testp":
+        return _class_test(words)
+    if (dot := dot_product(instruction)) is not None:
+        return dot
     packed = words[-1] in ("f16x2", "bf16x2", "f32x2")
     form = FORMATS.get(words[-1][:-2] if packed else words[-1])
     if form is None:
@@ -313,11 +318,60 @@ def _comparison(instruction: Instruction) -> Function | None:
     return function
 
 
+def _class_test(words: tuple[str, ...]) -> Function:
+    """testp: whether a number is of a class; a zero is neither normal nor subnormal."""
+    word, form = words[0], FORMATS[words[-1]]
+    least = decode(1 << form.fraction_bits, form)  # the smallest normal number
+
+    def function(a: int) -> int:
+        number = abs(decode(a, form))
+        return int({
+            "finite": math.isfinite(number), "infinite": math.isinf(number),
+            "number": not math.isnan(number), "notanumber": math.isnan(number),
+            "normal": least <= number < math.inf, "subnormal": 0 < number < least,
+        }[word])  # fmt: skip
+
+    return function
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """dp4a and dp2a: a sum and the products of elements of two words, of 32 bits. The elements of
+    the second are bytes, from bit `shift` on."""
+
+    count: int
+    shift: int
+    signed_a: bool
+    signed_b: bool
+
+    def __call__(self, a: int, b: int, c: int) -> int:
+        bits = 32 // self.count
+        total = c
+        for at in range(self.count):
+            left = a >> bits * at & ((1 << bits) - 1)
+            right = b >> self.shift + 8 * at & 0xFF
+            left = signed(left, bits) if self.signed_a else left
+            total += left * (signed(right, 8) if self.signed_b else right)
+        return total & 0xFFFFFFFF
+
+
+def dot_product(instruction: Instruction) -> DotProduct | None:
+    """What dp4a and dp2a compute; None for other instructions."""
+    if instruction.opcode not in ("dp4a", "dp2a"):
+        return None
+    words = instruction.modifiers
+    count = 4 if instruction.opcode == "dp4a" else 2
+    signed_a, signed_b = (word == "s32" for word in words[-2:])
+    return DotProduct(count, 16 * (count == 2 and words[0] == "hi"), signed_a, signed_b)
+
+
 # ------------------------------------------------------------------------------- conversions
 
 
 def _conversion(words: tuple[str, ...]) -> Function | None:
     """cvt with a floating-point side."""
+    if words[0] == "pack":
+        return _packed_integers(words)
     to, source = words[-2], words[-1]
     if to in ("f16x2", "bf16x2", "e4m3x2", "e5m2x2") and source == "f32":
         return _packed(to[:-2], words)
@@ -357,6 +411,20 @@ def _conversion(words: tuple[str, ...]) -> Function | None:
     if origin is not None and to[:1] in "us" and to[1:].isdigit():
         return _to_integer(words, origin, to)
     return None
+
+
+def _packed_integers(words: tuple[str, ...]) -> Function:
+    """cvt.pack: two integers, clamped to fewer bits, the first above the second; below the lower
+    bits of a third operand, of which there is none for integers of 16 bits.
+    """
+    bits, is_signed = int(words[2][1:]), words[2][0] == "s"
+    low = -(1 << (bits - 1)) if is_signed else 0
+    high = low + (1 << bits) - 1
+
+    def one(value: int) -> int:
+        return min(max(signed(value, 32), low), high) & ((1 << bits) - 1)
+
+    return lambda a, b, c=0: (one(a) << bits | one(b) | c << 2 * bits) & 0xFFFFFFFF
 
 
 def _to_integer(words: tuple[str, ...], origin: FloatFormat, to: str) -> Function:

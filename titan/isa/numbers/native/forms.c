@@ -192,6 +192,46 @@ static uint64_t integer_of(const titan_form *m, uint64_t a, uint64_t b)
     if (m->relu && found < 0) found = 0;
     return (uint64_t)found & mask_of(m->bits);
 }
+/* testp: whether a number is of a class; a zero is neither normal nor subnormal. */
+static uint64_t tested(const titan_form *m, uint64_t bits)
+{
+    int exponent_bits = m->format == F64 ? 11 : 8, mantissa_bits = m->format == F64 ? 52 : 23;
+    uint64_t mantissa = bits & mask_of(mantissa_bits);
+    uint64_t exponent = bits >> mantissa_bits & mask_of(exponent_bits);
+    int whole = exponent == mask_of(exponent_bits);
+    switch (m->word) {
+    case 0: return !whole;
+    case 1: return whole && !mantissa;
+    case 2: return !whole || !mantissa;
+    case 3: return whole && mantissa;
+    case 4: return exponent && !whole;
+    default: return !exponent && mantissa;
+    }
+}
+/* dp4a and dp2a: `rows` products, the second factors bytes from bit `bits` on. */
+static uint64_t dot_of(const titan_form *m, const uint64_t *v)
+{
+    int bits = 32 / m->rows;
+    uint64_t total = v[2];
+    for (int n = 0; n < m->rows; n++) {
+        uint64_t left = v[0] >> bits * n & mask_of(bits), right = v[1] >> (m->bits + 8 * n) & 0xFF;
+        total += (m->a ? (uint64_t)sign(left, bits) : left) *
+                 (m->b ? (uint64_t)sign(right, 8) : right);
+    }
+    return total & mask_of(32);
+}
+/* cvt.pack: two integers clamped to fewer bits, above them the lower bits of a third. */
+static uint64_t packed_integers(const titan_form *m, const uint64_t *v)
+{
+    int64_t low = m->is_signed ? -(1ll << (m->bits - 1)) : 0, high = low + (1ll << m->bits) - 1;
+    uint64_t found = m->bits < 16 ? v[2] << 2 * m->bits : 0;
+    for (int n = 0; n < 2; n++) {
+        int64_t value = sign(v[n] & mask_of(32), 32);
+        value = value < low ? low : value > high ? high : value;
+        found |= ((uint64_t)value & mask_of(m->bits)) << (n ? 0 : m->bits);
+    }
+    return found & mask_of(32);
+}
 /* One lane of a form: as many values as the instruction has sources. */
 static uint64_t form_of(const titan_form *m, const uint64_t *v, int count)
 {
@@ -202,6 +242,9 @@ static uint64_t form_of(const titan_form *m, const uint64_t *v, int count)
     case FORM_TO_INTEGER: return to_integer(m, v[0]);
     case FORM_FROM_INTEGER: return from_integer(m, v[0]);
     case FORM_COMPARE: return compared(m, v[0], v[1]);
+    case FORM_TEST: return tested(m, v[0]);
+    case FORM_DOT: return dot_of(m, v);
+    case FORM_PACK_INTEGERS: return packed_integers(m, v);
     case FORM_INTEGER: {
         uint64_t low = integer_of(m, v[0], v[1]);
         return m->packed ? low | integer_of(m, v[0] >> 16, v[1] >> 16) << 16 : low;
