@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import gcd
 
 from titan.foundation.errors import Refusal
 from titan.foundation.verdict import Reason
@@ -124,22 +123,6 @@ class Normalised:
     loop: Loop
     original: Loop
     normalisation: Normalisation
-
-    def to_original(self, cycles: int) -> int:
-        """Coarse cycles in original cycles, rounded."""
-        return round(cycles / self.normalisation.scale)
-
-
-def common_divisor(loop: Loop) -> int:
-    """What divides every number of cycles of the loop."""
-    divisor = 0
-    for operation in loop.operations:
-        for use in operation.uses:
-            divisor = gcd(divisor, use.cycles, use.first_cycle)
-        divisor = gcd(divisor, operation.spill_cycles)
-    for e in loop.dependences:
-        divisor = gcd(divisor, e.delay_cycles, e.hold_cycles)
-    return divisor or 1
 
 
 def normalise_loop(loop: Loop, total_max: int = 300) -> Normalised:

@@ -9,9 +9,9 @@ sizes at which they refute it join the others. Costs count executions at the lar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from titan.engines.fences.cost import FenceCosts, costs
+from titan.engines.fences.cost import costs
 from titan.engines.fences.demands import Choice, Demand, Demands
 from titan.engines.fences.synthesis import Solution, Weighed, cheapest
 from titan.foundation.diagnostics.model import Diagnostic
@@ -90,18 +90,6 @@ def kinds_of(programs: tuple[ir.SyncProgram, ...]) -> tuple[ir.FenceKind, ...]:
     if ir.Proxy.TENSORMAP in proxies:
         kinds += [ir.FenceKind.TENSORMAP_RELEASE, ir.FenceKind.TENSORMAP_ACQUIRE]
     return (*kinds, *((ir.FenceKind.BARRIER_INIT,) if inits else ()))
-
-
-# ------------------------------------------------------------------------------- pricing
-
-
-@dataclass(slots=True)
-class Pricing:
-    """How often each fence line runs, and at what price: by (far or not) of the agent."""
-
-    table: FenceCosts
-    executed: dict[Choice, int] = field(default_factory=dict)
-    cost: dict[Choice, int] = field(default_factory=dict)
 
 
 # ----------------------------------------------------------------------------- synthesis

@@ -10,7 +10,7 @@ only where a read names a tile, phase counts only where a wait names a phase.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from titan.engines.explore.expressions import RoleScope, compile_expression
 from titan.engines.explore.known import number_events
@@ -571,9 +571,3 @@ def expressions_of(operation: ir.Operation) -> list[Expression]:
 
 def _effect_expressions(effects: Iterable[ir.Effect]) -> list[Expression | None]:
     return [e for effect in effects for e in (effect.stage, effect.part, effect.tile)]
-
-
-def open_parameters(flat: Flat, sizes: Mapping[str, object] | None = None) -> list[ir.Parameter]:
-    """Parameters whose number the search itself has to consider."""
-    known = flat.sizes if sizes is None else sizes
-    return [parameter for parameter in flat.parameters if parameter.name not in known]

@@ -97,11 +97,6 @@ def verify_assembly_file(path: str, options: CodeOptions) -> Iterator[Finding]:
     yield from _verify_all(path, read_assembly(path, options), options, started)
 
 
-def assembly_findings(path: str, options: CodeOptions) -> list[Finding]:
-    """The same as a list, which another process can send back."""
-    return list(verify_assembly_file(path, options))
-
-
 def verify_assembly(
     source: Source,
     description: LaunchDescription | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of, type_of
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, SINK, DecodedStep, Kind, Op
+from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, DecodedStep, Kind, Op
 from titan.isa.simt.undefined_results import NARROW_BITS
 
 _FLOATS = (Kind.FLOAT, Kind.BFLOAT)
@@ -386,8 +386,3 @@ def nothing(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
     if instruction.opcode == "createpolicy":
         return DecodedStep(Op.OPAQUE, out=context.results(instruction.operands[0]))
     return DecodedStep(Op.NOP)
-
-
-def sink_only(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """Instructions whose result is of the moment (clock and the like)."""
-    return DecodedStep(Op.OPAQUE, out=(SINK,))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from titan.foundation.diagnostics.codes import find
 from titan.foundation.diagnostics.model import Diagnostic, sort_key
 from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.reader import Fields, Reader
 from titan.foundation.source.tree import Mapping, Node
-from titan.foundation.source.yaml import parse_file, parse_text
+from titan.foundation.source.yaml import parse_text
 from titan.language.kernel.context import Context
 from titan.language.kernel.declarations import (
     Declarations,
@@ -50,14 +49,6 @@ _OPTIONAL = (
     "policies",
     "allow",
 )
-
-
-def decode_file(
-    path: str | Path, overrides: Overrides | None = None
-) -> tuple[Family | None, list[Diagnostic]]:
-    """The kernels of a file, or None and what is wrong with it."""
-    root, errors = parse_file(path)
-    return decode(root, errors, str(path), overrides or {})
 
 
 def decode_text(

@@ -94,11 +94,6 @@ def read_loop(source: Source, folder: Path) -> Loop:
     return found
 
 
-def is_loop(root: Node) -> bool:
-    """Does the tree of a file say that it is a loop-level file?"""
-    return isinstance(root, Mapping) and "loop" in root
-
-
 class _Decoder:
     def __init__(self, reader: Reader, folder: Path) -> None:
         self.reader = reader
