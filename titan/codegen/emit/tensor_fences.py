@@ -23,60 +23,34 @@ WAITS = (ir.Wait, ir.BarrierSync)
 
 @dataclass(slots=True)
 class _Ways:
-    """`found`: the numbers of the sites that a way reaches with something that is not fenced."""
+    """Ways through a role's sites, forwards, or `back` from the end. `found`: the numbers of the
+    sites that do what `ends` names which a way reaches with something not fenced since the last.
+    """
 
     touches: Callable[[EmissionSite], bool]
+    ends: tuple[type[ir.Operation], ...]
+    back: bool = False
     found: set[int] = field(default_factory=set)
 
-    def after(self, sites: tuple[EmissionSite, ...], touched: bool) -> bool:
-        """Whether something may not be fenced behind the sites, `touched` being that before."""
-        for site in sites:
-            touched = self._after(site, touched)
+    def along(self, sites: tuple[EmissionSite, ...], touched: bool) -> bool:
+        """Whether something may not be fenced past the sites, `touched` being that before."""
+        for site in reversed(sites) if self.back else sites:
+            touched = self._past(site, touched)
         return touched
 
-    def _after(self, site: EmissionSite, touched: bool) -> bool:
+    def _past(self, site: EmissionSite, touched: bool) -> bool:
         if isinstance(site.operation, ir.Loop):
-            once = self.after(site.inside, touched)
+            once = self.along(site.inside, touched)
             if once and not touched:  # further times around
-                self.after(site.inside, True)
+                self.along(site.inside, True)
             return touched or once
         if isinstance(site.operation, ir.Branch):
-            then = self.after(site.inside, touched)
-            return self.after(site.otherwise, touched) or then
-        if isinstance(site.operation, FENCED):
+            then = self.along(site.inside, touched)
+            return self.along(site.otherwise, touched) or then
+        if isinstance(site.operation, self.ends):
             self.found |= {site.number} if touched else set()
             return False
         return touched or self.touches(site)
-
-
-@dataclass(slots=True)
-class _WaysBack:
-    """`found`: the numbers of the waits from which a way leads to tensor memory, with no other wait
-    on it."""
-
-    touches: Callable[[EmissionSite], bool]
-    found: set[int] = field(default_factory=set)
-
-    def before(self, sites: tuple[EmissionSite, ...], ahead: bool) -> bool:
-        """Whether tensor memory may be touched from the sites on, `ahead` being that from behind
-        them on."""
-        for site in reversed(sites):
-            ahead = self._before(site, ahead)
-        return ahead
-
-    def _before(self, site: EmissionSite, ahead: bool) -> bool:
-        if isinstance(site.operation, ir.Loop):
-            once = self.before(site.inside, ahead)
-            if once and not ahead:  # times around before the last
-                self.before(site.inside, True)
-            return ahead or once
-        if isinstance(site.operation, ir.Branch):
-            then = self.before(site.inside, ahead)
-            return self.before(site.otherwise, ahead) or then
-        if isinstance(site.operation, WAITS):
-            self.found |= {site.number} if ahead else set()
-            return False
-        return ahead or self.touches(site)
 
 
 def unordered(
@@ -84,8 +58,8 @@ def unordered(
 ) -> frozenset[int]:
     """The numbers of the waits of a role that need a fence behind them. `touches`: whether a site
     has operations on tensor memory, and no fence of its own before them."""
-    ways = _WaysBack(touches)
-    ways.before(sites, False)
+    ways = _Ways(touches, WAITS, back=True)
+    ways.along(sites, False)
     return frozenset(ways.found)
 
 
@@ -94,6 +68,6 @@ def unfenced(
 ) -> frozenset[int]:
     """The numbers of the synchronisations of a role that need a fence before them. `touches`:
     whether a site has operations on tensor memory, and no fence of its own behind them."""
-    ways = _Ways(touches)
-    ways.after(sites, False)
+    ways = _Ways(touches, FENCED)
+    ways.along(sites, False)
     return frozenset(ways.found)
