@@ -29,11 +29,11 @@ def test_real_kernels() -> None:
     assert set(counts) == {"verified", "refuted"} and len(found) > 60
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for told in (
-        f"of {len(found)} kernels of Triton",
+        f"Of {len(found)} kernels of Triton",
         f"{counts['verified']} are verified",
         f"{WORDS[len(planted)]} with a planted fault are refuted",
-        f"{WORDS[len(left_out)]} leave out a fence or wait that PTX asks for",
-        f"{WORDS[len(refuted - planted)]} over faults that ship",
+        f"{WORDS[len(left_out)].capitalize()} leave out a fence or wait that PTX asks for",
+        f"{WORDS[len(refuted - planted)]} are refuted over faults that ship",
     ):
         assert told in readme, told
 
