@@ -163,6 +163,26 @@ def test_a_number_that_was_not_known_when_it_was_stored_is_no_deadlock(
     assert got is verdict, text
 
 
+APART = """setp.eq.u32 %p3, %r1, {other}; @%p1 bra TWO;
+{ask} @%p3 st.release.gpu.global.u32 [%d1+4], {number}; bra END;
+TWO: @!%p0 bra END;
+W: ld.acquire.gpu.global.u32 %r5, [%d1+4]; setp.eq.u32 %p2, %r5, 0; @%p2 bra W;
+st.release.gpu.global.u32 [%d1], 1; END:"""
+_ASK = """@!%p0 bra GO;
+V: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.eq.u32 %p2, %r5, 0; @%p2 bra V; GO:"""
+
+
+@pytest.mark.parametrize("other", [1, 32])
+def test_others_of_a_cta_that_waits_go_on(other: int) -> None:
+    def apart(number: int = 1, ask: str = _ASK) -> Verdict:
+        text = APART.format(other=other, ask=ask, number=number)
+        return found(text, 2, cooperative=True)[0]
+
+    assert apart() is UNDECIDED  # it is right
+    assert apart(number=0) is not VERIFIED
+    assert apart(ask=_ASK + BAR) is REFUTED  # what the other one stores is behind the wait
+
+
 def test_what_is_left_changed_is_named() -> None:
     assert "they are left changed" in found(chain())[1].replace("of them are", "they are")
     wraps = "setp.eq.u32 %p4, %r4, %r3; selp.u32 %r4, 0, %r4, %p4;"

@@ -47,10 +47,12 @@ class ParkedState:
     done: tuple[Hashable, ...] = field(default=(), compare=False)
 
 
-class _Parking(SimtExecution):
-    """A run in which the warp that asks is kept, while the others go on."""
+class ParkedExecution(SimtExecution):
+    """A run in which what asks is kept, while other warps and lanes go on. `parked`: what asked,
+    with the address of its word. `leaves`: lanes go on without those of their warp that ask."""
 
     parked: tuple[tuple[Fragment, int], ...] = ()
+    leaves = False
     answered = 0  # events before the last answer
 
     def refuse(self, fragment: Fragment, reason: str) -> NoReturn:
@@ -78,7 +80,7 @@ class _Parking(SimtExecution):
         return stops
 
     def _break_join(self, warp: Warp) -> bool:
-        return not self.parked and super()._break_join(warp)
+        return (self.leaves or not self.parked) and super()._break_join(warp)
 
 
 class ParkedStates:
@@ -94,7 +96,7 @@ class ParkedStates:
     def of(self, made: PreparedLaunch, written: Iterable[tuple[int, int]]) -> ParkedState:
         """The state that a run comes to. `written`: the bytes of global memory that it may change,
         as ranges."""
-        machine = _Parking.again(made)
+        machine = ParkedExecution.again(made)
         machine.orders_lanes = False
         run = machine.run()
         self.steps += machine.count
@@ -113,7 +115,7 @@ class ParkedStates:
         done = tuple(map(plain_event, machine.events[machine.answered :]))
         return ParkedState(asked, self._frozen(machine, written), done)
 
-    def _frozen(self, machine: _Parking, written: Iterable[tuple[int, int]]) -> Hashable:
+    def _frozen(self, machine: ParkedExecution, written: Iterable[tuple[int, int]]) -> Hashable:
         ctas = [cta for cluster in machine.clusters for cta in cluster.ctas]
         pages = machine.memory.pages
         changed = {
