@@ -17,6 +17,9 @@ OBJDUMP, READELF = "llvm-objdump-22", "llvm-readelf-22"
 _FUNCTION = re.compile(r"^[0-9a-f]{16} <(.+)>:$")
 _CODE = re.compile(r"^\s+(\S.*?)\s*// ([0-9A-F]{12}):")
 _PLACE = re.compile(r"^(s_c?branch\w*)\s+(\S+)")
+# A tensor copy of gfx1250 with other bits than LLVM's assembler sets where they mean nothing.
+_TENSOR = {"D0310000": "tensor_load_to_lds", "D0314000": "tensor_store_from_lds"}
+_NULL = 0x7C
 _TO = re.compile(r"<(\S+?)(?:\+0x([0-9a-f]+))?>\s*$")
 
 
@@ -41,6 +44,7 @@ def code(file: Path) -> list[str]:
             function, pending = pending, ""
             starts[function] = address
         found.append((address, item.group(1), line))
+    found = _with_tensor_copies(found)
     symbols = _symbols(file)
     lines = []
     for address, text, line in found:
@@ -60,6 +64,29 @@ def code(file: Path) -> list[str]:
         if address in targets:
             made.append(f"L_{address:x}:")
         made.append(f"\t{text}")
+    return made
+
+
+def _with_tensor_copies(lines: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+    """Three words that are listed as data, and something else, as the copy that they are."""
+    made = []
+    at = 0
+    while at < len(lines):
+        address, text, line = lines[at]
+        name = _TENSOR.get(text.removeprefix(".long 0x").upper())
+        if name is not None and at + 2 < len(lines) and lines[at + 1][2].endswith("00000000"):
+            last = int(lines[at + 2][2].split()[-1], 16)
+            groups = [last >> 8 * place & 0xFF for place in range(4)]
+            registers = [
+                f"s[{first}:{first + (7 if place == 1 else 3)}]"
+                for place, first in enumerate(groups)
+                if first != _NULL
+            ]
+            made.append((address, f"{name} {', '.join(registers)}", line))
+            at += 3
+            continue
+        made.append(lines[at])
+        at += 1
     return made
 
 

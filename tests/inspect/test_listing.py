@@ -10,6 +10,8 @@ from titan.inspect import opcodes
 from titan.inspect.counts import count
 from titan.inspect.listing import BadListing, class_of, read_listing
 from titan.inspect.loops import loops
+from titan.isa.gcn.listing import NotUnderstood
+from titan.isa.gcn.listing import read as read_gcn
 
 # A main loop as ptxas lays it out: the wait of a barrier spins out of line, behind the EXIT.
 MAIN_LOOP = """
@@ -177,3 +179,41 @@ def test_loops_of_random_structured_code(seed):
         around = [b for b, e in widest.items() if b < loop.head and e >= loop.members[-1]]
         assert loop.depth == 1 + len(around)
         assert all(counts.least <= counts.instructions for counts in count(function).loops)
+
+
+LABELS = """
+k.co:\tfile format elf64-amdgpu
+
+0000000000001000 <k>:
+\ts_cbranch_scc0 label_2                                     // 000000001000: BF840004
+\ts_nop 0                                                    // 000000001004: BF800000
+
+0000000000001008 <label_1>:
+\tv_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], v[0:3]     // 000000001008: D3CD0000 04020D04
+\ts_cbranch_scc1 label_1                                     // 000000001010: BF85FFFD
+
+0000000000001014 <label_2>:
+\ts_setpc_b64 s[2:3]                                         // 000000001014: BE801D02
+\ts_endpgm                                                   // 000000001018: BF810000
+\t\t...
+
+0000000000001100 <other>:
+\ts_nop 0                                                    // 000000001100: BF800000
+\ts_cbranch_scc1 65534                                       // 000000001104: BF85FFFE <other>
+\ts_endpgm                                                   // 000000001108: BF810000
+"""
+
+
+def test_labels_that_a_code_object_keeps_begin_no_functions():
+    first, other = read_listing(LABELS)
+    assert [one.name for one in (first, other)] == ["k", "other"]
+    assert [len(one.instructions) for one in (first, other)] == [6, 3]
+    # By the words of the instructions: the listing names these targets by labels alone.
+    assert [item.target for item in first.instructions] == [4, None, None, 2, None, None]
+    assert [len(loop.own) for loop in loops(first)] == [2]
+    assert [len(loop.own) for loop in loops(other)] == [2]
+
+
+def test_what_compares_with_a_sync_program_has_to_know_all_jumps():
+    with pytest.raises(NotUnderstood, match="an unsupported jump: s_setpc_b64"):
+        read_gcn(LABELS)

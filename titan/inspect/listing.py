@@ -176,7 +176,7 @@ def _linked(
 
 def _read_amd(text: str) -> tuple[MachineFunction, ...]:
     try:
-        functions = read_gcn(text)
+        functions = read_gcn(text, all_jumps=False)
     except NotUnderstood as reason:
         raise BadListing(str(reason)) from None
     made = []

@@ -15,8 +15,10 @@ from titan.foundation.errors import Refusal
 _FUNCTION = re.compile(r"^([0-9a-f]+) <([A-Za-z_][\w.$]*)>:$")
 _LINE = re.compile(
     r"^\s+([a-z]\w*)\s*(.*?)\s*// ([0-9A-F]+):((?: [0-9A-F]{8})+)"
-    r"\s*(?:<[\w.$]+(?:\+0x([0-9a-f]+))?>)?\s*$"
+    r"\s*(?:<[\w.$]+(?:\+0x[0-9a-f]+)?>)?\s*$"
 )
+_ENDS = ("s_endpgm", "s_branch")
+_PADDING = ("s_nop", "s_code_end")
 _VMCNT = re.compile(r"vmcnt\((\d+)\)")
 _LGKMCNT = re.compile(r"lgkmcnt\((\d+)\)")
 
@@ -69,42 +71,56 @@ class GcnFunction:
         return {item.address: number for number, item in enumerate(self.instructions)}
 
 
-def read(text: str) -> dict[str, GcnFunction]:
-    """All functions of a disassembly. Raises NotUnderstood."""
-    found: dict[str, GcnFunction] = {}
-    name, start = "", 0
-    items: list[GcnInstruction] = []
-
-    def close() -> None:
-        if name:
-            found[name] = GcnFunction(name, start, tuple(_trimmed(items)))
-        items.clear()
-
+def read(text: str, all_jumps: bool = True) -> dict[str, GcnFunction]:
+    """All functions of a disassembly. Raises NotUnderstood, for jumps to where a register says only
+    where `all_jumps` have to be known."""
+    parts: list[tuple[str, int, list[GcnInstruction]]] = []
     for line in text.split("\n"):
         head = _FUNCTION.match(line)
         if head is not None:
-            close()
-            start, name = int(head.group(1), 16), head.group(2)
+            parts.append((head.group(2), int(head.group(1), 16), []))
             continue
         match = _LINE.match(line)
-        if match is not None and name:
-            items.append(_instruction(match, start))
-        elif line.startswith("\t") and name:
+        if match is not None and parts:
+            parts[-1][2].append(_instruction(match, all_jumps))
+        elif line.startswith("\t") and line.strip() != "..." and parts:  # zeros between functions
             raise NotUnderstood(f"no instruction: {line.strip()[:80]}")
-    close()
-    return found
+    whole: list[tuple[str, int, list[GcnInstruction]]] = []
+    for number, (name, start, items) in enumerate(parts):
+        if whole and _inside(parts, number, whole[-1][2]):
+            whole[-1][2].extend(items)
+        else:
+            whole.append((name, start, list(items)))
+    return {name: GcnFunction(name, start, tuple(_trimmed(items))) for name, start, items in whole}
 
 
-def _instruction(match: re.Match[str], start: int) -> GcnInstruction:
-    mnemonic, operands = match.group(1), match.group(2)
+def _inside(
+    parts: list[tuple[str, int, list[GcnInstruction]]], number: int, before: list[GcnInstruction]
+) -> bool:
+    """Whether a part begins at a label that its file kept as a symbol: what is in front of it runs
+    on into it, or another part branches to it."""
+    last = next((one for one in reversed(before) if one.mnemonic not in _PADDING), None)
+    if last is not None and last.mnemonic not in _ENDS:
+        return True
+    start = parts[number][1]
+    return any(
+        item.target == start
+        for at, (_, _, items) in enumerate(parts)
+        if at != number
+        for item in items
+    )
+
+
+def _instruction(match: re.Match[str], all_jumps: bool) -> GcnInstruction:
+    mnemonic, operands, address = match.group(1), match.group(2), int(match.group(3), 16)
     target = None
     if mnemonic == "s_branch" or mnemonic.startswith("s_cbranch_"):
-        if match.group(5) is None and "<" not in match.string:
-            raise NotUnderstood(f"a branch without a target: {match.string.strip()[:80]}")
-        target = start + int(match.group(5) or "0", 16)
-    elif mnemonic.startswith(("s_setpc", "s_swappc", "s_call", "s_cbranch", "s_rfe")):
+        # The listing names the target by any symbol, or not at all: its words have the distance.
+        distance = int(match.group(4).split()[0], 16) & 0xFFFF
+        target = address + 4 + 4 * (distance - (distance >> 15 << 16))
+    elif all_jumps and mnemonic.startswith(("s_setpc", "s_swappc", "s_call", "s_cbranch", "s_rfe")):
         raise NotUnderstood(f"an unsupported jump: {mnemonic}")
-    return GcnInstruction(int(match.group(3), 16), mnemonic, operands, target)
+    return GcnInstruction(address, mnemonic, operands, target)
 
 
 def _trimmed(items: list[GcnInstruction]) -> list[GcnInstruction]:
