@@ -1923,3 +1923,25 @@ flat_atomic_add v[10:11], v0 offset:2
 v_cmp_eq_u32_e64 s[12:13], v0, v0
 global_load_dword v10, v1, s[12:13]
 s_waitcnt vmcnt(0)
+; right | halves loaded to two registers, and joined
+global_load_short_d16 v10, v1, s[4:5] offset:1024
+global_load_short_d16_hi v11, v1, s[4:5] offset:1026
+s_waitcnt vmcnt(0)
+v_or_b32_e32 v10, v10, v11
+global_store_dword v1, v10, s[4:5]
+; right | halves loaded to two registers, and joined, of what nothing has written | unwritten
+global_load_short_d16 v10, v1, s[4:5] offset:1024
+global_load_short_d16_hi v11, v1, s[4:5] offset:1026
+s_waitcnt vmcnt(0)
+v_or_b32_e32 v10, v10, v11
+global_store_dword v1, v10, s[4:5]
+; right | half loaded over a half in flight, in order
+global_load_short_d16 v10, v1, s[4:5] offset:1024
+global_load_short_d16_hi v10, v1, s[4:5] offset:1026
+s_waitcnt vmcnt(0)
+global_store_dword v1, v10, s[4:5]
+; broken | half loaded over a half in flight, one left
+global_load_short_d16 v10, v1, s[4:5] offset:1024
+global_load_short_d16_hi v10, v1, s[4:5] offset:1026
+s_waitcnt vmcnt(1)
+global_store_dword v1, v10, s[4:5]

@@ -143,7 +143,11 @@ def test_all_answers_occur():
 
 
 WITHIN = "s_mov_b64 exec, 0xff\n{}\ns_mov_b64 exec, -1\n"
-COMMON = {  # v6 is loaded from a place of its own; what v4 then holds is the same in all
+COMMON = {
+    "half of a load, which writes zeros to the other": (
+        "global_load_short_d16_hi v6, v2, s[4:5]\ns_waitcnt vmcnt(0)\nv_mov_b32_e32 v4, v6"
+    ),
+    # v6 is loaded from a place of its own; what v4 then holds is the same in all
     "loaded": "",
     "overwritten": "v_mov_b32_e32 v6, v4\nv_mov_b32_e32 v4, v6",
     "overwritten in LDS": (
@@ -206,9 +210,6 @@ OWN = {
     ),
     "lanes that get nothing": (
         "v_mov_b32_dpp v6, v4 row_shr:1 row_mask:0xf bank_mask:0xf\nv_mov_b32_e32 v4, v6"
-    ),
-    "half of a load": (
-        "global_load_short_d16_hi v6, v2, s[4:5]\ns_waitcnt vmcnt(0)\nv_mov_b32_e32 v4, v6"
     ),
     "one lane": "v_writelane_b32 v6, s8, 3\nv_mov_b32_e32 v4, v6",
     "a mode": "s_setreg_b32 hwreg(HW_REG_MODE), s2\nv_mul_f32_e32 v4, v4, v5",

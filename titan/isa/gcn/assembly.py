@@ -31,7 +31,7 @@ from titan.isa.gcn.operand_forms import modifier_fault, operand_fault, wait_faul
 from titan.isa.gcn.operands import BadOperand, as_encoded, modifier, operand, split, words
 from titan.isa.gcn.reading_gfx1250 import DUAL, adapted, dual_fault, in_sequence
 from titan.isa.gcn.register_banks import with_banks
-from titan.isa.gcn.targets import lacking
+from titan.isa.gcn.targets import lacking, loads_half
 
 INVALID, UNKNOWN, UNDECLARED, TWICE = "TTN001", "TTN010", "TTN011", "TTN013"
 REGISTERS = "TTN406"
@@ -79,7 +79,7 @@ class _Reader:
         self.facts = KernelFacts()
         self.directives = Directives()
         self.locations = Locations()
-        self.target = ""
+        self.target, self.without_ecc = "", False
         self.metadata: list[str] | None = None
         self.later = _LATER.search(source.text) is not None  # written for gfx1250
         self.names = OLDER if self.later else OPCODES
@@ -147,6 +147,7 @@ class _Reader:
         elif word in (".amdgcn_target", ".amdhsa_target"):
             found = _TARGET.search(rest)
             self.target = found.group() if found is not None else self.target
+            self.without_ecc = "sramecc-" in rest
         elif word == ".size":
             self.ends.setdefault(rest.split(",", maxsplit=1)[0].strip(), len(self.instructions))
         elif word == ".amdgpu_metadata":
@@ -277,6 +278,9 @@ class _Reader:
         for item in self.instructions:
             if missing := lacking(item, self.target):
                 headline = f"{self.target} has no {missing}"
+                self.fault(UNKNOWN, headline, item.line, item.column, len(item.opcode))
+            elif self.without_ecc and loads_half(item):
+                headline = f"what {item.opcode} keeps of a register without ECC is not followed"
                 self.fault(UNKNOWN, headline, item.line, item.column, len(item.opcode))
         kernels = []
         for made in self.facts.kernels():

@@ -236,7 +236,7 @@ _NEW: dict[tuple[OpcodeKind, int], str] = {
         s_wait_{loadcnt,storecnt,dscnt,kmcnt,xcnt,asynccnt,tensorcnt,loadcnt_dscnt,storecnt_dscnt}
         s_wait_idle s_wait_alu s_delay_alu s_clause s_setprio_inc_wg s_set_vgpr_msb
         s_barrier_{signal,wait} s_barrier_{init,join,leave} s_barrier_signal_isfirst
-        s_wakeup_barrier s_sleep_var s_monitor_sleep s_alloc_vgpr
+        s_wakeup_barrier s_sleep_var s_monitor_sleep s_alloc_vgpr s_version s_code_end
         cluster_load_async_to_lds_b{8,32,64,128} ds_atomic_async_barrier_arrive_b64""",
     (OpcodeKind.CONTROL, 1): """
         s_get_barrier_state s_get_shader_cycles_u64 cluster_load_b{32,64,128}
@@ -249,7 +249,7 @@ _NEW: dict[tuple[OpcodeKind, int], str] = {
         s_{add,sub,mul,min_num,max_num}_f16""",
     (OpcodeKind.SCALAR_MEMORY, 1): """
         s_load_dwordx3 s_buffer_load_dwordx3 s_load_{i8,u8,i16,u16} s_sendmsg_rtn_{b32,b64}""",
-    (OpcodeKind.SCALAR_MEMORY, 0): "s_prefetch_{data,inst}",
+    (OpcodeKind.SCALAR_MEMORY, 0): "s_prefetch_{data,inst}{,_pc_rel} s_buffer_prefetch_data",
     (OpcodeKind.CACHE, 0): "global_{inv,wb,wbinv}",
     (OpcodeKind.GLOBAL, 0): """
         global_prefetch_b8 global_load_async_to_lds_b{8,32,64,128}

@@ -89,6 +89,11 @@ def lacking(item: AssemblyInstruction, target: str) -> str:
     return ""
 
 
+def loads_half(item: AssemblyInstruction) -> bool:
+    """Whether it loads 16 bits to one half of a register."""
+    return "_d16" in item.base and ("_load_" in item.base or item.base.startswith("ds_read_"))
+
+
 def _copies(base: str, target: str) -> bool:
     """Whether a load has a form that copies to LDS."""
     if not base.startswith("buffer_load_") and (target != "gfx90a" or "global_load_" not in base):

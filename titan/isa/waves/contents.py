@@ -79,11 +79,9 @@ def set_registers(
             sign = np.uint32(1 << (8 * size - 1))
             words = (words ^ sign) - sign
         if "_d16" in name:
-            old = wave.vectors[registers[0]]
-            high = name.endswith("_hi")
-            part = words[:, 0] & np.uint32(0xFFFF)
-            kept = old & np.uint32(0xFFFF if high else 0xFFFF0000)
-            words = (kept | (part << np.uint32(16) if high else part))[:, None]
+            # The other half is zero: registers with ECC are written as a whole.
+            words &= np.uint32(0xFFFF)
+            words <<= np.uint32(16 if name.endswith("_hi") else 0)
     else:
         words = np.ascontiguousarray(rows).view(np.uint32)
     for at, register in enumerate(registers):

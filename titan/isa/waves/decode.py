@@ -59,7 +59,7 @@ def decoded(number: int, item: AssemblyInstruction) -> DecodedInstruction:
     results = results_of(item, opcode)
     writes = {at for operand in item.operands[:results] for at in register_numbers(operand)}
     reads = {at for operand in item.operands[results:] for at in register_numbers(operand)}
-    if opcode.both or _keeps_half(item):
+    if opcode.both or in_halves(item):
         reads |= writes
     if item.base in _READS_VCC:
         reads |= {SCALAR_BASE + VCC, SCALAR_BASE + VCC + 1}
@@ -86,11 +86,7 @@ def results_of(item: AssemblyInstruction, opcode: GcnOpcode) -> int:
     return opcode.results
 
 
-def _keeps_half(item: AssemblyInstruction) -> bool:
-    """Loads of 16 bits keep the other half of their register, as do results in halves."""
-    return "_d16" in item.base or in_halves(item)
-
-
 def in_halves(item: AssemblyInstruction) -> bool:
-    """Whether operands are halves of registers (gfx1250)."""
+    """Whether operands are halves of registers (gfx1250), of which a result keeps the other one.
+    Loads of 16 bits write zeros there: the registers of all targets have ECC (CDNA5, D16 loads)."""
     return any(isinstance(one, Registers) and bool(one.half) for one in item.operands)

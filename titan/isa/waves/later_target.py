@@ -363,7 +363,7 @@ _REFUSED = frozenset(("s_alloc_vgpr", "s_wakeup_barrier", "s_rfe_b64"))
 _NOTHING = frozenset(
     (
         "s_delay_alu", "s_clause", "s_setprio_inc_wg", "s_set_vgpr_msb", "s_nop", "s_setprio",
-        "s_sleep", "s_icache_inv", "s_sendmsg", "s_sleep_var", "s_monitor_sleep",
+        "s_sleep", "s_icache_inv", "s_sendmsg", "s_sleep_var", "s_monitor_sleep", "s_version",
     )
 )  # fmt: skip
 

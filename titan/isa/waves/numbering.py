@@ -278,7 +278,7 @@ def writes_all(item: AssemblyInstruction) -> bool:
     if item.base.startswith(("v_writelane", "v_permlane", "s_cmov", "s_bitset")):
         return False
     if item.base.startswith(("v_mfma_", "s_", "v_pk_", "global_", "buffer_", "ds_")):
-        return "d16" not in item.base and "format" not in item.base
+        return "format" not in item.base
     if _WHOLE.match(item.base):
         return not any(isinstance(one, Registers) and one.half for one in item.operands[:1])
     return not any(part in item.base for part in _NARROW)

@@ -31,7 +31,7 @@ BEYOND = -1  # an address that touches no memory
 def scalar_memory_step(code: DecodedInstruction, group: WaveGroup) -> Step:
     """The step of a load of scalar registers, or of something else that lgkmcnt counts."""
     item, number = code.item, code.number
-    if item.base.startswith("s_prefetch_"):
+    if "_prefetch_" in item.base:
         return lambda wave: None
     if "_store_" in item.base or "_atomic_" in item.base:
         raise Refused(f"{item.opcode} writes by the scalar unit, which is not followed")

@@ -201,7 +201,6 @@ class UndefinedFollower:
 
     def _use_places(self, wave: Wave, code: DecodedInstruction, registers: Iterable[int]) -> None:
         """What says where memory is accessed."""
-        keeps = code.writes if "d16" in code.item.base else frozenset[int]()
         resource = {
             at
             for operand in code.item.operands
@@ -210,8 +209,6 @@ class UndefinedFollower:
         }
         lanes = wave.active
         for register in registers:
-            if register in keeps:
-                continue
             certain = register not in resource and code.opcode.kind is not OpcodeKind.TENSOR
             if register >= SCALAR_BASE:
                 self._use([self._scalars.of(wave, register)], certain)
@@ -235,10 +232,7 @@ class UndefinedFollower:
     def _load(self, wave: Wave, code: DecodedInstruction, loaded: Sequence[UndefinedWord]) -> None:
         """What is loaded from LDS or private memory goes to registers."""
         for register, word in zip(written_in_order(code), loaded, strict=True):
-            kept = DEFINED
-            if "d16" in code.item.base:
-                kept = self._vectors.of(wave, register).within(other_half(code))
-            self._vectors.put(wave, register, merged([kept, word]), wave.active)
+            self._vectors.put(wave, register, word, wave.active)
 
     def _through_memory(self, wave: Wave, code: DecodedInstruction) -> None:
         """Global memory, and copies between it and LDS."""
@@ -251,10 +245,7 @@ class UndefinedFollower:
             if register >= SCALAR_BASE:
                 self._scalars.define(wave, register)
                 continue
-            kept = DEFINED
-            if "d16" in code.item.base:
-                kept = self._vectors.of(wave, register).within(other_half(code))
-            self._vectors.put(wave, register, kept, wave.active)
+            self._vectors.put(wave, register, DEFINED, wave.active)
 
     def _use_stored(self, wave: Wave, code: DecodedInstruction) -> None:
         """What goes to global memory, of the lanes that store. Some words of several may fill a
@@ -273,11 +264,6 @@ def of_all(taken: UndefinedWord) -> UndefinedWord:
     """All bits of all lanes rest on it."""
     bits = np.full(LANES, 0xFFFF_FFFF, np.uint32)
     return UndefinedWord(bits, np.full(LANES, taken.origins.max(), np.int32))
-
-
-def other_half(code: DecodedInstruction) -> int:
-    """The half of its register that a load of 16 bits keeps."""
-    return 0xFFFF if code.item.base.endswith("_hi") else 0xFFFF_0000
 
 
 def stored_bits(code: DecodedInstruction) -> int:
