@@ -47,7 +47,7 @@ def device(tmp_path, monkeypatch):
     cupy = fake_gpu.cupy()
     cupy.cuda.get_current_stream = type("Stream", (), {"ptr": 0x1234})
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(launchers, "CACHE", str(tmp_path / "cubins"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     library.fake_clear()
     library.fake_fail(0)
     library.fake_kinds(b"mmmnnn")
@@ -153,3 +153,18 @@ def test_an_output_of_jax_is_made_on_the_device_of_the_input(device, monkeypatch
     assert isinstance(found, JaxArray)
     assert made == ["gpu 0", ((16, 24), "bfloat16"), "left"]
     assert f"map of {found.values.ctypes.data:x}" in "\n".join(log(device))
+
+
+def test_machine_code_in_the_working_folder_is_not_taken(device, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call(titan.load(package("gemm_small_tiles")))
+    (made,) = (tmp_path / "cache").rglob("*.cubin")
+    begun = [line for line in log(device) if line.startswith("load ")]
+    planted = tmp_path / ".titan" / "cubins" / made.name
+    planted.parent.mkdir(parents=True)
+    planted.write_bytes(b"planted")
+    made.unlink()
+    device.fake_clear()
+    call(titan.load(package("gemm_small_tiles")))
+    assert [line for line in log(device) if line.startswith("load ")] == begun
+    assert made.is_file() and planted.read_bytes() == b"planted"

@@ -18,6 +18,7 @@ from titan.codegen.tile.manifest import Manifest
 from titan.device.plan import BYTES, LaunchPlan
 from titan.device.platforms import Platform, platform_of
 from titan.foundation.errors import Refusal
+from titan.foundation.kept import cache_folder
 from titan.runtime.arrays import ArrayFacts
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from titan.device.gpu import GpuModule
 
-CACHE = ".titan/cubins"
+MACHINE_CODE = "cubins"  # in the cache folder of the user: none comes with a checkout
 EMULATED_PROCESSORS = 2
 LAUNCHES_KEPT = 256  # tensor maps that are encoded already, by shape and address
 TARGETS = {"sm_90a": "h100", "sm_100a": "b200"}
@@ -139,7 +140,8 @@ class GpuLauncher:
     def _module(self) -> GpuModule:
         source = self.folder / Path(self.manifest["source"]).name
         target = str(self.manifest["target"])
-        module: GpuModule = self._platform.module(source, target, cache=Path(CACHE))
+        cache = cache_folder() / MACHINE_CODE
+        module: GpuModule = self._platform.module(source, target, cache=cache)
         return module
 
     def wait(self) -> None:
