@@ -89,6 +89,8 @@ REMARKS = {
     "early-reads": "the grid before does not write what is read before griddepcontrol.wait",
     "counters": COUNTERS,
     "tickets": TICKETS,
+    "module-values": "variables of the module hold what they begin with, where they are read",
+    "module-changes": "no earlier launch has changed such a variable, as this one does",
     "copy-fence": "engines read what cp.async has written without the proxy fence of PTX",
     "counter-full": "an operation is issued only when its counter has room",
     "warpgroup-wait": "wgmma.wait_group of one warp waits for its whole warpgroup",

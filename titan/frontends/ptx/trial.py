@@ -44,6 +44,7 @@ from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.map_acquires import with_own_acquires
 from titan.frontends.ptx.missing import refusal
 from titan.frontends.ptx.mixed_barriers import mixed_barriers
+from titan.frontends.ptx.module_variables import started_with
 from titan.frontends.ptx.order_of_run import (
     WEAK_KIND,
     by_wider_readings,
@@ -585,7 +586,7 @@ def _conditions(
         if policy in judged.assumptions and getattr(policies, option) == "refuse":
             place = at(judged.assumptions[policy][1])
             reasons.append(f"the policy {option}=refuse does not allow that {text} ({place})")
-    judged.assumptions |= recording.remarks
+    judged.assumptions |= started_with(run) | recording.remarks
 
 
 def _is_answered(run: Run, access: ev.Event) -> bool:
