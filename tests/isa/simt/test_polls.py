@@ -56,3 +56,20 @@ def test_a_loop_that_tests_several_barriers_ends(barriers):
     found = ran(module_of("{" + body + "}"), launch_of(), Options(steps_max=2000))
     assert found.outcome.ending is Ending.FINISHED
     assert len(of(found, ev.WaitEvent)) >= barriers
+
+
+@pytest.mark.parametrize(
+    ("steps", "foreign"),
+    [
+        ("", 0),
+        ("mbarrier.inval.shared::cta.b64 [b]; mbarrier.init.shared::cta.b64 [b], 64;", 1),
+        ("mov.b64 %d1, 4611686018427387904;", 1),
+    ],
+)
+def test_a_state_is_that_of_one_object(steps, foreign):
+    body = f""".shared .align 8 .b8 b[8]; elect.sync _|%p1, -1; @!%p1 bra E;
+    mbarrier.init.shared::cta.b64 [b], 2; mbarrier.arrive.shared::cta.b64 %d1, [b]; {steps}
+    mbarrier.test_wait.shared::cta.b64 %p2, [b], %d1; E: ret;"""
+    found = ran(module_of(body), launch_of())
+    misuses = [event.misuse for event in of(found, ev.BarrierMisuse)]
+    assert misuses == [ev.Misuse.FOREIGN_STATE] * foreign

@@ -37,6 +37,7 @@ _MISUSES = {
     ev.Misuse.OVERWRITTEN: ("TTN209", "is overwritten while it is live"),
     ev.Misuse.MISALIGNED: ("TTN414", "is not aligned to 8 bytes"),
     ev.Misuse.OUTSIDE: ("TTN218", "lies outside of shared memory"),
+    ev.Misuse.FOREIGN_STATE: ("TTN212", "is waited for by a state that no arrival at it has given"),
     ev.Misuse.REINITIALISED: ("TTN209", "is initialised while it is live"),
 }
 _FAULTS = {

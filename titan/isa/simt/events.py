@@ -339,6 +339,7 @@ class Misuse(IntEnum):
     OUTSIDE = 7
     REINITIALISED = 8
     PARITY = 9  # parity is neither 0 nor 1
+    FOREIGN_STATE = 10  # a wait for a state that no arrival at this object has given
 
 
 @dataclass(frozen=True, slots=True)

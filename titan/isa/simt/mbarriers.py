@@ -12,7 +12,8 @@ BYTES = 8
 
 @dataclass(slots=True)
 class MBarrier:
-    """`expected` is the count of the next phase. Phases are counted from 0.
+    """`expected` is the count of the next phase. Phases are counted from 0. `number` is that of the
+    initialisation in the run, from 1 on: another one makes another object at the same place.
 
     A phase completes when pending arrivals and transaction bytes are both zero.
     """
@@ -21,6 +22,7 @@ class MBarrier:
     pending: int
     bytes: int = 0
     phase: int = 0
+    number: int = 0
     faults: list[Misuse] = field(default_factory=list)
 
     def expect(self, count: int) -> None:

@@ -47,6 +47,7 @@ class Recorder:
         self.flight: list[InFlight] = []
         self.operations = 0
         self.tick = 0
+        self.barriers_made = 0  # mbarriers that have been initialised
         self.count = 0
         self.same_step: set[int] = set()  # events of the instruction that made the one before
         self._recorded: tuple[int, Warp, int] | None = None

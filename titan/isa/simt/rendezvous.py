@@ -16,8 +16,8 @@ from titan.isa.simt.outcome import Policy, Waiter
 from titan.isa.simt.state import POLL, Blocked, Cta, Fragment, NamedBarrierState, Warp
 from titan.isa.simt.values import Opaque, Value, lane, lanes_of, opaque_at
 
-# A state of an mbarrier (the result of an arrival): the number of its phase, and a mark.
-TOKEN = 1 << 62
+# A state of an mbarrier (the result of an arrival): a mark, the object and the number of its phase.
+TOKEN, OBJECT_BITS, OBJECT_AT = 1 << 62, 30, 32
 
 
 def barrier_place(
@@ -102,7 +102,8 @@ def init(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             misuse(machine, fragment, lanes, place, ev.Misuse.COUNT_RANGE)
         live = place.offset in cta.barriers
         machine.record(ev.BarrierInit, fragment, lanes, place, count, live)
-        cta.barriers[place.offset] = MBarrier(count, count)
+        machine.barriers_made += 1
+        cta.barriers[place.offset] = MBarrier(count, count, number=machine.barriers_made)
         cta.shared.fill(place.offset, BYTES, BARRIER)
     return False
 
@@ -120,7 +121,7 @@ def invalidate(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask
 
 
 def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Execute mbarrier.arrive in all forms; the token holds the phase arrived for."""
+    """Execute mbarrier.arrive in all forms; its state names the object and its phase."""
     semantics, scope, expects, drop, no_complete, remote = step.flags[2:]
     fragment.peeked = fragment.peeked[-1:]  # a loop that polls several barriers does not arrive
     state: list[int] = [0] * 32
@@ -145,7 +146,7 @@ def arrive(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: in
         )  # fmt: skip
         record_faults(machine, fragment, lanes, place, barrier)
         for index in lanes_of(lanes):
-            state[index] = TOKEN | phase
+            state[index] = TOKEN | _object(barrier) << OBJECT_AT | phase
     value_: Value = list(state)
     machine.write(fragment.warp, step.out[0], value_, mask)
     return False
@@ -191,6 +192,8 @@ def wait(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
             continue
         true, phase = _complete(barrier, value, by_parity)
         first = fragment.polled is None or fragment.polled[:2] != (pc, place)
+        if first and not by_parity and not _of_object(barrier, value):
+            misuse(machine, fragment, lanes, place, ev.Misuse.FOREIGN_STATE)
         peek = (pc, place, barrier.phase)
         early = first and fails_first and peek not in fragment.peeked
         if not true or early:
@@ -255,8 +258,18 @@ def _complete(barrier: MBarrier, value: int, by_parity: int) -> tuple[bool, int]
     """Whether the phase is complete that a parity or a token asks for, and its number."""
     if by_parity:
         return barrier.observed(value & 1), barrier.phase - 1
-    phase = (value & (TOKEN - 1)) if value & TOKEN else barrier.phase
+    phase = value % (1 << OBJECT_AT) if value & TOKEN else barrier.phase
     return barrier.phase > phase, phase
+
+
+def _object(barrier: MBarrier) -> int:
+    return barrier.number % (1 << OBJECT_BITS)
+
+
+def _of_object(barrier: MBarrier, value: int) -> bool:
+    """Whether a state is the result of an arrival at the object, as PTX asks of those that are
+    waited for (mbarrier.test_wait)."""
+    return value >> OBJECT_AT == TOKEN >> OBJECT_AT | _object(barrier)
 
 
 def _attempt_in_arm(
@@ -275,6 +288,8 @@ def _attempt_in_arm(
     if len(groups) > 1 or barrier is None:
         machine.refuse(fragment, "an arm of a branch on opaque data waits for no single barrier")
     true, phase = _complete(barrier, value, by_parity)
+    if not by_parity and not _of_object(barrier, value):
+        misuse(machine, fragment, lanes, place, ev.Misuse.FOREIGN_STATE)
     parity = _as_written(value) if by_parity else None
     passes = true and not machine.options.first_poll_fails
     if passes:

@@ -163,6 +163,11 @@ static void keep_last_peek(Fragment *fragment)
     fragment->peeked[0] = fragment->peeked[(fragment->peeks - 1) % PEEKS];
     fragment->peeks = 1;
 }
+/* What the states of an object have in common: a mark, and which object it is. */
+static uint64_t object_mark(const MBarrier *barrier)
+{
+    return TOKEN | ((uint64_t)barrier->id % (1ull << OBJECT_BITS)) << OBJECT_AT;
+}
 static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_step *s,
                            uint32_t mask)
 {
@@ -193,7 +198,7 @@ static void barrier_arrive(Machine *machine, Fragment *fragment, const titan_ste
                FLAG(s, 3), phase, completed, drop, incomplete, FLAG(s, 7));
         record_faults(machine, fragment, lanes, place);
         for (int lane = 0; lane < 32; lane++)
-            if (lanes >> lane & 1) state.v[lane] = TOKEN | (uint64_t)phase;
+            if (lanes >> lane & 1) state.v[lane] = object_mark(barrier) | (uint64_t)phase;
     }
     put(fragment->warp, OUT(s, 0), &state, mask, 0);
 }
@@ -242,8 +247,13 @@ static int is_complete(const MBarrier *barrier, uint64_t value, int by_parity, i
 {
     *phase = barrier->phase - 1;
     if (by_parity) return (barrier->phase & 1) != (int64_t)(value & 1);
-    *phase = value & TOKEN ? (int64_t)(value & (TOKEN - 1)) : barrier->phase;
+    *phase = value & TOKEN ? (int64_t)(value % (1ull << OBJECT_AT)) : barrier->phase;
     return barrier->phase > *phase;
+}
+/* Whether a state that is waited for is the result of an arrival at another object, or of none. */
+static int is_foreign(const MBarrier *barrier, uint64_t value, int by_parity)
+{
+    return !by_parity && value >> OBJECT_AT != object_mark(barrier) >> OBJECT_AT;
 }
 /* A parity as it is written. */
 static word as_written(uint64_t value)
@@ -291,6 +301,8 @@ static void attempt_in_arm(Machine *machine, Fragment *fragment, const titan_ste
     uint64_t value = groups[0].values[1];
     int64_t phase;
     int holds = is_complete(barrier, value, by_parity, &phase);
+    if (is_foreign(barrier, value, by_parity))
+        misuse(machine, fragment, groups[0].lanes, place, MISUSE_FOREIGN_STATE);
     int passes = holds && !machine->launch->first_poll_fails;
     if (passes) {
         machine->passed_in_arms++;
@@ -336,6 +348,8 @@ static void barrier_wait(Machine *machine, Fragment *fragment, const titan_step 
         int holds = is_complete(barrier, value, by_parity, &phase);
         word written = as_written(value);
         int first = !polls_at(fragment, place);
+        if (first && is_foreign(barrier, value, by_parity))
+            misuse(machine, fragment, lanes, place, MISUSE_FOREIGN_STATE);
         Peek peek = {fragment->pc, place, barrier->phase};
         int denied = first && total == 1 && machine->launch->first_poll_fails &&
                      !has_peeked(fragment, peek);

@@ -3,7 +3,9 @@
 ## What it means
 
 A parity wait is polled when the barrier is neither in the phase meant nor just past it. It then
-passes on an older phase, or misses the one meant because the barrier has gone round.
+passes on an older phase, or misses the one meant because the barrier has gone round. In compiled
+code, a wait by a state that no arrival at this mbarrier has given: that of another one, of one that
+was at the place before it was initialised again, or a number.
 
 ## Why it is a fault
 
@@ -26,7 +28,7 @@ or wait with the state form.
 ## Source
 
 PTX ISA, mbarrier.test_wait: waits are defined for the current and the immediately preceding phase
-only.
+only, and for states that arrivals at the same object have given.
 """
 
 CODE = "TTN212"
