@@ -6,7 +6,7 @@ FOLDER holds the corpus (docs/reference/real_code.md says how it is made). Each 
 is compared with NumPy, and is measured from the launch to the end, once without checking and once
 with `check="all"`. Goals are for two free processors, of which launches use both: so a goal counts
 as met where half of the processor seconds do. `--write` puts the table into
-docs/how-to/run_without_a_gpu.md.
+docs/reference/emulated.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from titan.emulated.machine import Emulated
 HEAD: Row = (
     "work", "kernel", "warp instructions", "seconds", "goal", "checked", "factor",
 )  # fmt: skip
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "run_without_a_gpu.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "emulated.md"
 PROCESSORS = 2
 RATE_MILLIONS = 20.0  # the goal for arithmetic: warp instructions a second on two processors
 TOLERANCE = 2.0**-9  # of attention in binary16, relative to the largest number

@@ -4,7 +4,7 @@
 
 FOLDER is examples/python/CuTeDSL/cute of a checkout of CUTLASS. Needs `.[cute]` and PyTorch beside
 TITAN. Each example makes its inputs, launches, and compares with PyTorch; every launch is verified
-before it runs. `--write` puts the table into docs/how-to/run_without_a_gpu.md and
+before it runs. `--write` puts the table into docs/reference/emulated.md and
 benchmarks/results. Without a GPU, and without changes to the examples.
 """
 

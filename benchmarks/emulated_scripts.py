@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.real_code import RESULTS, Row, store, table_text, write
 
 SECONDS_MAX = 900
-PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
+PAGE = RESULTS.parents[1] / "docs/reference/emulated.md"
 _SUMMARY = re.compile(r"^titan: \d+ launche?s? computed(?:: (.*))?$", re.MULTILINE)
 _CODES = re.compile(r"^error\[(TTN\d+)\]", re.MULTILINE)
 _REASON = re.compile(r"is undecided with CTA \([^)]*\): ([^;\n]*)")

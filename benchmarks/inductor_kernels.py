@@ -5,7 +5,7 @@
 Needs PyTorch, Triton and a C compiler beside TITAN. Results and gradients of a compiled function
 are compared with those of the same function without compilation; every launch is checked before it
 runs, those of configurations that Inductor tries, too. `--write` puts the table into
-docs/how-to/run_without_a_gpu.md and benchmarks/results.
+docs/reference/emulated.md and benchmarks/results.
 """
 
 from __future__ import annotations

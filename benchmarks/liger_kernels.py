@@ -3,7 +3,7 @@
     TRITON_DEFAULT_BACKEND=titan python -m benchmarks.liger_kernels [--only TEXT] [--write]
 
 Needs PyTorch, Triton and the package `liger-kernel` beside TITAN. Every launch is checked before it
-runs. `--write` puts the table into docs/how-to/run_without_a_gpu.md and benchmarks/results.
+runs. `--write` puts the table into docs/reference/emulated.md and benchmarks/results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from titan.foundation.verdict import Verdict
 if TYPE_CHECKING:
     import torch
 
-PAGE = RESULTS.parents[1] / "docs/how-to/run_without_a_gpu.md"
+PAGE = RESULTS.parents[1] / "docs/reference/emulated.md"
 
 
 Function = Callable[..., "torch.Tensor | tuple[torch.Tensor, ...]"]

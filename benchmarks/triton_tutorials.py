@@ -6,7 +6,7 @@ FOLDER is python/tutorials of a checkout of Triton. Needs `.[triton]`, PyTorch a
 Each test makes its inputs, launches, and compares with PyTorch; every launch is verified before it
 runs. In a copy, what had other names before Triton 3.9 is renamed (`RENAMED`), and sizes that a
 tutorial has in its text, and what it tunes over, are less (`SMALLER`). `--write` puts the table in
-docs/how-to/run_without_a_gpu.md and benchmarks/results.
+docs/reference/emulated.md and benchmarks/results.
 """
 
 from __future__ import annotations
