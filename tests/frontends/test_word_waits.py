@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,12 @@ from hypothesis import strategies as st
 
 from tests.frontends.grid_kernels import Clock, by_cta, finding_on, head, join
 from tests.sampling import part
+from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
+from titan.frontends.grid import tickets
+from titan.frontends.ptx.launch import read_launch_text
+from titan.frontends.ptx.machine import Runner
+from titan.frontends.verify_code import WAITING_STEPS_MAX, CodeOptions, verify_code
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
 S = ".shared .align 16 .b8 s[256];\n"
@@ -487,3 +493,34 @@ def test_a_loop_that_is_entered_in_its_middle() -> None:
     parameters = "setp.gt.u32 %p6, %r3, 100; @%p6 bra ON;"
     assert found(chain(at0=parameters + ROTATED))[0] is VERIFIED
     assert found(chain(at0=parameters + ROTATED.replace("acquire", "relaxed")))[0] is REFUTED
+
+
+GENERATION = """@!%p0 bra GO;
+ld.volatile.global.u32 %r5, [%d1+4]; atom.global.add.u32 %r6, [%d1], 1;
+setp.eq.u32 %p2, %r6, 1; @%p2 bra LAST;
+W: ld.volatile.global.u32 %r7, [%d1+4]; setp.eq.u32 %p2, %r7, %r5; @%p2 bra W; bra GO;
+LAST: st.volatile.global.u32 [%d1], 0; membar.gl; red.global.add.u32 [%d1+4], 1; GO:"""
+
+
+def test_polls_that_are_not_decided_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    run, prepared = Runner.run, tickets.run_prepared
+
+    def counted(self: Runner, *given: Any) -> Any:
+        made, errors = run(self, *given)
+        counts.append(made.instructions)
+        return made, errors
+
+    def counted_prepared(*given: Any) -> Any:
+        made = prepared(*given)
+        counts.append(made[0].instructions)
+        return made
+
+    monkeypatch.setattr(Runner, "run", counted)
+    monkeypatch.setattr(tickets, "run_prepared", counted_prepared)
+    text = "{grid: 2, block: 64, parameters: [pointer, {pointer: {u32: [0, 0]}}]}"
+    launch, _ = read_launch_text(text.replace("{grid", "{cooperative: true, grid", 1), "k.yaml")
+    source = Source("k.ptx", HEAD + GENERATION + "\nret;\n}\n")
+    (finding,) = verify_code(source, launch, CodeOptions(), [], 0.0)
+    assert finding.verdict is UNDECIDED
+    assert max(counts) <= WAITING_STEPS_MAX

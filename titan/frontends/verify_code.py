@@ -348,6 +348,10 @@ def _alone(
         return []
     alone = replace(launch, in_turn=False)
     ctas = replace(options, ctas=options.ctas or (0,))
+    if any(trial.verdict is Verdict.UNDECIDED for trial in trials):
+        # It may poll, and can only be refuted: not to the end of its budget.
+        steps = min(options.steps_max, WAITING_STEPS_MAX)
+        ctas = replace(ctas, steps_max=steps, schedules=0)
     return _trials(code, alone, "counters raised by it alone", places, ctas, given=False)[0]
 
 

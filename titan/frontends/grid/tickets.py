@@ -179,7 +179,8 @@ class _Runs:
         memory = {**without(self.start, self.written), **words}
         launch = replace(self.launch, memory=memory, allocations=allocations, tickets=tuple(words))
         made = replace(self.made, layout=layout, launch=launch)
-        options = replace(made.options, ctas=(cta,), steps_max=STEPS_MAX)
+        steps = min(STEPS_MAX, made.options.steps_max)  # few, where a CTA polls
+        options = replace(made.options, ctas=(cta,), steps_max=steps)
         run, left = run_prepared(replace(made, options=options), reads)
         return run, [b"" if data is None else data for data in left]
 
