@@ -57,6 +57,7 @@ INSTRUCTIONS = {
     ("cp async bulk !tensor !prefetch", 2): "cp.async.bulk.global.shared::cta.bulk_group [d1],"
     " [r1], {}",
     ("cp async bulk prefetch !tensor", 1): "cp.async.bulk.prefetch.L2.global [d1], {}",
+    ("applypriority", 1): "applypriority.global.L2::evict_normal [d1], {}",
     ("cp reduce async bulk !tensor", 2): "cp.reduce.async.bulk.global.shared::cta.bulk_group"
     ".add.u32 [d1], [r1], {}",
     ("fence proxy tensormap::generic acquire", 1): "fence.proxy.tensormap::generic.acquire.gpu"

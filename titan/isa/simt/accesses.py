@@ -1,4 +1,4 @@
-"""Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix, prefetch."""
+"""Synchronous accesses of memory: ld, st, atom, red, ldmatrix, stmatrix."""
 
 from __future__ import annotations
 
@@ -575,20 +575,3 @@ def _combined(
     return {"add": old + first, "and": old & first, "or": old | first, "xor": old ^ first}[
         word
     ] & mask
-
-
-def prefetch(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int) -> bool:
-    """Execute prefetch: its bytes are recorded only at a known uniform global address."""
-    space, offset = step.flags[:2]
-    value = fragment.warp.registers[step.args[0]]
-    footprint = None
-    common = uniform(value, mask)
-    if isinstance(common, int):
-        where = place(machine, fragment.warp, space, common + offset)
-        if where[0] == MemorySpace.GLOBAL:
-            size = 128 if step.flags[-1] else 1
-            footprint = machine.footprint(
-                MemorySpace.GLOBAL, NO_CTA, ((where[2], where[2] + size),)
-            )
-    machine.record(ev.Prefetch, fragment, mask, footprint)
-    return False

@@ -12,6 +12,7 @@ from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import ATOMICS, DecodedStep, Kind, Op
 
 LOAD, STORE, REDUCE, PREFETCH = range(4)
+PREFETCH_ALIGNMENT = 16  # of the address and the bytes
 TILE, IM2COL, GATHER, SCATTER, IM2COL_W = range(5)
 ELEMENT_BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1,
@@ -92,7 +93,9 @@ def _bulk_copy(context: DecodeContext, instruction: ptx.Instruction) -> DecodedS
     operands = _without_policy(instruction)
     if "prefetch" in modifiers:
         at, offset, _ = context.address(operands[0], MemorySpace.GLOBAL)
-        return DecodedStep(Op.PREFETCH, flags=(MemorySpace.GLOBAL, offset, 0), args=(at,))
+        args = (at, context.source(operands[1], 32))
+        asked = (MemorySpace.GLOBAL, offset, PREFETCH_ALIGNMENT, 0)
+        return DecodedStep(Op.PREFETCH, flags=asked, args=args)
     kind = REDUCE if "reduce" in modifiers else LOAD
     spaces = [m for m in modifiers if m.startswith("shared") or m == "global"]
     if len(spaces) < 2:

@@ -21,6 +21,7 @@ from titan.isa.simt.operations import ATOMICS, SHUFFLES, SINK, VOTES, DecodedSte
 _PACKED = {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16, "b128": 128}
 WARP_LANES = 32
 ROW_BYTES = 16  # of ldmatrix and stmatrix; of elements of 6 and 4 bits some are padding
+PRIORITY_ALIGNMENT = 128  # of what applypriority names
 FENCE_SPACES = ("", "shared::cta", "shared::cluster", "global")
 
 
@@ -194,14 +195,12 @@ def warp_matrices(context: DecodeContext, instruction: ptx.Instruction) -> Decod
 
 
 def prefetch(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """Decode prefetch; flags: space, offset, and whether it fetches a tensor map."""
+    """Decode prefetch and applypriority."""
     space = space_of(instruction.modifiers)
     register, offset, space = context.address(instruction.operands[0], space)
-    return DecodedStep(
-        Op.PREFETCH,
-        flags=(space, offset, int("tensormap" in instruction.modifiers)),
-        args=(register,),
-    )
+    alignment = PRIORITY_ALIGNMENT if instruction.opcode == "applypriority" else 0
+    flags = (space, offset, alignment, int("tensormap" in instruction.modifiers))
+    return DecodedStep(Op.PREFETCH, flags=flags, args=(register,))
 
 
 def tensormap(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:

@@ -26,7 +26,7 @@ _OPAQUE = (
     "vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 "
     "vset vset2 vset4 vshl vshr vsub vsub2 vsub4 istypep"
 )
-_HINTS = "applypriority createpolicy nanosleep pmevent prefetchu brkpt"
+_HINTS = "createpolicy nanosleep pmevent prefetchu brkpt"
 
 HANDLERS: dict[str, Handler] = {
     **{name: arithmetic.plain for name in _PLAIN.split()},
@@ -59,6 +59,7 @@ HANDLERS: dict[str, Handler] = {
     "ldmatrix": memory.load_matrix,
     "stmatrix": memory.store_matrix,
     "prefetch": memory.prefetch,
+    "applypriority": memory.prefetch,
     "tensormap": memory.tensormap,
     "shfl": memory.shuffle,
     "vote": memory.vote,

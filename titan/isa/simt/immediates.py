@@ -66,6 +66,7 @@ FORMS = (
     FormImmediate("cp async cg", 3, range(17), "at most 16"),
     FormImmediate("cp async bulk !tensor !prefetch", 2, *_BULK),
     FormImmediate("cp async bulk prefetch !tensor", 1, *_BULK),
+    FormImmediate("applypriority", 1, (128,), "128"),
     FormImmediate("cp reduce async bulk !tensor", 2, *_BULK),
     FormImmediate("fence proxy tensormap::generic acquire", 1, (128,), "128"),
     *(

@@ -109,7 +109,7 @@ class Op(IntEnum):
     ATOMIC = 82  # flags (.., operation); args address, values[, compared]; out may be SINKs
     LOAD_MATRIX = 83  # flags (space, offset, bytes a row, rows, bytes of a lane, alignment)
     STORE_MATRIX = 84
-    PREFETCH = 85  # flags (space, offset)
+    PREFETCH = 85  # flags (space, offset, alignment or 0, of a tensor map); args address, bytes
     TENSORMAP_REPLACE = 86
     TENSORMAP_COPY = 87
 

@@ -470,11 +470,37 @@ static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, ui
     for (int i = 0; i < s->out_count && i < count; i++)
         put(warp, OUT(s, i), &olds[i], mask, mask & ~olds[i].opaque ? MARK_ATOMIC : 0);
 }
+/* The known numbers of lanes are multiples of the alignment that a prefetch asks for. */
+static void check_multiples(Machine *machine, Fragment *fragment, const titan_step *s,
+                            uint32_t mask, int arg, uint64_t offset)
+{
+    const Value *value = &fragment->warp->registers[ARG(s, arg)];
+    for (uint32_t left = mask; left;) {
+        int first = first_lane(left);
+        uint64_t number = lane_value(value, first);
+        uint32_t lanes = 0;
+        if (lane_opaque(value, first)) {
+            left &= left - 1;
+            continue;
+        }
+        for (uint32_t rest = left; rest; rest &= rest - 1) {
+            int lane = first_lane(rest);
+            if (!lane_opaque(value, lane) && lane_value(value, lane) == number)
+                lanes |= 1u << lane;
+        }
+        left &= ~lanes;
+        Spot spot = spot_of(fragment->warp, (int)FLAG(s, 0), number + offset);
+        if (spot.at % FLAG(s, 2))
+            memory_fault(machine, fragment, lanes, FAULT_MISALIGNED, spot, FLAG(s, 2));
+    }
+}
 static void prefetch(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {
     uint64_t address;
     int opaque;
     int32_t footprint = -1;
+    for (int arg = 0; FLAG(s, 2) && arg < s->arg_count; arg++)
+        check_multiples(machine, fragment, s, mask, arg, arg ? 0 : (uint64_t)FLAG(s, 1));
     if (uniform(&fragment->warp->registers[ARG(s, 0)], mask, &address, &opaque) && !opaque) {
         Spot spot = spot_of(fragment->warp, (int)FLAG(s, 0), address + (uint64_t)FLAG(s, 1));
         if (spot.space == GLOBAL)
