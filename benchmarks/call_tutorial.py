@@ -30,7 +30,7 @@ class WithoutMeasuring(importlib.machinery.SourceFileLoader):
                 and "benchmark" in ast.unparse(line.value.func)
             )
         ]  # fmt: skip
-        return compile(tree, path, "exec")
+        return compile(tree, path, "exec", dont_inherit=True)  # its own future statements
 
 
 def main() -> None:

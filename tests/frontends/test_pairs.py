@@ -250,3 +250,75 @@ def test_the_first_cta_of_a_pair_waits_for_the_allocation_of_its_peer(
     wanted = Verdict.REFUTED if found else Verdict.VERIFIED
     assert finding.verdict is wanted, (codes(finding), finding.notes)
     assert found <= set(codes(finding)), (codes(finding), finding.notes)
+
+
+MULTICAST = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128])
+.reqntid 32
+{
+	.reg .pred %p<8>;
+	.reg .b16 %h<2>;
+	.reg .b32 %r<16>;
+	.reg .b64 %d<4>;
+	.shared .align 1024 .b8 data[2048];
+	.shared .align 8 .b8 full[8];
+	mov.u32 %r0, %tid.x;
+	mov.u32 %r1, %cluster_ctarank;
+	setp.ne.u32 %p1, %r0, 0;
+	setp.ne.or.u32 %p2, %r1, 0, %p1;
+	mov.b64 %d1, map;
+	cvta.param.u64 %d1, %d1;
+	mov.u16 %h1, 3;
+	mov.u32 %r2, full;
+	and.b32 %r3, %r2, 0xFEFFFFF8;
+	@%p1 bra INITIALISED;
+	mbarrier.init.shared.b64 [full], 1;
+	fence.mbarrier_init.release.cluster;
+INITIALISED:
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	@%p2 bra STARTED;
+	mbarrier.arrive.expect_tx.shared.b64 _, [full], {bytes};
+	cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes\
+.multicast::cluster [data], [%d1, {0, 0}], [%r3], %h1;
+STARTED:
+	setp.ne.u32 %p3, %r1, 0;
+	{early}
+	@%p3 bra FILLED;
+FULL:	mbarrier.try_wait.parity.shared.b64 %p4, [full], 0;
+	@!%p4 bra FULL;
+FILLED:
+	{between}
+	ld.shared.u32 %r4, [data+{at}];
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	ret;
+}
+"""
+JOINED = "barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;"
+FILLED_BOX = """grid: [2]
+cluster: [2]
+parameters: [{map: {data_type: u8, dimensions: [256, 64], box: [128, 16]}}]"""
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "early", "between", "found"),
+    [
+        (4096, "", JOINED, set()),
+        (2048, "", JOINED, {"TTN203"}),  # it waits for one part
+        (4096, "", "", {"TTN203"}),  # the second CTA waits for nothing
+        (4096, "@%p3 st.shared.u32 [data], %r0;", JOINED, {"TTN301"}),
+        (4096, "@!%p3 st.shared.u32 [data], %r0;", JOINED, {"TTN202"}),
+    ],
+)
+def test_a_multicast_to_a_pair_fills_both_and_signals_in_one(bytes_, early, between, found):
+    """Both parts signal at the barrier of the first CTA, and each is a write in its own."""
+    text = MULTICAST.replace("{bytes}", str(bytes_)).replace("{early}", early)
+    text = text.replace("{between}", between).replace("{at}", "0")
+    finding = verified(text, FILLED_BOX)
+    wanted = Verdict.REFUTED if found else Verdict.VERIFIED
+    assert finding.verdict is wanted, (codes(finding), finding.notes)
+    assert found <= set(codes(finding)), codes(finding)

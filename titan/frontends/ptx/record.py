@@ -301,11 +301,14 @@ class _Recorder:
             agent.issue(event, effects, self.queue(ev.RecordedQueue.BULK, event.lanes))
             uses = [use for use in uses if use.proxy is not ir.Proxy.TENSORMAP]
             self.remark("map-wait", event.instruction)
+        homes = [one.footprint.cta for one in event.effects if one.mode is ev.Mode.WRITE]
+        if len(homes) != len(event.completes):  # of a CTA that has no such memory
+            homes = [one.barrier.cta for one in event.completes]
         for index, completion in enumerate(event.completes):
             if len(event.completes) == 1:
                 mine = uses
-            else:
-                home = completion.barrier.cta
+            else:  # of a pair: both may signal in one CTA
+                home = homes[index]
                 mine = [use for use in uses if use.write and use.footprint.cta == home]
                 mine += [use for use in uses if not use.write and index == 0]
             effects = tuple(effect for use in mine for effect in self.memory.effects(use))
