@@ -1945,3 +1945,35 @@ global_load_short_d16 v10, v1, s[4:5] offset:1024
 global_load_short_d16_hi v10, v1, s[4:5] offset:1026
 s_waitcnt vmcnt(1)
 global_store_dword v1, v10, s[4:5]
+; right | a load over its own address, of which the written half is stored | unwritten
+v_mov_b32_e32 v8, v1
+s_mov_b32 exec_hi, 0
+ds_write_b32 v1, v0
+s_mov_b32 exec_hi, -1
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v8, v8
+s_waitcnt lgkmcnt(0)
+s_mov_b32 exec_hi, 0
+global_store_dword v1, v8, s[4:5]
+; broken | a load over its own address, of which the written half is stored | unwritten
+v_mov_b32_e32 v8, v1
+s_mov_b32 exec_hi, 0
+ds_write_b32 v1, v0
+s_mov_b32 exec_hi, -1
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v8, v8
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v8, s[4:5]
+; right | a load over its own address in private memory | unwritten
+v_mov_b32_e32 v8, 4
+scratch_store_dword v8, v0, off
+scratch_load_dword v8, v8, off
+s_waitcnt vmcnt(0)
+global_store_dword v1, v8, s[4:5]
+; broken | a load over its own address in private memory | unwritten
+v_mov_b32_e32 v8, 8
+v_mov_b32_e32 v9, 4
+scratch_store_dword v9, v0, off
+scratch_load_dword v8, v8, off
+s_waitcnt vmcnt(0)
+global_store_dword v1, v8, s[4:5]

@@ -128,7 +128,7 @@ class UndefinedFollower:
         elif kind in _VECTORS:
             self._vectors.compute(wave, code)
         else:
-            self._memory.begin()
+            self._memory.begin(wave, code)
             self._group.places = None
             data = self._data(code)
             self._stored = [self._vectors.of(wave, register) for register in data]

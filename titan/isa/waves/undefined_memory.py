@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.simt.footprints import Footprint, MemorySpace
 from titan.isa.waves.decode import (
     DecodedInstruction,
@@ -35,6 +36,7 @@ from titan.isa.waves.undefined_words import (
 _NEVER_WRITTEN = -2
 _LANES = np.arange(LANES)
 _WORD = 4
+_IN_ROWS = ("ds_read", "ds_write")
 Places = NDArray[np.int64]
 
 
@@ -52,11 +54,18 @@ class UndefinedMemory:
         self._group = group
         self._lds: Origins = np.full(group.lds_bytes + LANES, _NEVER_WRITTEN, np.int32)
         self._private: dict[int, Origins] = {}
+        self._rows: list[Places] | None = None
+        self._own: Places | None = None
         self.begun = 0
 
-    def begin(self) -> None:
-        """An instruction of memory is about to be executed."""
-        self.begun = len(self._group.events)
+    def begin(self, wave: Wave, code: DecodedInstruction) -> None:
+        """An instruction of memory is about to be executed; it may overwrite its own address."""
+        self.begun, self._rows, self._own = len(self._group.events), None, None
+        base = code.item.base
+        if code.opcode.kind is OpcodeKind.SCRATCH and wave.exec:
+            self._own = private_places(code.item, code.number)(wave)
+        elif base.startswith(_IN_ROWS) and "_tr" not in base and "addtid" not in base:
+            self._rows = self._places(wave, code)
 
     # -------------------------------------------------------------------------------- LDS
 
@@ -69,9 +78,7 @@ class UndefinedMemory:
             return LdsAccess([DEFINED] * len(registers), [])
         reads = item.base.startswith(("ds_read", "ds_load_tr"))
         writes = item.base.startswith("ds_write")
-        rows = None
-        if (reads or writes) and "_tr" not in item.base and "addtid" not in item.base:
-            rows = self._places(wave, code)
+        rows = self._rows
         if rows is None:
             return self._as_one(wave, code, stored, reads, writes)
         each = max(1, size_of(item) // _WORD)
@@ -137,7 +144,7 @@ class UndefinedMemory:
         item, registers = code.item, written_in_order(code)
         if not wave.exec:
             return [DEFINED] * len(registers)
-        places = private_places(item, code.number)(wave)
+        places = self._own
         memory = self._private_of(wave, places, size_of(item))
         if memory is None or places is None:
             return self._private_as_one(wave, code, memory, len(registers))
