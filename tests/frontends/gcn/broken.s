@@ -1977,3 +1977,43 @@ scratch_store_dword v9, v0, off
 scratch_load_dword v8, v8, off
 s_waitcnt vmcnt(0)
 global_store_dword v1, v8, s[4:5]
+; broken | a racing load is the offset of a load over itself | 2 waves
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc0 .Lother
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+global_load_dword v10, v10, s[4:5]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v10, s[4:5] offset:2048
+s_endpgm
+.Lother:
+global_store_dword v1, v0, s[4:5] offset:-256
+s_endpgm
+; right | a load is the offset of a load over itself | 2 waves
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc0 .Lother
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+global_load_dword v10, v10, s[4:5]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v10, s[4:5] offset:2048
+s_endpgm
+.Lother:
+global_store_dword v1, v0, s[4:5] offset:256
+s_endpgm
+; broken | a racing load is the offset of a buffer load over itself | 2 waves
+s_mov_b32 s12, s4
+s_mov_b32 s13, s5
+s_mov_b32 s14, 0x1000
+s_mov_b32 s15, 0x20000
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc0 .Lother
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+buffer_load_dword v10, v10, s[12:15], 0 offen
+s_waitcnt vmcnt(0)
+global_store_dword v1, v10, s[4:5] offset:2048
+s_endpgm
+.Lother:
+global_store_dword v1, v0, s[4:5] offset:-256
+s_endpgm

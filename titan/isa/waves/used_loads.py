@@ -92,7 +92,7 @@ class UsedLoads:
             if any(isinstance(event, OperationIssued) and event.uses for event in events):
                 self._use(wave, stored)
             return
-        self._use(wave, code.reads - code.writes)
+        self._use(wave, code.reads)
         self.loads.update(issued)
         self._give(wave, code, frozenset(issued))
 
