@@ -70,7 +70,8 @@ class CountedShape:
 
 def main_loop(kernel: KernelCounts, target: str) -> LoopCounts | None:
     """The loop of the computing warps: that with the products; where another role issues them, that
-    with the exponentials; else that with the most arithmetic. None where nothing is computed."""
+    with the most exponentials; else that with the most arithmetic. Of several such the shortest,
+    which masks nothing. None where nothing is computed."""
     large = [loop for loop in kernel.loops if loop.instructions >= OWN_MIN]
     products = [loop for loop in large if loop.tensor]
     if products and target != "sm_100a":
@@ -80,7 +81,7 @@ def main_loop(kernel: KernelCounts, target: str) -> LoopCounts | None:
     def rank(loop: LoopCounts) -> tuple[int, int]:
         of = [loop.by_class.get(name, 0) for name in opcodes.ARITHMETIC]
         special = loop.by_class.get(opcodes.SPECIAL, 0) if products else 0
-        return special, sum(of)
+        return special, -loop.instructions if special else sum(of)
 
     best = max(own, key=rank, default=None)
     return best if best is not None and rank(best)[1] else None

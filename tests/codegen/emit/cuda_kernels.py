@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from titan.sync import program as ir
 # Their buffers fit only where the output is staged in the place of what the loop has read.
 OVERLAID = ("attention_forward_256", "attention_forward_causal_256")
 NVCC = shutil.which("nvcc")
+# Above the loop of the tiles in which nothing is masked, and that of the others.
+WHOLE, MASKED = "// tiles without elements to mask\n", "// tiles with elements to mask\n"
 Parts = tuple[TileProgram, Kernel, ir.SyncProgram]
 
 
@@ -50,6 +53,17 @@ def overlapped(name: str, *late: str, turns: bool = True) -> Parts:
 @cache
 def emitted(name: str, depth: int = 2, specialised: bool = True) -> Emitted:
     return emit(*parts(name, depth, specialised))
+
+
+def loops(source: str) -> tuple[str, str]:
+    """The bodies of the loop without masks and of that with them."""
+
+    def inside(note: str) -> str:
+        found = re.search(rf"( *){note}( *)for (.*)\{{\n", source)
+        assert found is not None and found.group(1) == found.group(2)
+        return source[found.end() : source.index(f"\n{found.group(1)}}}\n", found.end())]
+
+    return inside(WHOLE), inside(MASKED)
 
 
 Change = Callable[[ir.Operation], ir.Block]

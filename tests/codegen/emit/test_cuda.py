@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.codegen.emit.cuda_kernels import emitted, overlapped, parts
+from tests.codegen.emit.cuda_kernels import WHOLE, emitted, loops, overlapped, parts
 from titan.codegen.emit.write import emit
 from titan.sync import program as ir
 from titan.sync.expression import evaluate, parse_expression
@@ -37,9 +37,11 @@ def test_the_text_depends_on_the_input_alone(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_synchronising_operation_is_spelled_once(name):
-    """One role text covers the roles of all CTAs; arrivals at all CTAs are one call."""
+    """One role text covers the roles of all CTAs; arrivals at all CTAs are one call. Of a loop in
+    two parts the first is left out, which `test_parted` compares with the second."""
     _, kernel, program = parts(name)
-    found = calls(body(emitted(name).files["kernel.cu"]))
+    source = emitted(name).files["kernel.cu"]
+    found = calls(body(source.replace(loops(source)[0], "") if WHOLE in source else source))
     expected: dict[str, int] = {}
 
     def count(key: str, number: int = 1) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from titan.codegen.emit.expressions import SpellingScope
-from titan.codegen.emit.masks import column_range, solved, worst_corner
+from titan.codegen.emit.masks import column_range, holds_below, solved, worst_corner
 from titan.sync.expression import evaluate, parse_expression, to_text
 
 ROWS, COLUMNS = 5, 4
@@ -139,6 +139,28 @@ def test_solved_comparisons_say_the_same_of_any_integers(text):
     for j, row, keys in product(range(-7, 8), range(-4, 5), (-5, 0, 11)):
         names = {"j": j, "i": 1, "keys": keys, "row": row, "m": 3, "k": 2}
         assert bool(evaluate(found, names)) == bool(evaluate(condition, names)), names
+
+
+@pytest.mark.parametrize("text", [CAUSAL, "j + 7 < keys", "keys - 2 * i >= j", *conditions()])
+def test_below_a_number_a_condition_holds_and_from_there_on_it_does_not(text):
+    condition = solved(parse_expression(text.replace("+ j", "+ 2 * j")), "j")
+    bound = holds_below(condition, "j")
+    comparisons = text.replace("column", "").split(" and ")
+    if bound is None:  # one of them holds above a number
+        assert any(">" in one for one in comparisons)
+        return
+    for j, row, column, keys in product(range(-7, 8), (0, 3), (0, 2), (-5, 0, 11)):
+        names = {"i": 1, "keys": keys, "row": row, "column": column}
+        assert bool(evaluate(condition, {**names, "j": j})) == (j < evaluate(bound, names))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["j > keys", "keys >= row", "j * i < keys", "j < j * keys", "j < 3 or j < keys", "j == 2",
+     "j < keys and keys < 3", "j // 2 < keys"],
+)  # fmt: skip
+def test_other_conditions_hold_below_no_number(text):
+    assert holds_below(solved(parse_expression(text), "j"), "j") is None
 
 
 @pytest.mark.parametrize(

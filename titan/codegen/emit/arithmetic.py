@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 
 from titan.codegen.emit.expressions import SpellingScope
 from titan.codegen.emit.layout import EmissionLayout, RolePlace, Tile
-from titan.codegen.emit.lookups import with_lookups
+from titan.codegen.emit.lookups import lookups_of_item, with_lookups
 from titan.codegen.emit.manifest import substitute_sizes
-from titan.codegen.emit.masks import column_range, solved, worst_corner
+from titan.codegen.emit.masks import (
+    MaskCondition,
+    column_range,
+    holds_below,
+    solved,
+    worst_corner,
+)
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, identifier, mangled, single, spelled_number
 from titan.codegen.emit.register_array import RegisterArray
@@ -24,7 +30,6 @@ from titan.codegen.emit.sites import EmissionSite, SiteKind, Tiles
 from titan.codegen.emit.statements import (
     DirectOperand,
     GlobalRegion,
-    MaskCondition,
     PanelLayout,
     RowsOffset,
     SharedOperand,
@@ -50,7 +55,7 @@ from titan.codegen.tile.operations import VECTORS
 from titan.codegen.tile.partial_sums import PartialSums, partial_sums
 from titan.codegen.tile.staging import COLUMNS_TOGETHER
 from titan.sync import program as ir
-from titan.sync.expression import Constant, Expression
+from titan.sync.expression import Constant, Expression, names_of
 
 ROWS_OF_MMA = 64
 ROWS_OF_WARPGROUP = 128  # one for each thread
@@ -118,6 +123,7 @@ class RoleArithmetic:
         self.partial = partial_sums(self.tiles.tile) if self.keeps_partial else PartialSums()
         self.keeps_positions = False
         self.position_names: set[str] = set()
+        self.parted_names: set[str] = set()
 
     def stage(self, tile: Tile, effect: ir.Effect, scope: SpellingScope) -> str:
         """The address of the part of a stage that an effect means."""
@@ -282,7 +288,16 @@ class RoleArithmetic:
         if whole is None or target.name != operands[0].name:
             return made
         first = inner.plus("row", f"({self.group} * {rows})" if self.group else "0", 0)
-        return replace(made, whole=first.text(solved(whole, self.tiles.tile.loop_variable)))
+        loop = self.tiles.tile.loop_variable
+        whole = solved(whole, loop)
+        made = replace(made, whole=first.text(whole))
+        bound = holds_below(whole, loop)
+        changing = {one.name for one in self.tiles.tile.lookups} - {
+            one.name for one in lookups_of_item(self.tiles.tile)
+        }
+        if bound is None or changing & names_of(bound):
+            return made
+        return replace(made, counter=inner.spelled[loop], until=first.text(bound))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:
         """Element number of the view's start, and extents and offsets of the last dimensions."""

@@ -5,13 +5,14 @@ and in remainders that are anything from 0 up to their divisor, holds for a whol
 each comparison holds at its worst corner (divisors are above 0). One branch on that, alike for all
 threads of a warpgroup, leaves the mask out of most tiles: of causal attention all but those on the
 diagonal, of a ragged end all but the last. A loop then compares its variable with a bound that
-stays as it is (`solved`). Where all comparisons are of the column alone, the columns that a row
-keeps are a range.
+stays as it is (`solved`), and may be two loops (`holds_below`). Where all comparisons are of the
+column alone, the columns that a row keeps are a range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from titan.sync.expression import (
     Binary,
@@ -25,6 +26,26 @@ from titan.sync.expression import (
 )
 
 ROW, COLUMN = "row", "column"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskCondition:
+    """The condition of a mask for the even and the odd column of a pair.
+
+    `whole` implies it for all elements of the agent's rows; empty where that is not known. `until`:
+    the number of the loop's counter `counter` below which `whole` holds, and from which on it does
+    not; both empty where there is none. `begin`, `end`: the first column that a row keeps and the
+    first behind them; both are empty where the condition says it of each column, one where nothing
+    bounds it.
+    """
+
+    even: str
+    odd: str
+    whole: str = ""
+    begin: str = ""
+    end: str = ""
+    counter: str = ""
+    until: str = ""
 
 
 def worst_corner(condition: Expression, rows: int, columns: int) -> Expression | None:
@@ -65,6 +86,23 @@ def solved(condition: Expression, variable: str) -> Expression:
     rest = binary("+" if more > 0 else "-", rest, Constant(abs(more)))
     bound = binary("//", rest, Constant(abs(factor)))
     return binary("<" if sign > 0 else ">", Name(variable), bound)
+
+
+def holds_below(condition: Expression, variable: str) -> Expression | None:
+    """Below which number of the variable the condition holds, from which on it does not; None for
+    a condition of integers that is no such bound, or no conjunction of them."""
+    if isinstance(condition, Binary) and condition.operator == "and":
+        first = holds_below(condition.left, variable)
+        second = holds_below(condition.right, variable)
+        return None if first is None or second is None else binary("min", first, second)
+    match condition:
+        case Binary("<", Name(name), bound) if name == variable and name not in names_of(bound):
+            return bound
+    margin = _margin(condition)
+    form = linear_form(margin) if margin is not None else None
+    if margin is None or form is None or form[0].get(variable, 0) != -1:
+        return None
+    return binary("+", substitute(margin, {variable: Constant(0)}), Constant(1))
 
 
 def column_range(condition: Expression) -> tuple[Expression | None, Expression | None] | None:

@@ -21,6 +21,7 @@ from titan.codegen.emit.guarded import fill_statement
 from titan.codegen.emit.layout import TRANSACTION_BYTES_MAX, Tile
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import identifier, integer, label, mangled, shown
+from titan.codegen.emit.parted import parted
 from titan.codegen.emit.registers import walk_sites
 from titan.codegen.emit.ring_positions import (
     PositionKey,
@@ -222,7 +223,7 @@ class Spelling(RoleArithmetic):
         body += _advanced(carried)
         start, stop = scope.text(loop.start), inner.text(loop.stop)
         made = SpelledLoop(name, start, stop, tuple(body), outermost)
-        return (*_declared(carried, first or 0), made)
+        return (*_declared(carried, first or 0), *parted(made, self.parted_names))
 
     def _known(self, loop: EmissionSite, scope: SpellingScope) -> list[SpelledStatement]:
         """What the body of a loop begins with to let a compiler know of counters."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from titan.codegen.emit.masks import MaskCondition
 from titan.codegen.emit.register_array import RegisterArray
 
 # --------------------------------------------------------------------------------------- operands
@@ -178,13 +179,14 @@ class SpelledBranch(SpelledStatement):
 
 @dataclass(frozen=True, slots=True)
 class SpelledLoop(SpelledStatement):
-    """A loop; `work`: over the work items of the CTA."""
+    """A loop; `work`: over the work items of the CTA. `note`: what stands above it."""
 
     variable: str
     start: str
     stop: str
     body: tuple[SpelledStatement, ...]
     work: bool
+    note: str = ""
     kind: ClassVar[str] = "loop"
 
 
@@ -352,22 +354,6 @@ class SpelledWholeSum(SpelledStatement):
 
     target: RegisterArray
     kind: ClassVar[str] = "whole_sum"
-
-
-@dataclass(frozen=True, slots=True)
-class MaskCondition:
-    """The condition of a mask for the even and the odd column of a pair.
-
-    `whole` implies it for all elements of the agent's rows; empty where that is not known. `begin`,
-    `end`: the first column that a row keeps and the first behind them; both are empty where the
-    condition says it of each column, one where nothing bounds it.
-    """
-
-    even: str
-    odd: str
-    whole: str = ""
-    begin: str = ""
-    end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
