@@ -238,6 +238,14 @@ def test_packages_for_another_device_are_skipped_with_the_reason(package):
     assert len(data["skipped"]) == 1 + len(VARIANTS)
 
 
+def test_a_library_that_a_child_lacks_is_no_failure_of_the_kernel(package):
+    code = """import sys; sys.exit("ModuleNotFoundError: No module named 'numpy'")"""
+    runs = list(stress([package], StressSettings("gpu"), command=(sys.executable, "-c", code)))
+    data = document({"name": "another"}, runs)
+    assert {(run.state, run.message) for run in runs} == {("not run", "No module named 'numpy'")}
+    assert data["safe_failures"] == [] and data["not_run"] == len(runs)
+
+
 def test_a_short_time_goes_to_those_in_front():
     from titan.device.stress import LEAST_SECONDS, _Share
 

@@ -20,7 +20,8 @@ def lsp(stdio: bool) -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in ("pygls", "lsprotocol"):
             raise
-        raise click.UsageError(
-            "the language server needs pygls: pip install 'titan-verify[lsp]'"
-        ) from None
+        from titan.foundation.extras import brought_by
+
+        text = f"the language server needs pygls: {brought_by('lsp')}"
+        raise click.UsageError(text) from None
     server().start_io()

@@ -82,7 +82,9 @@ def stress(
     from titan.device.spread import devices
     from titan.device.stress import StressRun, StressSettings, document
     from titan.device.stress import stress as run_all
+    from titan.foundation.extras import require
 
+    require("numpy", "run", "titan stress")
     try:
         facts = litmus.machine(backend)
     except litmus.NoMachine as error:

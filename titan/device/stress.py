@@ -63,6 +63,8 @@ BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
 WIDTHS = (1, 8, 16, 32, 48, 64, 96, 128, 256)  # elements of a trip, tried for long runs
 WITHOUT_RESULT = (SKIPPED, NOT_RUN)
+# Errors of a child that say nothing of the kernel, and what the runs that were left are then.
+_NO_RUN = {"OtherDevice": SKIPPED, "ModuleNotFoundError": NOT_RUN}
 LEAST_SECONDS = 6.0  # a child that has less does not come to its first run
 
 
@@ -341,10 +343,10 @@ def _runs(
                     if record["kind"] == "end":
                         if record["state"] == "hung" and over():
                             break
-                        if reason(record).startswith("OtherDevice"):
-                            other = reason(record).partition(": ")[2]
+                        name, _, why = reason(record).partition(": ")
+                        if name in _NO_RUN:
                             while left:
-                                yield _run(job, left.pop(0), _ended(SKIPPED, other))
+                                yield _run(job, left.pop(0), _ended(_NO_RUN[name], why))
                             break
                         ran = _ended(record["state"], _why(record), record.get("seconds", 0.0))
                         seen_at = record.get("progress", Progress())

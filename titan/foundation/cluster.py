@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from titan.foundation.errors import UserError
+from titan.foundation.extras import brought_by
 from titan.foundation.kept import code_digest
 
 Result = TypeVar("Result")
@@ -30,7 +31,7 @@ def cluster(address: str) -> Iterator[Run]:
     try:
         from distributed import Client
     except ImportError:
-        text = "dask.distributed is not installed: pip install 'titan-verify[cluster]'"
+        text = f"dask.distributed is not installed: {brought_by('cluster')}"
         raise ClusterRefused(text) from None
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

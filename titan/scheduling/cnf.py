@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
+from titan.foundation.extras import require
 from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
 
 if TYPE_CHECKING:
@@ -232,9 +233,10 @@ def limited(solver: pysat.solvers.Solver, assumptions: Sequence[int]) -> bool | 
 
 
 class SatSolver:
-    """A SAT solver of the python-sat package, incremental."""
+    """A SAT solver of the python-sat package, incremental. Raises UserError without it."""
 
     def __init__(self, engine: str = "glucose4") -> None:
+        require("pysat", "sched", "the engine sat")
         from pysat.solvers import Solver as Engine
 
         self.name = f"python-sat {engine}"

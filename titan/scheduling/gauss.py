@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from titan.foundation.errors import Refusal
+from titan.foundation.extras import brought_by
 from titan.foundation.verdict import Reason
 from titan.scheduling import rau
 from titan.scheduling.assign import assign
@@ -141,7 +142,7 @@ def load_torch() -> ModuleType:
     try:
         import torch
     except ImportError:
-        text = "the solver gauss needs PyTorch: pip install titan-verify[gauss]"
+        text = f"the solver gauss needs PyTorch: {brought_by('gauss')}"
         raise TorchMissing(text) from None
     module: ModuleType = torch
     return module

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.errors import Refusal
+from titan.foundation.extras import brought_by
 from titan.foundation.limited import within
 from titan.foundation.verdict import Reason
 from titan.scheduling.cnf import Z3Count
@@ -129,7 +130,7 @@ class IntegerProgram:
         try:
             from ortools.linear_solver import pywraplp
         except ImportError:
-            text = f"the engine {name} needs OR-tools: pip install titan-verify[sched]"
+            text = f"the engine {name} needs OR-tools: {brought_by('sched')}"
             raise EngineMissing(text) from None
         known = {"cp-sat": "SAT"}.get(name, name.upper())
         if pywraplp.Solver.CreateSolver(known) is None:
@@ -197,7 +198,8 @@ class SmtSolver:
         from pysmt.environment import get_env
 
         if name not in get_env().factory.all_solvers():
-            raise EngineMissing(f"pysmt finds no solver {name}: pysmt-install --{name}")
+            way = brought_by("check") if name == "cvc5" else f"pysmt-install --{name}"
+            raise EngineMissing(f"pysmt finds no solver {name}: {way}")
         self.name = name
 
     def solve(

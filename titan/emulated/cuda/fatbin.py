@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from titan.foundation.errors import UserError
+from titan.foundation.extras import brought_by
 
 MAGIC = 0xBA55ED50
 ELF = b"\x7fELF"
@@ -87,6 +88,6 @@ def _expanded(stored: bytes, flags: int, size: int) -> bytes:
         return bytes(lz4.block.decompress(stored, uncompressed_size=size))
     except ImportError:
         raise UserError(
-            f"the program's PTX is compressed, and the package {name} is missing: install "
-            "titan-verify[cuda], or compile with -no-compress"
+            f"the program's PTX is compressed, and the package {name} is missing: "
+            f"{brought_by('cuda')}, or compile with -no-compress"
         ) from None

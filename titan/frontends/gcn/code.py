@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from titan.foundation.collector import uncollected
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
+from titan.foundation.extras import brought_by
 from titan.foundation.source.span import Source, Span
 from titan.frontends.gcn.depth import lds_depth
 from titan.frontends.ptx.launch import LaunchDescription, completed
@@ -118,7 +119,7 @@ class WaveRunner:
         try:
             run, _ = self._made(launch, cta, lambda _: None)
         except ImportError:
-            raise UserError("AMD assembly is run with NumPy: pip install titan[run]") from None
+            raise UserError(f"AMD assembly needs NumPy: {brought_by('run')}") from None
         return run, []
 
     def depth(self, base: Run, longer: Run) -> int:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from titan.foundation.cuda_toolkit import toolkit_program
+from titan.foundation.extras import brought_by
 from titan.foundation.kept import SignedStore
 from titan.foundation.scratch import scratch
 from titan.target.description import target_of
@@ -25,7 +26,7 @@ from titan.validate.compare.toolchain import (
     run,
 )
 
-NVCC_MISSING = "nvcc is not installed; `pip install 'titan-verify[nvcc]'` brings it"
+NVCC_MISSING = f"nvcc is not installed; `{brought_by('nvcc')}` brings it"
 # What nvcc takes flags from, besides its command line.
 _FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 _REMARK = re.compile(r"\(?(C75\d\d)\)?")
