@@ -15,7 +15,7 @@ NATIVE := $(shell find titan -name "*.[ch]" -o -name _build_core.py) titan/engin
 
 .PHONY: setup verify test quick lint types pytest heavy sanitize gauss cute bench bench-schedule same report build-all device-prepare device device-quick mutants proofs corpus docs clean
 
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+PIP := TITAN_CORES_LATER=1 $(BIN)/python -m pip install --disable-pip-version-check
 
 setup: $(DEVELOPMENT) $(CORES)
 

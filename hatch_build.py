@@ -4,7 +4,8 @@ Each core has a build script that describes it (`builder()`). A wheel
 carries the compiled modules; an editable install, and `python hatch_build.py` by hand, put them
 beside their Python twins in the source tree. Where nothing can be compiled TITAN works without:
 slower, with the same verdicts, and `titan doctor` says so. TITAN_REQUIRE_CORE=1 makes that an error
-instead, and warnings of the compiler as well.
+instead, and warnings of the compiler as well. With TITAN_CORES_LATER=1 an editable install leaves
+them to who calls it: the Makefile installs twice, and compiles them once.
 
 `python hatch_build.py --sanitize FOLDER` compiles them with the sanitizers of addresses and of
 undefined behaviour, for tests/sanitized.py.
@@ -99,7 +100,8 @@ class CustomBuildHook(BuildHookInterface):
             return
         project = Path(self.root)
         if version == "editable":
-            build_in_place(project)
+            if os.environ.get("TITAN_CORES_LATER") != "1":
+                build_in_place(project)
             return
         self._folder = tempfile.mkdtemp(prefix="titan-core-")
         built = compile_cores(project, Path(self._folder))

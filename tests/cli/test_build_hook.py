@@ -91,3 +91,17 @@ def test_a_warning_is_an_error_where_the_core_is_required(project, monkeypatch):
     monkeypatch.setenv("TITAN_REQUIRE_CORE", "1")
     with pytest.raises(RuntimeError, match=r"_build_core\.py failed"):
         hatch_build.build_in_place(project)
+
+
+@pytest.mark.parametrize(("later", "built"), [("", True), ("1", False)])
+def test_an_editable_install_compiles_them_unless_its_caller_does(
+    later, built, project, monkeypatch
+):
+    called = []
+    monkeypatch.setattr(hatch_build, "build_in_place", called.append)
+    monkeypatch.setenv("TITAN_CORES_LATER", later)
+    hook = object.__new__(hatch_build.CustomBuildHook)
+    monkeypatch.setattr(hatch_build.CustomBuildHook, "target_name", "wheel", raising=False)
+    monkeypatch.setattr(hatch_build.CustomBuildHook, "root", str(project), raising=False)
+    hook.initialize("editable", {})
+    assert called == ([project] if built else [])
