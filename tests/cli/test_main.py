@@ -11,7 +11,7 @@ import pytest
 from titan import __version__
 from titan.cli import main as cli
 from titan.cli.exit_code import ExitCode
-from titan.cli.main import COMMANDS, CommandEntry, run
+from titan.cli.main import COMMANDS, CommandEntry, run, titan
 
 HEAVY = [
     "z3",
@@ -91,6 +91,17 @@ def test_every_listed_command_loads_and_has_help(capsys):
         if entry.available():
             assert run([name, "--help"]) == 0, name
             assert "Usage: titan" in capsys.readouterr().out
+
+
+def test_every_option_says_what_it_is_for():
+    silent = []
+    with click.Context(titan) as context:
+        for name in titan.list_commands(context):
+            command = titan.get_command(context, name)
+            for each in getattr(command, "commands", {"": command}).values():
+                options = [one for one in each.params if isinstance(one, click.Option)]
+                silent += [(name, one.opts) for one in options if not one.help]
+    assert silent == []
 
 
 def test_a_command_without_its_module_is_neither_listed_nor_run(monkeypatch, capsys):

@@ -19,7 +19,10 @@ SOLVERS = ("rau", "joint", "auto", "gauss")
 @click.option(
     "--loop", "path", type=click.Path(dir_okay=False), help="The loop, to compare solvers."
 )
-@click.option("--budget", type=NumberRange(0.01, 1e6), default=60.0, show_default=True)
+@click.option(
+    "--budget", type=NumberRange(0.01, 1e6), default=60.0, show_default=True,
+    help="Work that a solver may do, in seconds of an idle core of 2023; counted, not timed.",
+)  # fmt: skip
 @colour_option
 def compare(first: str, second: str, path: str | None, budget: float, colour: str) -> int:
     """Compare two loop files under one solver, or with --loop two solvers on one loop.

@@ -65,7 +65,10 @@ FORMAT_VERSION = 1
     type=click.Path(file_okay=False, path_type=Path),
     help="Write each witness to this folder as .dot and .svg.",
 )
-@click.option("--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True)
+@click.option(
+    "--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True,
+    help="The solver that decides the axioms.",
+)  # fmt: skip
 @click.option("--confirm", is_flag=True, help="Decide each test with the other solver as well.")
 @click.option(
     "--unroll", type=click.IntRange(0, 8), default=2, show_default=True, help="Extra loop rounds."

@@ -213,6 +213,7 @@ def gauss_options(command: Command) -> Command:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
+    help="How to show the schedule.",
 )
 @colour_option
 def schedule(

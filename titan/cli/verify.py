@@ -163,7 +163,10 @@ class VerifyGiven(TypedDict):
     help="Write a certificate that `titan check` re-derives; for several kernels, a folder.",
 )
 def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
-    """Verify kernels: files, folders of them, and compiled code (PTX, AMD assembly, TTGIR)."""
+    """Verify kernels: files, folders of them, and compiled code (PTX, AMD assembly, TTGIR).
+
+    Exit codes, of several kernels the worst: 0 verified, 1 refuted, 2 bad input, 3 undecided.
+    """
     from titan.foundation.verdict import worst
 
     options = _options(given)
