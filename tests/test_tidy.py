@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -378,6 +379,13 @@ def test_no_path_of_a_machine():
         if pattern.search(line)
     ]
     assert wrong == []
+
+
+def test_no_change_stands_twice():
+    """As a merge leaves it where an entry was moved or rewritten."""
+    entries = re.split(r"\n(?=- )", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    begins = Counter(" ".join(entry.split())[:120] for entry in entries[1:])
+    assert [text for text, count in begins.items() if count > 1] == []
 
 
 def test_no_marks_of_unfinished_work():
