@@ -189,6 +189,52 @@ def test_others_of_a_cta_that_waits_go_on(other: int) -> None:
     assert apart(ask=_ASK + BAR) is REFUTED  # what the other one stores is behind the wait
 
 
+TOGETHER = """setp.ge.u32 %p7, %r1, 32; @%p7 bra END;
+W: ld.{form}.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2; {vote} @%p2 bra W; {then}
+@%p1 ld.global.u32 %r9, [%d3]; st.global.u32 [%d3], %r9; bar.warp.sync -1; {signal} END:"""
+ACQUIRE, OWN, MEET = "acquire.gpu", "fence.acq_rel.gpu;", "bar.warp.sync -1;"
+ALL_OF, ANY = "vote.sync.all.pred %p2, %p2, -1;", "vote.sync.any.pred %p2, %p2, -1;"
+FIRST = """selp.u32 %r8, 1, 0, %p2; shfl.sync.idx.b32 %r8, %r8, 0, 31, -1;
+setp.ne.u32 %p2, %r8, 0;"""
+HALF = "setp.lt.u32 %p6, %r1, 16; @%p6 fence.acq_rel.gpu;"
+LANES = {
+    "each asks for itself": (ACQUIRE, "", "", VERIFIED),
+    "as long as none has it": (ACQUIRE, ALL_OF, "", UNDECIDED),
+    "as long as none has it, then they meet": (ACQUIRE, ALL_OF, MEET, VERIFIED),
+    "until all have it, then they meet": (ACQUIRE, ANY, MEET, VERIFIED),
+    "the first one decides": (ACQUIRE, FIRST, "", UNDECIDED),
+    "the first one decides, then they meet": (ACQUIRE, FIRST, MEET, VERIFIED),
+    "a fence by each": ("volatile", "", OWN, VERIFIED),
+    "a fence by the first": ("volatile", "", "@%p0 " + OWN, UNDECIDED),
+    "a fence by half of them": ("volatile", "", HALF, UNDECIDED),
+    "a fence by the first, then they meet": ("volatile", "", "@%p0 " + OWN + MEET, VERIFIED),
+    "none has it, and each fences": ("volatile", ALL_OF, OWN, UNDECIDED),
+    "none has it, each fences, they meet": ("volatile", ALL_OF, OWN + MEET, VERIFIED),
+    "none has it, the first fences, they meet": (
+        "volatile", ALL_OF, "@%p0 " + OWN + MEET, UNDECIDED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_that_ask_together_read_each_for_itself(name: str) -> None:
+    form, vote, then, verdict = LANES[name]
+    body = TOGETHER.format(form=form, vote=vote, then=then, signal=SIGNAL)
+    got, text = found(body, 3)
+    assert got is verdict, text
+
+
+@pytest.mark.parametrize(
+    ("fence", "verdict"), [(OWN, VERIFIED), (HALF, UNDECIDED), ("@%p0 " + OWN, UNDECIDED)]
+)
+def test_lanes_that_add_together_release_each_for_itself(fence: str, verdict: Verdict) -> None:
+    body = f"""setp.ge.u32 %p7, %r1, 32; @%p7 bra END; @%p1 bra ASK;
+    st.global.u32 [%d3], %r9; {fence} red.relaxed.gpu.global.add.u32 [%d1], 1; bra END;
+    ASK: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, 32; @%p2 bra ASK;
+    ld.global.u32 %r9, [%d3]; END:"""
+    got, text = found(body, 2)
+    assert got is verdict, text
+
+
 def test_what_is_left_changed_is_named() -> None:
     assert "they are left changed" in found(chain())[1].replace("of them are", "they are")
     wraps = "setp.eq.u32 %p4, %r4, %r3; selp.u32 %r4, 0, %r4, %p4;"

@@ -271,7 +271,7 @@ class LockComparison:
                     kept = before if item.operation != "store" else frozenset()
                     window[item.address] = kept | {(cta, at)}
         counts = [len(nodes[cta].items) for cta in sorted(order)]
-        relays = [(cta, nodes[cta].sides.relays) for cta in order]
+        relays = [(cta, nodes[cta].sides.perhaps) for cta in order]
         return nodes, Graph(counts, relays, edges)
 
     def _race(self, one: LockedAccess, other: LockedAccess) -> Diagnostic:

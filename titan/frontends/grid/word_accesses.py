@@ -81,7 +81,7 @@ def word_accesses(
 
 def _nodes(sides: Sides, event: ev.Event, waits: Waits) -> tuple[int, int, bool]:
     """The nodes that all lanes of an event are before and behind; whether no lanes are apart."""
-    whole = True
+    whole = event.sequence not in sides.doubtful
     found = [0, 0]
     before = ((node, lanes_before(masks, event, waits)) for node, masks in sides.before.items())
     behind = ((node, lanes_behind(masks, event)) for node, masks in sides.behind.items())

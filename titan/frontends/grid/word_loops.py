@@ -31,6 +31,7 @@ _DONE = PURE | {
     Op.LOAD, Op.ATOMIC, Op.PREFETCH, *_LEAVES, Op.BARRIER_NAMED, Op.FENCE,
     Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.ACTIVE_MASK, Op.WARP_SYNC,
 }  # fmt: skip
+_COLLECTIVE = frozenset({Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX})
 _TAKEN = (Op.LOAD, Op.ATOMIC, Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.ELECT, Op.ACTIVE_MASK)
 
 
@@ -66,6 +67,16 @@ def _reached(following: Callable[[int], list[int]], home: int) -> set[int]:
                 seen.add(other)
                 work.append(other)
     return seen
+
+
+def votes(code: DecodedCode, instruction: int) -> bool:
+    """Whether what one lane reads by an instruction may decide for others whether they ask again:
+    the loop around it has a vote, a shuffle or a barrier, or there is none."""
+    try:
+        body = innermost(code, instruction)
+    except NotWaiting:
+        return True
+    return any(code.steps[at].op in _COLLECTIVE for at in body)
 
 
 def check_loop(code: DecodedCode, instruction: int) -> None:

@@ -8,6 +8,10 @@ So there is a graph: three nodes for each item of each CTA, one for each way; an
 to each wait that reads from it, and inside a CTA from a wait to each write whose release is behind
 the acquire of the wait.
 
+Each lane of a load reads for itself. Where lanes of a warp poll together and each leaves by what it
+has read, all of them have read the number; where they vote on it, or shuffle it, one of them has,
+and which is open: what is behind the wait is then what is behind it whichever lane it was.
+
 An access is ordered before another one if a node that it is before reaches one that the other is
 behind.
 """
@@ -15,7 +19,9 @@ behind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
 
 from titan.frontends.grid.asked_words import Item
 from titan.frontends.grid.ticket_order import (
@@ -27,8 +33,10 @@ from titan.frontends.grid.ticket_order import (
     releases_of,
     sequential_in,
 )
+from titan.frontends.grid.word_loops import votes
 from titan.isa.simt import events as ev
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.values import lanes_of
 
 WAYS = 3
 Place = tuple[int, int]  # a CTA, and the number of its item
@@ -39,12 +47,16 @@ class Sides:
     """Of each event of a run, by sequence number, and each item the lanes on one side of it.
 
     `before` and `behind` by node: by the pattern, by `fence.sc`, and the write itself. `relays`:
-    pairs of a wait's node and a write's node of which the first hands on to the second.
+    pairs of a wait's node and a write's node of which the first hands on to the second. `perhaps`:
+    pairs of which it does if the right lane has read the number; `doubtful`: events that are behind
+    a wait for some of these lanes only.
     """
 
     before: dict[int, Masks] = field(default_factory=dict)
     behind: dict[int, Masks] = field(default_factory=dict)
     relays: set[tuple[int, int]] = field(default_factory=set)
+    perhaps: set[tuple[int, int]] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
     complete: bool = True
 
 
@@ -54,36 +66,81 @@ def sides_of(run: Run, items: Sequence[Item]) -> Sides:
     events = run.events
     found = Sides()
     starts: dict[int, Masks] = {}  # of writes, by node
-    ends: dict[int, Masks] = {}  # of reads
+    ends: dict[int, list[tuple[Masks, Masks]]] = {}  # of reads, with what is behind them
     for number, item in enumerate(items):
         event = events[item.place]
         assert isinstance(event, ev.AccessEvent)
         here = {item.place: item.lanes}
         if item.writes:
-            starts[WAYS * number] = releases_of(events, event)
+            starts[WAYS * number] = _joined(releases_of(events, one) for one in _lanes(event))
             starts[WAYS * number + 1] = sequential_in(events, known_before(events, here))
             for way in (0, 1):
                 node = WAYS * number + way
                 found.before[node] = known_before(events, starts[node])
             found.before[WAYS * number + 2] = here
         if item.asks >= 0:
-            ends[WAYS * number] = acquires_of(events, event)
-            ends[WAYS * number + 1] = sequential_in(events, known_behind(events, here))
-            ends[WAYS * number + 2] = here
-            for way in range(WAYS):
+            for way, ways in enumerate(_ends(run, event)):
                 node = WAYS * number + way
-                found.behind[node] = known_behind(events, ends[node])
-    for one, end in ends.items():
+                ends[node] = [(end, known_behind(events, end)) for end in ways]
+                found.behind[node], doubtful = _common([after for _, after in ends[node]])
+                found.doubtful |= doubtful
+    for one, choices in ends.items():
         for other, start in starts.items():
-            if one // WAYS < other // WAYS and _hands_on(
-                end, found.behind[one], start, every=other % WAYS == 0
-            ):
-                found.relays.add((one, other))
+            if one // WAYS < other // WAYS:
+                every = other % WAYS == 0
+                hands = [_hands_on(end, after, start, every=every) for end, after in choices]
+                found.relays |= {(one, other)} if all(hands) else set()
+                found.perhaps |= {(one, other)} if any(hands) else set()
     words = {item.place for item in items}
     found.complete = not any(
         orders_otherwise(event, None) for event in events if event.sequence not in words
     )
     return found
+
+
+def _ends(run: Run, event: ev.AccessEvent) -> list[list[Masks]]:
+    """Where a read takes over, by way: for each choice of the lanes that have read the number."""
+    events, lanes = run.events, _lanes(event)
+    assert run.prepared is not None
+    choices = (
+        [lanes] if not votes(run.prepared.code, event.instruction) else [[one] for one in lanes]
+    )
+    found: list[list[Masks]] = [[], [], []]
+    for some in choices:
+        here = {event.sequence: _joined({0: one.lanes} for one in some)[0]}
+        found[0].append(_joined(acquires_of(events, one) for one in some))
+        found[1].append(sequential_in(events, known_behind(events, here)))
+        found[2].append(here)
+    return found
+
+
+def _lanes(event: ev.AccessEvent) -> list[ev.AccessEvent]:
+    """An access lane by lane."""
+    return [replace(event, lanes=1 << lane) for lane in lanes_of(event.lanes)]
+
+
+def _joined(parts: Iterable[Masks]) -> Masks:
+    found: Masks = {}
+    for part in parts:
+        for place, lanes in part.items():
+            found[place] = found.get(place, 0) | lanes
+    return found
+
+
+def _common(parts: Sequence[Masks]) -> tuple[Masks, set[int]]:
+    """The lanes that all parts have; the events of which they have others."""
+    if len(parts) == 1:
+        return parts[0], set()
+    found: Masks = {}
+    doubtful: set[int] = set()
+    for place in set().union(*parts):
+        masks = [part.get(place, 0) for part in parts]
+        common = reduce(and_, masks)
+        if common:
+            found[place] = common
+        if any(mask != common for mask in masks):
+            doubtful.add(place)
+    return found, doubtful
 
 
 def _hands_on(end: Masks, after: Masks, start: Masks, *, every: bool) -> bool:

@@ -111,11 +111,11 @@ class Comparison:
         found: dict[int, set[tuple[int, int]]] = {}
         for variant in self.variants:
             if variant.cta not in found:
-                found[variant.cta] = set(variant.sides.relays)
+                found[variant.cta] = set(_relays_of(variant, every=every))
             elif every:
-                found[variant.cta] &= variant.sides.relays
+                found[variant.cta] &= _relays_of(variant, every=True)
             else:
-                found[variant.cta] |= variant.sides.relays
+                found[variant.cta] |= _relays_of(variant, every=False)
         return list(found.items())
 
     def _shown(
@@ -162,6 +162,10 @@ class Comparison:
         events = self.events[one], self.events[other]
         help_ = READ_ONLY_HELP if one.read_only or other.read_only else HELP
         return race_of((one, other), events, self.launch, self.places, "wait for each other", help_)
+
+
+def _relays_of(variant: _Variant, *, every: bool) -> set[tuple[int, int]]:
+    return variant.sides.relays if every else variant.sides.perhaps
 
 
 def _shape(item: Item) -> tuple[object, ...]:
