@@ -235,6 +235,65 @@ def test_lanes_that_add_together_release_each_for_itself(fence: str, verdict: Ve
     assert got is verdict, text
 
 
+BOTH = """setp.eq.u32 %p3, %r2, 1; setp.eq.u32 %p4, %r2, 2; setp.eq.u32 %p5, %r2, 3;
+mul.wide.u32 %d5, 4, %r2; @!%p1 bra ASK; @!%p0 bra END; @%p4 bra TWO;
+add.u64 %d5, %d1, 4; selp.b64 %d5, %d1, %d5, %p3; st.release.gpu.global.u32 [%d5], 1;
+V: ld.acquire.gpu.global.u32 %r7, [%d1+8]; setp.ne.u32 %p6, %r7, 1; @%p6 bra V;
+{then} bra END;
+TWO: st.release.gpu.global.u32 [%d1+8], 1; bra END;
+ASK: {ask} END:"""
+AGAIN = "st.release.gpu.global.u32 [%d5], 2;"  # the CTA that asks may find this number only
+ONE_OF = """@!%p0 bra END;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; ld.acquire.gpu.global.u32 %r6, [%d1+4];
+setp.ne.u32 %p7, %r5, 1; setp.ne.and.u32 %p7, %r6, 1, %p7; @%p7 bra W;"""
+IN_TURN = """@!%p0 bra END;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p7, %r5, 1; @%p7 bra W;
+U: ld.acquire.gpu.global.u32 %r6, [%d1+4]; setp.ne.u32 %p7, %r6, 1; @%p7 bra U;"""
+BY_WARPS = """shr.u32 %r10, %r1, 5; mul.wide.u32 %d5, %r10, 4; add.u64 %d5, %d1, %d5;
+and.b32 %r11, %r1, 31; setp.eq.u32 %p6, %r11, 0; mov.u32 %r5, 0;
+W: @%p6 ld.acquire.gpu.global.u32 %r5, [%d5]; setp.ne.u32 %p7, %r5, 1;
+bar.red.and.pred %p7, 0, %p7; @%p7 bra W;"""
+BY_LOOPS = """shr.u32 %r10, %r1, 5; mul.wide.u32 %d5, %r10, 4; add.u64 %d5, %d1, %d5;
+and.b32 %r11, %r1, 31; setp.ne.u32 %p6, %r11, 0; @%p6 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d5]; setp.ne.u32 %p7, %r5, 1; @%p7 bra W; GO: bar.sync 0;"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "stays"),
+    [(ONE_OF, UNDECIDED), (IN_TURN, VERIFIED), (BY_WARPS, UNDECIDED), (BY_LOOPS, VERIFIED)],
+    ids=("one of two", "in turn", "two warps vote", "two warps by themselves"),
+)
+def test_numbers_that_decide_together(ask: str, stays: Verdict) -> None:
+    """Where words take a second number, the CTA may miss the first one: a hang in all forms."""
+    got, text = found(BOTH.format(ask=ask, then=""), 4, cooperative=True)
+    assert got is stays, text
+    got, text = found(BOTH.format(ask=ask, then=AGAIN), 4, cooperative=True)
+    assert got is not VERIFIED, text
+
+
+EACH_WARP = """and.b32 %r11, %r1, 31; setp.ne.u32 %p6, %r11, 0; @%p6 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2; @%p2 bra W; GO:
+bar.warp.sync -1;"""
+EACH_THREAD = """W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, %r2;
+@%p2 bra W;"""
+WARPS = {
+    "each warp": (chain(at0=EACH_WARP, at1=""), VERIFIED),
+    "each thread": (chain(at0=EACH_THREAD, at1=""), VERIFIED),
+    "each warp, relaxed": (chain(at0=EACH_WARP.replace("acquire", "relaxed"), at1=""), REFUTED),
+    "each thread, and no release": (chain(at0=EACH_THREAD, at1="", at4=STORE), REFUTED),
+    "one of two warps": (
+        chain(at0="setp.ge.u32 %p7, %r1, 32; @%p7 bra ON;" + EACH_WARP + "ON:", at1=""), REFUTED),
+    "each thread, before a store": (chain(at0=EACH_THREAD, at1="", at3=""), REFUTED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_several_warps_that_ask(name: str) -> None:
+    body, verdict = WARPS[name]
+    got, text = found(body, 3)
+    assert got is verdict, text
+
+
 def test_what_is_left_changed_is_named() -> None:
     assert "they are left changed" in found(chain())[1].replace("of them are", "they are")
     wraps = "setp.eq.u32 %p4, %r4, %r3; selp.u32 %r4, 0, %r4, %p4;"

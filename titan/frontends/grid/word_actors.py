@@ -11,8 +11,10 @@ reads (`check_loop`), so that it does so any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 
 from titan.frontends.grid.asked_words import (
     Answers,
@@ -29,7 +31,7 @@ from titan.frontends.grid.asked_words import (
     writes_of,
 )
 from titan.frontends.grid.ticket_order import known_behind
-from titan.frontends.grid.word_loops import check_loop, check_same, innermost
+from titan.frontends.grid.word_loops import check_loop, check_same, innermost, together
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace, merged
@@ -40,6 +42,8 @@ from titan.isa.simt.state import Fragment
 TURNS_MAX = 4_000  # of the first schedule
 ROUNDS = 4  # in which the words are found
 _IDLE = (ev.RendezvousEvent, ev.FenceEvent)  # what a loop that waits may do
+TOGETHER_MAX = 64  # numbers of polls in one loop that are tried, each with each
+TURNS_TOGETHER = 4  # in which numbers of all polls of a CTA are tried
 FAILED_ROUNDS = (0, 1, 2)  # how often each wait fails first in the runs that are judged
 
 
@@ -273,9 +277,6 @@ def _words(runs: AskedRuns, turns: Sequence[_Turn]) -> dict[int, tuple[int, int]
 def _check_order(actor: WordActor) -> None:
     """The items are in an order that the CTA keeps in every execution."""
     items = actor.items
-    warps = {item.warp for item in items if item.asks >= 0}
-    if len(warps) > 1:
-        raise NotWaiting("several warps of a CTA ask for words", items[0].instruction)
     if len({(item.warp, item.lanes) for item in items}) < 2:
         return
     masks = [known_behind(actor.run.events, {item.place: item.lanes}) for item in items]
@@ -395,6 +396,43 @@ class WordWaits:
                         same = self._passes(actor, answers, at, number)
                         if same is not self.passes(actor.cta, at, number):
                             raise NotWaiting("what an atomic finds decides", item.instruction)
+
+    def check_together(self) -> None:
+        """Numbers with which waits pass one by one let all of them pass; raises NotWaiting.
+
+        A loop may ask for two words and go on when it has found one of them: each then passes with
+        any number where the other one has been found.
+        """
+        for actor in self.actors:
+            polls = [at for at, item in enumerate(actor.items) if item.polls]
+            choices = {at: self._passing(actor, at) for at in polls}
+            for group in together(self.runs.made.code, actor.items):
+                own = [choices[at] for at in group]
+                if prod(map(len, own)) > TOGETHER_MAX:
+                    place = actor.items[group[0]].instruction
+                    raise NotWaiting("a CTA polls several words at once", place)
+                for numbers in product(*own):
+                    self._check_numbers(actor, dict(zip(group, numbers, strict=True)))
+            if sum(len(one) > 1 for one in choices.values()) > 1:
+                for turn in range(1, min(TURNS_TOGETHER, max(map(len, choices.values())))):
+                    mixed = {at: one[min(turn, len(one) - 1)] for at, one in choices.items()}
+                    self._check_numbers(actor, mixed)
+
+    def _check_numbers(self, actor: WordActor, numbers: Mapping[int, int | None]) -> None:
+        """A CTA that finds these numbers does the same; raises NotWaiting."""
+        answers = list(actor.answers)
+        for at, number in numbers.items():
+            answers[actor.items[at].asks] = number
+        run = self._to_question(actor.cta, tuple(answers))
+        if not _alike(actor.run, run) or question_of(run) is not None:
+            place = actor.items[min(numbers)].instruction
+            raise NotWaiting("the numbers of several words decide together", place)
+
+    def _passing(self, actor: WordActor, at: int) -> list[int | None]:
+        """The numbers with which a wait passes: that of the first schedule, and others."""
+        first = actor.answers[actor.items[at].asks]
+        found = self.found_by(actor.cta, at)
+        return [first, *(one for one in found if one != first and self.passes(actor.cta, at, one))]
 
     def _others(
         self, actor: WordActor, several: dict[int, list[int]]

@@ -30,11 +30,14 @@ Place = tuple[int, int]  # a CTA, and the number of its item
 
 @dataclass(frozen=True, slots=True)
 class _Class:
-    """CTAs that do the same to the word; `places` are the numbers of the items of each."""
+    """CTAs that do the same to the word; `places` are the numbers of the items of each. `begins`:
+    from which of the items on a CTA is at each of them: from before polls by other lanes or warps,
+    which it may pass later."""
 
     ctas: tuple[int, ...]
     items: tuple[Item, ...]
     places: tuple[tuple[int, ...], ...]
+    begins: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -78,15 +81,25 @@ class _Explorer:
         groups: dict[object, list[tuple[int, list[tuple[int, Item]]]]] = {}
         for cta, own in uses:
             same = tuple(
-                (item.instruction, item.asks >= 0, item.operation, item.operands) for _, item in own
+                (
+                    item.instruction,
+                    item.warp,
+                    item.lanes,
+                    item.asks >= 0,
+                    item.operation,
+                    item.operands,
+                )
+                for _, item in own
             )
             alone = self.stores or cta in self.apart
             groups.setdefault((same, cta if alone else -1), []).append((cta, own))
         for members in groups.values():
+            items = tuple(item for _, item in members[0][1])
             yield _Class(
                 tuple(cta for cta, _ in members),
-                tuple(item for _, item in members[0][1]),
+                items,
                 tuple(tuple(at for at, _ in own) for _, own in members),
+                tuple(_begin(items, at) for at in range(len(items))),
             )
 
     def explore(self) -> WordUse:
@@ -153,7 +166,7 @@ class _Explorer:
     def _waiting(self, state: _State) -> Iterator[tuple[int, int]]:
         for which, one in enumerate(self.classes):
             for at, item in enumerate(one.items):
-                if state[0][which][at] and item.polls:
+                if item.polls and any(state[0][which][one.begins[at] : at + 1]):
                     yield which, at
 
     def _observe(self, state: _State) -> None:
@@ -184,7 +197,8 @@ class _Explorer:
         if after[1] == state[1]:
             return
         for which, at in self._waiting(state):
-            left = state[0][which][at] - ((which, at) == mover)
+            left = sum(state[0][which][self.classes[which].begins[at] : at + 1])
+            left -= (which, at) == mover
             kept = not left or not self._passes(which, at, state[1])
             if not kept and not self._passes(which, at, after[1]):
                 item = self.classes[which].items[at]
@@ -197,6 +211,17 @@ class _Explorer:
                 if self._passes(which, at, number) != self._passes(which, at, state[1]):
                     item = self.classes[which].items[at]
                     raise NotWaiting("a wait may pass while lanes add", item.instruction)
+
+
+def _begin(items: Sequence[Item], at: int) -> int:
+    """The first of the polls before a poll that other lanes make; they are in no order with it."""
+    item, begin = items[at], at
+    while item.polls and begin and items[begin - 1].polls:
+        before = items[begin - 1]
+        if (before.warp, before.lanes) == (item.warp, item.lanes):
+            break
+        begin -= 1
+    return begin
 
 
 def explore_word(

@@ -120,6 +120,7 @@ class _Launch:
             for at, number in sorted(self.start.items()):
                 use = explore_word(at, number, self.items, waits.passes, waits.check_found)
                 edges |= use.reads_from
+            waits.check_together()
             waits.check_later()
         except NotWaiting as why:
             return self._missed(why)
