@@ -15,12 +15,13 @@ did is ordered before what the later one does (PTX memory model, "Release and Ac
 "Before" within a CTA is program order, and what barriers hand on: cumulativity. Followed are named
 barriers, `bar.warp.sync`, and mbarrier arrivals with release and waits with acquire. What else may
 order (strong accesses, completions of asynchronous operations) is not followed: a run with such
-events is not `complete`, and order that is not found may be there.
+events is not `complete`, and order that is not found may be there. Strong accesses to shared memory
+order threads only with a release and an acquire: volatile ones without fences order nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from titan.frontends.grid.waited_copies import is_copy
@@ -33,6 +34,7 @@ RELEASING = (
 ACQUIRING = (
     ev.AccessSemantics.ACQUIRE, ev.AccessSemantics.ACQUIRE_RELEASE, ev.AccessSemantics.SEQUENTIAL,
 )  # fmt: skip
+READS_MAX = 256  # of shared memory, of which is asked what is behind them
 Starts = Mapping[int, int]  # lanes by the sequence number of an event
 Masks = dict[int, int]
 
@@ -57,8 +59,7 @@ def ticket_sides(events: Sequence[ev.Event], ticket: ev.AccessEvent | None) -> T
     """The sides of a ticket that one lane draws in a run that has come to its end; none of them
     where no ticket is drawn."""
     if ticket is None:
-        others = any(orders_otherwise(event, ticket) for event in events)
-        return TicketSides(complete=not others)
+        return TicketSides(complete=is_complete(events, ()))
     here = {ticket.sequence: ticket.lanes}
     behind, before = known_behind(events, here), known_before(events, here)
     return TicketSides(
@@ -67,7 +68,7 @@ def ticket_sides(events: Sequence[ev.Event], ticket: ev.AccessEvent | None) -> T
         known_before(events, sequential_in(events, before)),
         known_behind(events, sequential_in(events, behind)),
         behind,
-        complete=not any(orders_otherwise(event, ticket) for event in events),
+        complete=is_complete(events, {ticket.sequence}),
     )
 
 
@@ -175,12 +176,71 @@ def acquires_of(events: Sequence[ev.Event], ticket: ev.AccessEvent) -> Masks:
     return {event.sequence: ticket.lanes for event in first}
 
 
-def orders_otherwise(event: ev.Event, ticket: ev.AccessEvent | None) -> bool:
+def is_complete(events: Sequence[ev.Event], followed: Container[int]) -> bool:
+    """Whether nothing may order threads of a run but what is followed; `followed`: the accesses by
+    which CTAs hand over, by their numbers."""
+    own: list[ev.AccessEvent] = []
+    for event in events:
+        if event.sequence in followed:
+            continue
+        if isinstance(event, ev.AccessEvent) and _is_own(event):
+            own.append(event)
+        elif _orders_otherwise(event):
+            return False
+    return not own or not _handed_within(events, own)
+
+
+def _is_own(event: ev.AccessEvent) -> bool:
+    """Whether a strong access is to the shared memory of its own CTA."""
+    strong = event.semantics is not ev.AccessSemantics.WEAK
+    shared = event.footprint.space is MemorySpace.SHARED and event.footprint.cta == event.cta
+    return strong and shared
+
+
+def _handed_within(events: Sequence[ev.Event], own: Sequence[ev.AccessEvent]) -> bool:
+    """Whether strong accesses to shared memory may order threads of the CTA: some write releases,
+    or has a fence of its warp before it, and some read acquires, or has a fence of its warp behind
+    it, and does not come before all that the write may be.
+    """
+    fences: dict[int, list[int]] = {}
+    for event in events:
+        if isinstance(event, ev.FenceEvent) and event.kind is ev.RecordedFence.MEMORY:
+            fences.setdefault(event.warp, []).append(event.sequence)
+    writes = [
+        event
+        for event in own
+        if event.mode is not ev.Mode.READ
+        and (event.semantics in RELEASING or _any_below(fences.get(event.warp), event.sequence))
+    ]
+    reads = {
+        (event.warp, event.lanes): event.sequence  # the last of those lanes
+        for event in own
+        if event.mode is not ev.Mode.WRITE
+        and (event.semantics in ACQUIRING or _any_above(fences.get(event.warp), event.sequence))
+    }
+    if writes and len(reads) > READS_MAX:
+        return True
+    for (_, lanes), read in reads.items() if writes else ():
+        behind = known_behind(events, {read: lanes})
+        if any(behind.get(write.sequence, 0) != write.lanes for write in writes):
+            return True
+    return False
+
+
+def _any_below(places: Sequence[int] | None, at: int) -> bool:
+    return places is not None and places[0] < at
+
+
+def _any_above(places: Sequence[int] | None, at: int) -> bool:
+    return places is not None and places[-1] > at
+
+
+def _orders_otherwise(event: ev.Event) -> bool:
     """Whether an event may order threads in a way that is not followed."""
     if isinstance(event, ev.AccessEvent):
         strong = event.semantics is not ev.AccessSemantics.WEAK
         sums = event.mode is ev.Mode.ATOMIC and not event.returns
-        return strong and not sums and event is not ticket
+        return strong and not sums
     if isinstance(event, ev.ArriveEvent):
         return event.semantics not in RELEASING
     if isinstance(event, ev.WaitEvent):

@@ -27,9 +27,9 @@ from titan.frontends.grid.asked_words import Item
 from titan.frontends.grid.ticket_order import (
     Masks,
     acquires_of,
+    is_complete,
     known_before,
     known_behind,
-    orders_otherwise,
     releases_of,
     sequential_in,
 )
@@ -91,10 +91,7 @@ def sides_of(run: Run, items: Sequence[Item]) -> Sides:
                 hands = [_hands_on(end, after, start, every=every) for end, after in choices]
                 found.relays |= {(one, other)} if all(hands) else set()
                 found.perhaps |= {(one, other)} if any(hands) else set()
-    words = {item.place for item in items}
-    found.complete = not any(
-        orders_otherwise(event, None) for event in events if event.sequence not in words
-    )
+    found.complete = is_complete(events, {item.place for item in items})
     return found
 
 
