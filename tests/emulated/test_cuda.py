@@ -80,6 +80,8 @@ int cuModuleGetFunction(void **, void *, const char *), cuMemAlloc_v2(uint64_t *
 int cuMemcpyHtoD_v2(uint64_t, const void *, size_t), cuMemcpyDtoH_v2(void *, uint64_t, size_t);
 int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    void *, void **, void **);
+int cuGetErrorString(int, const char **), cuGetErrorName(int, const char **);
+int cudaPointerGetAttributes(void *, const void *);
 static const char ptx[] = PTX;
 int main(int count, char **words)
 {
@@ -94,6 +96,13 @@ int main(int count, char **words)
     cuModuleGetFunction(&function, module, "scale");
     if (cuMemAlloc_v2(&at, (size_t)size) || cuMemcpyHtoD_v2(at, x, (size_t)size)) return 6;
     if (!cuMemcpyHtoD_v2(at, x, 1000)) return 5;
+    const char *text;
+    if (cuGetErrorString(1, &text) || strcmp(text, "invalid value")) return 10;
+    if (cuGetErrorName(1, &text) || strcmp(text, "CUDA_INVALID_VALUE")) return 11;
+    struct { int type, device; void *on_device, *on_host; long reserved[8]; } found;
+    if (cudaPointerGetAttributes(&found, (void *)at) || found.type != 2 || found.device ||
+        found.on_device != (void *)at || found.on_host) return 12;
+    if (cudaPointerGetAttributes(&found, x) || found.type || found.on_device) return 13;
     void *arguments[] = {&at, &by};
     if (cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, 0, arguments, 0)) return 4;
     if (cuMemcpyDtoH_v2(x, at, (size_t)size) || cuMemFree_v2(at) || !cuMemFree_v2(at)) return 3;

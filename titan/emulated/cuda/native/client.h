@@ -86,5 +86,6 @@ int kept(int error); /* for cudaGetLastError */
 int copy_memory(void *to, const void *from, size_t bytes);
 int set_memory(void *at, uint64_t value, size_t count, int width);
 int on_device(const void *address);
+const char *named(int error, int words); /* of an error: its name, or what it means in words */
 void *entry_point(const char *name);
 #endif

@@ -25,6 +25,16 @@ API int cuDriverGetVersion(int *version)
     *version = 13000;
     return 0;
 }
+API int cuGetErrorString(int error, const char **text)
+{
+    *text = named(error, 1);
+    return 0;
+}
+API int cuGetErrorName(int error, const char **text)
+{
+    *text = named(error, 0);
+    return 0;
+}
 API int cuDeviceGetCount(int *count)
 {
     *count = 1;

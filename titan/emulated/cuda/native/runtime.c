@@ -306,6 +306,23 @@ API int cudaGetDriverEntryPoint(const char *name, void **found, unsigned long lo
     return cudaGetDriverEntryPointByVersion(name, found, 13000, flags, status);
 }
 
+/* ------------------------------------------------------------------------------ addresses */
+
+typedef struct {
+    int type, device;  /* types: 0 of no allocation that is known, 2 on the device, 3 managed */
+    void *on_device, *on_host;
+} PointerAttributes;
+enum { UNREGISTERED, DEVICE = 2, MANAGED, ANY_DEVICE = -2 };
+API int cudaPointerGetAttributes(PointerAttributes *found, const void *address)
+{
+    int type = is_managed(address) ? MANAGED : on_device(address) ? DEVICE : UNREGISTERED;
+    found->type = type;
+    found->device = type == UNREGISTERED ? ANY_DEVICE : 0;
+    found->on_device = type == UNREGISTERED ? NULL : (void *)(uintptr_t)address;
+    found->on_host = type == DEVICE ? NULL : (void *)(uintptr_t)address;
+    return 0;
+}
+
 /* -------------------------------------------------------------------------------- errors */
 
 API int cudaGetLastError(void)
@@ -315,7 +332,7 @@ API int cudaGetLastError(void)
     return error;
 }
 API int cudaPeekAtLastError(void) { return last; }
-static const char *named(int error, int words)
+const char *named(int error, int words)
 {
     static __thread char text[128];
     Answer answer = {.data = text, .room = sizeof text - 1};
