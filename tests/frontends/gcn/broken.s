@@ -2017,3 +2017,45 @@ s_endpgm
 .Lother:
 global_store_dword v1, v0, s[4:5] offset:-256
 s_endpgm
+; right | lanes of a row store a sum in 16 bits
+global_load_dword v6, v1, s[4:5]
+v_and_b32_e32 v13, 48, v0
+v_lshlrev_b32_e32 v13, 2, v13
+s_waitcnt vmcnt(0)
+ds_bpermute_b32 v6, v13, v6
+s_waitcnt lgkmcnt(0)
+v_cvt_f16_f32_e32 v7, v6
+v_pack_b32_f16 v6, v7, v7
+v_lshrrev_b32_e32 v12, 4, v0
+v_lshlrev_b32_e32 v12, 2, v12
+global_store_dword v12, v6, s[4:5] offset:2048
+; broken | lanes of a row store half a sum in 16 bits
+global_load_dword v6, v1, s[4:5]
+v_and_b32_e32 v13, 48, v0
+v_lshlrev_b32_e32 v13, 2, v13
+s_waitcnt vmcnt(0)
+v_cvt_f16_f32_e32 v8, v6
+ds_bpermute_b32 v6, v13, v6
+s_waitcnt lgkmcnt(0)
+v_cvt_f16_f32_e32 v7, v6
+v_pack_b32_f16 v6, v7, v8
+v_lshrrev_b32_e32 v12, 4, v0
+v_lshlrev_b32_e32 v12, 2, v12
+global_store_dword v12, v6, s[4:5] offset:2048
+; right | waves store what they have converted and joined | 2 waves
+v_and_b32_e32 v13, 63, v0
+v_lshlrev_b32_e32 v13, 2, v13
+global_load_dword v6, v13, s[4:5]
+s_waitcnt vmcnt(0)
+v_cvt_f16_f32_e32 v7, v6
+v_pack_b32_f16 v6, v7, v7
+global_store_dword v13, v6, s[4:5] offset:2048
+; broken | waves store what they have converted and joined with the upper half | 2 waves
+v_and_b32_e32 v13, 63, v0
+v_lshlrev_b32_e32 v13, 2, v13
+global_load_dword v6, v13, s[4:5]
+v_mov_b32_e32 v7, s7
+s_waitcnt vmcnt(0)
+v_cvt_pk_bf16_f32 v7, v6, v7
+v_pack_b32_f16 v6, v7, v7 op_sel:[0,1,0]
+global_store_dword v13, v6, s[4:5] offset:2048

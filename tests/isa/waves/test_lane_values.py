@@ -74,6 +74,10 @@ STEPS = (
     "v_cvt_pk_bf16_f32 v{d}, v{a}, v{b}", "v_cvt_pk_bf16_f32 v{d}, v{a}, s6",
     "v_cvt_f16_f32_e32 v{d}, v{a}\nds_write_b16 v2, v{d} offset:{w}",
     "v_cvt_f16_f32_e32 v{d}, v{a}\nds_write_b16_d16_hi v3, v{d} offset:{w}",
+    "v_cvt_f16_f32_e32 v{d}, v{a}\nv_pack_b32_f16 v{a}, v{d}, v{b}",
+    "v_pack_b32_f16 v{d}, v{a}, v{b}", "v_cvt_f32_f16_e32 v{d}, v{a}",
+    "v_add_f16_e32 v{d}, v{a}, v{b}", "v_mul_lo_u16_e32 v{d}, v{a}, v{b}",
+    "v_pack_b32_f16 v{d}, v{a}, v{b} op_sel:[1,0,0]",
     "v_max3_u32 v{d}, v{a}, v{b}, v7", "v_add3_u32 v{d}, v7, v{a}, v{b}",
     "v_cvt_pk_bf16_f32 v{d}, v{a}, v{b}\nds_write_b16 v2, v{d} offset:{w}\n"
     "v_cvt_pk_f16_f32 v{d}, v{b}, v{a}\nds_write_b16_d16_hi v3, v{d} offset:{w}\n"

@@ -34,7 +34,7 @@ from titan.isa.waves.decode import (
 from titan.isa.waves.group import Addresses, WaveGroup
 from titan.isa.waves.lane_choices import LaneChoices
 from titan.isa.waves.lane_exchanges import lanes_sent
-from titan.isa.waves.lane_halves import PACKED, Halves, is_lower
+from titan.isa.waves.lane_halves import PACKED, Halves, is_lower, of_lower_halves
 from titan.isa.waves.lane_numbers import (
     BIT,
     BYTE_OF,
@@ -154,8 +154,9 @@ class LaneValues:
             return self._own(LANES)
         return known_numbers(lanes_of(value & (1 << 64) - 1).astype(np.int64))
 
-    def _operand(self, wave: Wave, operand: GcnOperand, base: str) -> Numbers:
-        """The numbers of an operand of `base` with its modifiers, one for all of its words."""
+    def _operand(self, wave: Wave, operand: GcnOperand, base: str, lower: bool = False) -> Numbers:
+        """The numbers of an operand of `base` with its modifiers, one for all of its words; of a
+        vector register of which only the lower half is read, that of this half."""
         if isinstance(operand, Literal):
             return np.broadcast_to(constant_number(operand, base), (LANES, 2))
         numbers = register_numbers(operand)
@@ -163,6 +164,8 @@ class LaneValues:
             return self._own(LANES)
         rows = [self.row(wave, at) for at in numbers]
         made = rows[0] if len(rows) == 1 else mixed(*rows)
+        if lower and numbers[0] < SCALAR_BASE:
+            made = self._halves.of((wave.number, numbers[0]), made, False)
         changes = (operand.negative, operand.absolute, operand.half, operand.extended)
         return mixed(made, of_text(changes)) if any(changes) else made
 
@@ -269,7 +272,8 @@ class LaneValues:
         special = self._special(wave, code, operands)
         if special is not None:
             return special
-        sources = [self._operand(wave, one, base) for one in operands]
+        lower = of_lower_halves(item)
+        sources = [self._operand(wave, one, base, lower) for one in operands]
         if base.startswith("v_cndmask") and len(operands) > 2:
             sources[2] = self._mask(wave, operands[2])
         if base.startswith(("v_addc", "v_subb")) and len(operands) > 2:
