@@ -2059,3 +2059,50 @@ s_waitcnt vmcnt(0)
 v_cvt_pk_bf16_f32 v7, v6, v7
 v_pack_b32_f16 v6, v7, v7 op_sel:[0,1,0]
 global_store_dword v13, v6, s[4:5] offset:2048
+; broken | flat stores by two groups, other values | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+v_mov_b32_e32 v10, s2
+flat_store_dword v[20:21], v10
+; broken | flat stores and plain ones by two groups, other values in the flat ones | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+v_mov_b32_e32 v10, s2
+flat_store_dword v[20:21], v10
+global_store_dword v1, v0, s[4:5] offset:1024
+; right | flat stores by two groups, own places | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+s_lshl_b32 s16, s2, 8
+v_add_co_u32_e32 v20, vcc, s16, v20
+s_nop 1
+v_addc_co_u32_e32 v21, vcc, 0, v21, vcc
+v_mov_b32_e32 v10, s2
+flat_store_dword v[20:21], v10
+; broken | an atomic of one group over the other's flat store | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+v_mov_b32_e32 v10, s2
+flat_store_dword v[20:21], v10
+v_mov_b32_e32 v9, 0
+global_load_dword v11, v9, s[4:5]
+s_waitcnt vmcnt(0)
+; right | flat stores by two groups, the same | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+v_mov_b32_e32 v10, 7
+flat_store_dword v[20:21], v10
+; right | flat stores by two groups, what both have loaded | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+global_load_dword v10, v9, s[4:5] offset:512
+s_waitcnt vmcnt(0)
+flat_store_dword v[20:21], v10
+; broken | flat stores by two groups, other loads | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+s_lshl_b32 s16, s2, 2
+v_mov_b32_e32 v8, s16
+global_load_dword v10, v8, s[4:5] offset:512
+s_waitcnt vmcnt(0)
+flat_store_dword v[20:21], v10

@@ -698,3 +698,23 @@ ds_load_b32 v10, v1
 s_set_vgpr_msb 0
 v_mov_b32_e32 v11, v10
 s_wait_dscnt 0x0
+; broken | async stores of lds by two groups, other values | 2 groups
+v_mov_b32_e32 v10, ttmp9
+ds_store_b32 v1, v10
+s_wait_dscnt 0x0
+global_store_async_from_lds_b32 v1, v1, s[4:5]
+s_wait_asynccnt 0x0
+; broken | flat stores by two groups, other values | 2 groups
+v_mov_b32_e32 v20, s4
+v_mov_b32_e32 v21, s5
+v_mov_b32_e32 v10, ttmp9
+flat_store_b32 v[20:21], v10
+s_wait_storecnt 0x0
+; right | async stores of lds by two groups, own places | 2 groups
+s_mov_b32 s10, ttmp9
+s_lshl_b32 s10, s10, 7
+v_add_nc_u32_e32 v11, s10, v1
+ds_store_b32 v1, v0
+s_wait_dscnt 0x0
+global_store_async_from_lds_b32 v11, v1, s[4:5]
+s_wait_asynccnt 0x0

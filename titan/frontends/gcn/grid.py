@@ -31,7 +31,7 @@ def add_group(
     first = accesses.begin(run, group)
     if first is None:
         return
-    if stored is not None and not any(map(_atomic, run.events)):
+    if stored is not None and not any(map(_atomic, run.events)) and _all_stored(run, stored):
         accesses.work[first] = tuple(stored.values())
     for event in run.events:
         for use in event.uses if isinstance(event, OperationIssued) else ():
@@ -45,6 +45,16 @@ def stores_meet(accesses: GridAccesses) -> bool:
     if accesses.unsettled_refused and accesses.unsettled() is not None:
         return True
     return any(race.first.mode is race.second.mode is Mode.WRITE for race in accesses.races()[0])
+
+
+def _all_stored(run: Run, stored: Mapping[int, bytes]) -> bool:
+    """Whether it is known of every store how what it writes was computed."""
+    return all(
+        event.sequence in stored
+        for event in run.events
+        for use in (event.uses if isinstance(event, OperationIssued) else ())
+        if use.write and use.footprint.space is MemorySpace.GLOBAL
+    )
 
 
 def _atomic(event: Event) -> bool:

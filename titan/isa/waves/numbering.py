@@ -176,10 +176,13 @@ class Numbering:
         # A flat access may reach private memory, too; what LDS holds goes to memory unseen.
         unseen = kind in (OpcodeKind.FLAT, OpcodeKind.TENSOR) or "_async_from_lds_" in item.base
         if shared or unseen:
-            made = (one for one in self.group.events[begun:] if isinstance(one, OperationIssued))
-            for use in (use for one in made for use in one.uses):
-                if use.write or shared:
-                    self._write(use.footprint, moment)
+            for one in self.group.events[begun:]:
+                for use in one.uses if isinstance(one, OperationIssued) else ():
+                    if use.write or shared:
+                        self._write(use.footprint, moment)
+                    in_global = use.footprint.space is MemorySpace.GLOBAL
+                    if in_global and kind is OpcodeKind.FLAT and "_store_" in item.base:
+                        self.stored[one.sequence] = self._store(wave, code, use.footprint)
             return moment
         unknown = any(isinstance(one, UnknownAddress) for one in self.group.events[begun:])
         reads = [use.footprint for use in event.uses if not use.write]
