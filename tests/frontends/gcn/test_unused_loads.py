@@ -63,6 +63,28 @@ USES = {  # by the other wave
     "half of a register": (
         "v_mov_b32_e32 v4, v3\nv_cvt_f16_f32_e32 v4, v9\n"
         "global_store_dword v2, v4, s[4:5] offset:512", False),
+    "a place": ("global_load_dword v4, v3, s[4:5]\ns_waitcnt vmcnt(0)", False),
+    "a place of a load over itself": (
+        "global_load_dword v3, v3, s[4:5]\ns_waitcnt vmcnt(0)", False),
+    "a place in LDS": ("ds_read_b32 v3, v3\ns_waitcnt lgkmcnt(0)", False),
+    "a mode": ("v_readfirstlane_b32 s12, v3\ns_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s12", False),
+    **{name: (f"{lines}\nglobal_store_dword v2, v4, s[4:5] offset:512", False) for name, lines in (
+        ("places of lanes", "ds_bpermute_b32 v4, v3, v0\ns_waitcnt lgkmcnt(0)"),
+        ("an accumulation register",
+         "v_accvgpr_write_b32 a0, v3\ns_nop 1\nv_accvgpr_read_b32 v4, a0"),
+        ("private memory", "scratch_store_dword off, v3, off\nscratch_load_dword v4, off, off\n"
+         "s_waitcnt vmcnt(0)"),
+        ("a carry", "v_add_co_u32_e32 v5, vcc, v3, v3\nv_mov_b32_e32 v4, 0\ns_nop 1\n"
+         "v_addc_co_u32_e32 v4, vcc, v4, v4, vcc"),
+        ("a lane that is chosen", "v_mov_b32_e32 v4, 0\nv_readfirstlane_b32 s12, v3\ns_nop 4\n"
+         "v_writelane_b32 v4, 1, s12"),
+        ("an exchange", "v_mov_b32_e32 v4, 0\nv_swap_b32 v4, v3"),
+        ("lanes that get nothing", "v_mov_b32_e32 v4, v3\ns_nop 1\n"
+         "v_mov_b32_dpp v4, v0 row_shr:1 row_mask:0xf bank_mask:0xf"),
+        ("a half that stays", "v_mov_b32_e32 v4, v3\nv_mad_u16 v4, v0, v0, v0 op_sel:[0,0,0,1]\n"
+         "s_nop 0"),
+        ("bytes that stay", "v_mov_b32_e32 v4, v3\nv_cvt_pk_fp8_f32 v4, v0, v0"),
+    )},
 }  # fmt: skip
 
 
