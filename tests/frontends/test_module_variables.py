@@ -30,3 +30,29 @@ def test_a_verdict_names_variables_that_are_read(given, begin, body, held, chang
     assert finding.verdict is Verdict.VERIFIED, finding.notes
     notes = " ".join(finding.notes)
     assert (HELD in notes, CHANGED in notes) == (held, changed), notes
+
+
+@pytest.mark.parametrize(
+    ("access", "right"),
+    [
+        ("st.global.u32 [v+4], 1;", True),
+        ("st.global.u32 [w], 1;", True),
+        ("ld.global.v2.u32 {%r10, %r11}, [v];", True),
+        ("ld.global.u32 %r10, [v+8];", False),  # where w would begin
+        ("st.global.u32 [v+8], 1;", False),
+        ("red.global.add.u32 [w+4], 1;", False),
+        ("ld.global.u32 %r10, [v+-4];", False),
+        ("ld.global.v2.u32 {%r10, %r11}, [w];", False),
+        ("mov.u64 %d1, v; cvta.global.u64 %d1, %d1; ld.u32 %r10, [%d1+8];", False),
+        ("mov.u64 %d1, w; mad.wide.u32 %d1, %r0, 4, %d1; ld.global.u32 %r10, [%d1];", False),
+        ("mov.u64 %d1, v; ld.global.u32 %r10, [%d1+4];", True),
+    ],
+)
+def test_accesses_stay_in_a_variable_of_the_module(access, right):
+    text = kernel(".reg .b64 %d<2>; " + access, 1)
+    variables = ".global .align 4 .b32 v[2];\n.global .align 8 .b32 w;\n"
+    if access.startswith("mov.u64 %d1, w"):
+        text = text.replace(".reqntid 1", ".reqntid 2")
+    finding = verified(text.replace(".visible .entry", f"{variables}.visible .entry"), NOTHING)
+    assert finding.verdict is (Verdict.VERIFIED if right else Verdict.REFUTED), finding.notes
+    assert right or [item.code for item in finding.diagnostics] == ["TTN218"]

@@ -117,13 +117,17 @@ def outside(machine: SimtMachine, cta: Cta | None, space: int, at: int, count: i
 
 
 def global_bounds(machine: Recorder) -> tuple[tuple[int, int], ...]:
-    """The ranges of global memory that may be touched; empty: no bounds are known."""
+    """The ranges of global memory that may be touched; empty: no bounds are known. Those of the
+    variables of a module always are."""
     if machine.bounds is None:
         found = [(a.start, a.start + a.size_bytes) for a in machine.launch.allocations]
+        variables = [(at, at + size) for at, size, _ in machine.layout.module_globals]
         if found:
             found += [whole(map_) for map_ in machine.launch.tensor_maps.values()]
-            found += [(at, at + size) for at, size, _ in machine.layout.module_globals]
+            found += variables
             found.append((GRID_WORKSPACE, GRID_WORKSPACE + GRID_WORKSPACE_BYTES))
+        elif variables and all(low < high for low, high in variables):  # alone in their window
+            found = [(LOWEST_GLOBAL, GRID_WORKSPACE + GRID_WORKSPACE_BYTES), *variables]
         machine.bounds = merged(found)
     return machine.bounds
 

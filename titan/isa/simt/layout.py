@@ -32,6 +32,9 @@ GENERIC_WINDOWS = {
 }
 HIGHEST_GLOBAL = min(GENERIC_WINDOWS.values()) << WINDOW_BITS
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
+# Between variables, so that what leaves one of them is not in the next one. Shared memory has none:
+# its variables count for the limit of a CTA.
+GAPS = {MemorySpace.GLOBAL: 256}
 GRID_WORKSPACE = 0xDF << WINDOW_BITS  # of a cooperative launch
 GRID_WORKSPACE_BYTES = 4096
 SPACES = {
@@ -99,7 +102,7 @@ class _Builder:
             self.dynamic.append((owner, variable))
             return
         start = _align(self.next[space], variable.alignment)
-        self.next[space] = start + variable.size_bytes
+        self.next[space] = start + variable.size_bytes + GAPS.get(space, 0)
         self.places[(owner, variable.name)] = (space, start)
         if space in (MemorySpace.CONSTANT, MemorySpace.GLOBAL):
             self.initial.append((space, start, variable.size_bytes, variable))
