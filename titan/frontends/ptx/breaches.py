@@ -50,6 +50,10 @@ _FAULTS = {
         "TTN218",
         "is multicast to a CTA that the cluster does not have",
     ),
+    ev.MemoryFaultKind.NEGATIVE_START: (
+        "TTN219",
+        "is the start of a tensor, and a box is stored to it from a negative coordinate on",
+    ),
 }
 
 

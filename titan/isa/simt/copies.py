@@ -22,7 +22,16 @@ from titan.isa.simt.accesses import (
 )
 from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.copied_words import Sources, copied, sizes_read, sources_of
-from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, LOAD, PREFETCH, REDUCE, SCATTER
+from titan.isa.simt.decode_async import (
+    GATHER,
+    IM2COL,
+    IM2COL_W,
+    LOAD,
+    PREFETCH,
+    REDUCE,
+    SCATTER,
+    TILE,
+)
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, merged
 from titan.isa.simt.lane_order import clash_of_stores, clash_within, order_effects, order_lanes
 from titan.isa.simt.lane_uses import LaneAccess
@@ -48,7 +57,7 @@ from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows
 from titan.isa.simt.values import Opaque, Scalar, lanes_of, opaque_at, uniform
 
 TENSOR_ALIGNMENT = 128
-BULK_ALIGNMENT = 16
+BULK_ALIGNMENT = START_BYTES = 16
 READ, WRITE, BOTH = ev.Mode.READ, ev.Mode.WRITE, ev.Mode.ATOMIC
 
 
@@ -416,6 +425,15 @@ def tensor_copy(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mas
     return False
 
 
+def _negative_start(
+    machine: SimtMachine, fragment: Fragment, lanes: int, map_: LaunchTensorMap
+) -> None:
+    """Record that a box of a store begins before its tensor: parts of it may lie outside, as those
+    of a load, but its corner may have no negative index (CUDA programming guide, tensor copies)."""
+    begin = machine.footprint(MemorySpace.GLOBAL, NO_CTA, ((map_.base, map_.base + START_BYTES),))
+    machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.NEGATIVE_START, begin, 0)
+
+
 def _tensor_copy(
     machine: SimtMachine, fragment: Fragment, step: DecodedStep, lanes: int, given: dict[int, int]
 ) -> None:
@@ -434,6 +452,8 @@ def _tensor_copy(
     shared = given[0] + shared_offset
     found = shared_range(machine, fragment, lanes, shared, access.bytes, TENSOR_ALIGNMENT)
     if kind != LOAD:
+        if mode == TILE and min(coordinates) < 0:
+            _negative_start(machine, fragment, lanes, map_)
         if found is not None:
             effects.append(ev.RecordedEffect(bytes_of(machine, *found, access.bytes), READ,
                                      ev.AccessProxy.ASYNC))  # fmt: skip

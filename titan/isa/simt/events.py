@@ -546,6 +546,7 @@ class MemoryFaultKind(IntEnum):
     WRONG_SPACE = 3  # a window that the instruction cannot use
     DESCRIPTOR = 4  # a descriptor or instruction descriptor that has no meaning
     NO_SUCH_CTA = 5  # a multicast to a CTA that the cluster does not have
+    NEGATIVE_START = 6  # a box that is stored begins at a negative coordinate
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 ## What it means
 
 An address is not aligned as the instruction requires, lies in a window that the instruction cannot
-use, or a matrix or instruction descriptor encodes nothing.
+use, or a matrix or instruction descriptor encodes nothing. A box that a tensor copy stores begins
+at a negative coordinate: only a box that is loaded may.
 
 ## Why it is a fault
 
@@ -19,7 +20,8 @@ Correct the address or the descriptor; the message names the alignment.
 
 ## Source
 
-PTX ISA, alignment and descriptors of each instruction.
+PTX ISA, alignment and descriptors of each instruction. CUDA programming guide, tensor copies: the
+corner of a tile that is written has no negative indices.
 """
 
 CODE = "TTN219"
