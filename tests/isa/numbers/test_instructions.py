@@ -150,6 +150,7 @@ cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes
 WAIT:
 mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r21], 0;
 @!%p2 bra WAIT;
+max.s32 %r2, %r2, 0; max.s32 %r3, %r3, 0;
 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [b, {%r2, %r3}], [%r20];
 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
 DONE:
@@ -167,12 +168,25 @@ def test_boxes_go_round_and_stop_at_the_edge_of_the_tensor(swizzle, place):
     maps = [TiledMap(item, "u16", (columns, rows), (2 * columns,), box, swizzle) for item in (a, b)]
     parameters = ".align 64 .b8 a[128], .align 64 .b8 b[128], .u32 x, .u32 y"
     device.launch(kernel(TILE, parameters), LaunchShape((1, 1, 1), (32, 1, 1)), [*maps, *place])
+    around = np.zeros((rows + 2 * box[1], columns + 2 * wide), np.uint16)  # zeros outside
+    around[box[1] : box[1] + rows, wide : wide + columns] = x
+    loaded = around[place[1] + box[1] :, place[0] + wide :][: box[1], :wide]
     wanted = np.full_like(x, 7)
-    inside = np.s_[
-        max(place[1], 0) : max(place[1] + box[1], 0), max(place[0], 0) : max(place[0] + wide, 0)
-    ]
-    wanted[inside] = x[inside]
+    inside = wanted[max(place[1], 0) :, max(place[0], 0) :][: box[1], :wide]
+    inside[...] = loaded[: inside.shape[0], : inside.shape[1]]
     assert np.array_equal(b.values, wanted)
+
+
+def test_a_box_is_stored_within_its_tensor():
+    device = EmulatedDevice()
+    x = np.zeros((40, 64), np.uint16)
+    a, b = device.array(x), device.array(x)
+    maps = [TiledMap(item, "u16", (64, 40), (128,), (64, 16), "none") for item in (a, b)]
+    parameters = ".align 64 .b8 a[128], .align 64 .b8 b[128], .u32 x, .u32 y"
+    body = TILE.replace("max.s32 %r2, %r2, 0;", "")
+    with pytest.raises(LaunchError, match="memory that it must not"):
+        shape = LaunchShape((1, 1, 1), (32, 1, 1))
+        device.launch(kernel(body, parameters), shape, [*maps, -8, 0])
 
 
 def test_what_is_not_computed_is_said_and_not_made_up():

@@ -338,8 +338,7 @@ class Misuse(IntEnum):
     MISALIGNED = 6
     OUTSIDE = 7
     REINITIALISED = 8
-    PARITY = 9  # parity is neither 0 nor 1
-    FOREIGN_STATE = 10  # a wait for a state that no arrival at this object has given
+    FOREIGN_STATE = 9  # a wait for a state that no arrival at this object has given
 
 
 @dataclass(frozen=True, slots=True)

@@ -412,11 +412,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         add_effect(&effects, of_range(machine, GLOBAL, NO_CTA, (int64_t)address,
                                       (int64_t)address + 128), READ, P_TENSORMAP);
     if (kind != K_LOAD) {
-        int64_t least = 0;
-        for (int n = 0; mode == M_TILE && n < count; n++) least = at[n] < least ? at[n] : least;
-        if (least < 0)
-            RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_NEGATIVE_START,
-                   of_range(machine, GLOBAL, NO_CTA, map->base, map->base + 16), 0);
+        if (mode == M_TILE) check_start(machine, fragment, lanes, at, count, map->base);
         if (ok) add_effect(&effects, bytes, READ, P_ASYNC);
         if (!tensor.empty)
             add_effect(&effects, tensor.footprint, kind == K_REDUCE ? ATOMIC_MODE : WRITE,

@@ -251,6 +251,16 @@ static void check_multicast(Machine *machine, Fragment *fragment, uint32_t lanes
         memory_fault(machine, fragment, lanes, FAULT_NO_SUCH_CTA, (Spot){SHARED, NULL, offset},
                      count);
 }
+/* A box that is stored begins before its tensor (copies.py, _negative_start). */
+static void check_start(Machine *machine, Fragment *fragment, uint32_t lanes, const int64_t *at,
+                        int count, int64_t base)
+{
+    int64_t least = 0;
+    for (int n = 0; n < count; n++) least = at[n] < least ? at[n] : least;
+    if (least < 0)
+        RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_NEGATIVE_START,
+               of_range(machine, GLOBAL, NO_CTA, base, base + 16), 0);
+}
 static Bytes *local_memory(const Machine *machine, Warp *warp, int lane)
 {
     if (!warp->local) warp->local = zeroed(32, sizeof(Bytes));
