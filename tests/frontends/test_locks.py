@@ -15,7 +15,8 @@ from titan.frontends.verify_code import CodeOptions, verify_code
 from titan.validate.compare.compile import nvcc
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
-HEAD = head(shared=".shared .align 4 .b32 got;\n.shared .align 4 .b8 s[256];\n")
+LANES = "setp.eq.u32 %p4, %r1, 1;\nsetp.eq.u32 %p5, %r1, 32;\n"
+HEAD = head(shared=".shared .align 4 .b32 got;\n.shared .align 4 .b8 s[256];\n") + LANES
 
 
 def found(body: str, grid: int = 3, known: bool = True) -> tuple[Verdict, str]:
@@ -74,6 +75,8 @@ FORMS = {
         at4="@%p0 atom.release.gpu.global.cas.b32 %r6, [%d1], 1, 0;"),
     "released by a subtraction": section(
         at4="@%p0 red.release.gpu.global.add.u32 [%d1], -1;"),
+    "released by another lane": section(at4=STORE.replace("@%p0", "@%p4")),
+    "released by another warp": section(at4=STORE.replace("@%p0", "@%p5")),
     "twice": section() + BAR + section().replace("W:", "V:").replace("bra W", "bra V").replace(
         "GO", "ON"),
     "tried once before": section(at0="""@!%p0 bra GO;
@@ -131,6 +134,21 @@ FAULTS = {
         "@%p3 bra END;") + "END:", REFUTED),
     "data decide the release": (
         section(at4="setp.eq.u32 %p4, %r9, 1; and.pred %p0, %p0, %p4;" + GIVE), UNDECIDED),
+    "released by another warp, without a barrier": (
+        section(at3="", at4=STORE.replace("@%p0", "@%p5")), REFUTED),
+    "released by another warp, relaxed": (
+        section(at4=STORE.replace("@%p0", "@%p5").replace("release", "relaxed")), REFUTED),
+    "released by another warp that has met nobody": (
+        section(at1="", at3="", at4=STORE.replace("@%p0", "@%p5")), UNDECIDED),
+    "taken again by another warp, without a barrier": (
+        section() + section().replace("W:", "V:").replace("bra W", "bra V").replace(
+            "GO", "ON").replace("%p0", "%p5"), UNDECIDED),
+    "taken again by another warp, behind a barrier": (
+        section() + BAR + section().replace("W:", "V:").replace("bra W", "bra V").replace(
+            "GO", "ON").replace("%p0", "%p5"), UNDECIDED),
+    "taken again, and released by another warp meanwhile": (
+        section(at4=STORE.replace("@%p0", "@%p5")) + RELAXED.replace("W:", "V:").replace(
+            "bra W", "bra V").replace("GO", "ON") + GIVE, UNDECIDED),
     "released before it is taken": (GIVE + section(), UNDECIDED),
 }  # fmt: skip
 
@@ -225,6 +243,8 @@ def both(first: str, second: str, inner: str = "") -> str:
 SWAP = "setp.eq.u32 %p4, %r2, 1; @%p4 add.u64 %d1, %d1, 4; mov.u64 %d4, 4; @%p4 mov.u64 %d4, -4;"
 NESTED = {
     "in one order": (both("[%d1]", "[%d1+4]"), VERIFIED),
+    "by two lanes": (both("[%d1]", "[%d1+4]").replace("@!%p0 bra ON", "@!%p4 bra ON"), UNDECIDED),
+    "by two warps": (both("[%d1]", "[%d1+4]").replace("@!%p0 bra ON", "@!%p5 bra ON"), UNDECIDED),
     "in opposite orders": (SWAP + "add.u64 %d4, %d1, %d4;" + both("[%d1]", "[%d4]"), REFUTED),
     "in opposite orders, under a third": (
         "add.u64 %d5, %d1, 8;" + SWAP + "add.u64 %d4, %d1, %d4;"

@@ -28,7 +28,7 @@ from titan.frontends.grid.asked_words import (
     question_of,
     writes_of,
 )
-from titan.frontends.grid.lock_states import ParkedState, ParkedStates
+from titan.frontends.grid.lock_states import ParkedState, ParkedStates, check_alone
 from titan.frontends.grid.lock_words import (
     QUESTIONS_MAX,
     LockUse,
@@ -378,7 +378,7 @@ class LockRuns:
         self, walk: _Walk, cta: int, given: Given, question: AskedWord, number: int | None
     ) -> None:
         """Answer the question for a lock that the CTA has."""
-        before = walk.answers
+        before, asking = walk.answers, walk.run
         self._answer(walk, cta, given, (number,))
         if is_load(self.runs, question):
             return
@@ -386,6 +386,7 @@ class LockRuns:
         item = item_asked(walk.run, lock.address, lock.size, lock.free)
         if item is not None and number is not None and item.after(number) != lock.free:
             if self._state(cta, before, given) == self._state(cta, walk.answers, given):
+                check_alone(asking, [lock.address])
                 raise KeptError(cta, given, question.instruction)
             raise NotWaiting(
                 "what a CTA writes to its lock does not release it", question.instruction

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from titan.foundation.errors import TitanError
-from titan.frontends.grid.asked_words import NotWaiting
+from titan.frontends.grid.asked_words import NotWaiting, writes_of
 from titan.frontends.grid.word_loops import plain_event
 from titan.isa.simt.control_flow import FunctionGraphs, successors
 from titan.isa.simt.execution import SimtExecution
-from titan.isa.simt.launch import QUESTION
+from titan.isa.simt.launch import QUESTION, WORD_BYTES
 from titan.isa.simt.memory import KNOWN, PAGE_BITS, Bytes
 from titan.isa.simt.operations import DecodedCode, Op
-from titan.isa.simt.outcome import Ending, PreparedLaunch, Waiter
+from titan.isa.simt.outcome import Ending, PreparedLaunch, Run, Waiter
 from titan.isa.simt.state import Blocked, Cta, Fragment, Join, Warp
 from titan.isa.simt.values import Value, lane, lanes_of
 
@@ -81,6 +81,27 @@ class ParkedExecution(SimtExecution):
 
     def _break_join(self, warp: Warp) -> bool:
         return (self.leaves or not self.parked) and super()._break_join(warp)
+
+
+def check_alone(run: Run, words: Sequence[int]) -> None:
+    """No other warp or lane of a CTA that asks writes one of these words; raises NotWaiting.
+
+    A run ends where it asks, and what others of the CTA do then is not in it.
+    """
+    assert run.prepared is not None
+    machine = ParkedExecution.again(run.prepared)
+    machine.orders_lanes, machine.leaves = False, True
+    whole = machine.run()
+    place = machine.parked[0][0].pc
+    ended = whole.outcome.ending in (Ending.HUNG, Ending.FINISHED)
+    if len(machine.parked) > 1 or not ended:
+        raise NotWaiting("several warps of a CTA ask for words", place)
+    for event, (low, high) in writes_of(whole):
+        late = event.sequence >= len(run.events)
+        if late and any(low < at + max(WORD_BYTES) and at < high for at in words):
+            raise NotWaiting(
+                "one warp of a CTA waits, and another one writes such a word", event.instruction
+            )
 
 
 class ParkedStates:

@@ -3,9 +3,9 @@
 A lock is a word that begins with a number (free). An *attempt* is an atomic by one lane whose old
 value is used and that makes another number of it (taken): compare-and-swap, or an exchange. An
 attempt that finds the lock taken leaves it taken, and the CTA asks again. A *release* is a strong
-write by the lane that took it, which makes the lock free. Each CTA attempts and releases in turn,
-and ends with all locks released. So a lock is held by one CTA at a time, and no other one makes it
-free: this follows from what all CTAs do, and is checked of each.
+write which makes the lock free. Each CTA attempts and releases in turn, by one lane or by lanes
+that are behind each other, and ends with all locks released. So a lock is held by one CTA at a
+time, and no other one makes it free: this follows from what all CTAs do, and is checked of each.
 
 A word is found to be a lock by what a CTA does where it is taken: it asks again.
 """
@@ -24,6 +24,7 @@ from titan.frontends.grid.asked_words import (
     items_of,
     question_of,
 )
+from titan.frontends.grid.ticket_order import known_behind
 from titan.frontends.grid.tickets import perhaps
 from titan.frontends.ptx.places import PlacedCode
 from titan.isa.simt import events as ev
@@ -172,10 +173,14 @@ def use_of(run: Run, items: Sequence[Item], locks: Mapping[int, LockWord]) -> Lo
     answers = run.launch.answers or ()
     held: dict[int, int] = {}
     sections, attempts = [], []
+    last: Item | None = None
     for number, item in enumerate(items):
         lock = locks[item.address]
         if item.waits:
             continue
+        if last is not None and not _in_order(run, last, item):
+            raise NotWaiting("several lanes of a CTA take or release locks", item.instruction)
+        last = item
         if item.address not in held:
             if item.asks < 0:
                 raise NotWaiting("a CTA writes a lock that it has not taken", item.instruction)
@@ -184,13 +189,19 @@ def use_of(run: Run, items: Sequence[Item], locks: Mapping[int, LockWord]) -> Lo
                 held[item.address] = number
             continue
         first = items[held[item.address]]
-        if (first.warp, first.lanes) != (item.warp, item.lanes):
-            raise NotWaiting("a lock is released by another lane", item.instruction)
         numbers = [first.after(lock.free)] if lock.exact else lock.taken
         if any(item.after(one) != lock.free for one in numbers):
             raise NotWaiting("what a CTA writes to its lock does not release it", item.instruction)
         sections.append(LockSection(item.address, held.pop(item.address), number))
     return LockUse(tuple(sections), tuple(sorted(held.values())), tuple(attempts))
+
+
+def _in_order(run: Run, first: Item, then: Item) -> bool:
+    """Whether one item of a CTA is behind another one, of the same lane or of another one."""
+    if (first.warp, first.lanes) == (then.warp, then.lanes):
+        return True
+    behind = known_behind(run.events, {first.place: first.lanes})
+    return behind.get(then.place, 0) == then.lanes
 
 
 def with_numbers(

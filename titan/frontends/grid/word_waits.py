@@ -16,7 +16,7 @@ all of them to be there at once, which a cooperative launch ensures and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
@@ -25,10 +25,9 @@ from titan.frontends.grid.asked_words import (
     NotWaiting,
     NoWaitError,
     asks_only,
-    writes_of,
 )
 from titan.frontends.grid.hand_over import RACES_MAX, HandOver
-from titan.frontends.grid.lock_states import ParkedExecution
+from titan.frontends.grid.lock_states import check_alone
 from titan.frontends.grid.race_text import coordinates
 from titan.frontends.grid.word_actors import (
     FAILED_ROUNDS,
@@ -47,11 +46,10 @@ from titan.frontends.ptx.trial import Trial
 from titan.isa.simt.events import AccessSemantics
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
 from titan.isa.simt.operations import DecodedCode, Op
-from titan.isa.simt.outcome import Ending, Run
+from titan.isa.simt.outcome import Run
 from titan.sync.fault import FaultKind
 
 CTAS_MAX = 64
-WORD_BYTES_MAX = 8
 _STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio"})
 _ASKING = frozenset({"add", "or", "xor", "and", "cas"})  # atomics that may leave a number
 STUCK_HELP = "the word keeps its number, and no CTA that goes on writes another one to it"
@@ -148,29 +146,10 @@ class _Launch:
         """The deadlock of the first schedule."""
         for cta, question in why.questions.items():
             check_waiting(self.runs, why.turns[cta].run, question)
-            self._check_kept(why.turns[cta].run, [one.address for one in why.questions.values()])
+            check_alone(why.turns[cta].run, [one.address for one in why.questions.values()])
             if why.turns[cta].answers[-1] is None:
                 raise NotWaiting("a CTA waits for a number that is not known", why.instruction)
         return self._deadlock({cta: one.instruction for cta, one in why.questions.items()})
-
-    def _check_kept(self, run: Run, words: Sequence[int]) -> None:
-        """No other warp or lane of a CTA that waits writes one of these words; raises NotWaiting.
-
-        A run ends where it asks, and what others of the CTA do then is not in it.
-        """
-        assert run.prepared is not None
-        machine = ParkedExecution.again(run.prepared)
-        machine.orders_lanes, machine.leaves = False, True
-        whole = machine.run()
-        place = machine.parked[0][0].pc
-        ended = whole.outcome.ending in (Ending.HUNG, Ending.FINISHED)
-        if len(machine.parked) > 1 or not ended:
-            raise NotWaiting("several warps of a CTA ask for words", place)
-        for event, (low, high) in writes_of(whole):
-            late = event.sequence >= len(run.events)
-            if late and any(low < at + WORD_BYTES_MAX and at < high for at in words):
-                raise NotWaiting("one warp of a CTA waits, and another one writes such a word",
-                                 event.instruction)  # fmt: skip
 
     def _missed(self, why: NotWaiting) -> HandOver:
         """The deadlock of a schedule in which a CTA misses the number that it waits for."""
