@@ -4,6 +4,7 @@ Every program here is small enough to be read; the search is exhaustive over all
 """
 
 import dataclasses
+from random import Random
 
 import pytest
 
@@ -11,7 +12,7 @@ from titan.engines.explore.reference import explore_reference
 from titan.foundation.verdict import Verdict
 from titan.sync import program as ir
 from titan.sync.expression import Constant, parse_expression
-from titan.sync.fault import Actor, FaultKind
+from titan.sync.fault import Actor, FaultKind, Step
 from titan.sync.interpreter import Interpreter
 
 
@@ -557,3 +558,30 @@ def test_shortest_trace_replays_to_its_fault():
 def test_a_size_is_needed():
     with pytest.raises(ValueError, match="tiles"):
         Interpreter(ring(1))
+
+
+def test_a_step_is_possible_where_it_is_one_of_all_steps():
+    """In each state of some walks; the steps of other states are asked for, too."""
+    drain = ir.QueueWait("q", constant(0))
+    sending = ir.Asynchronous((read("S", 0),), "q")
+    roles = {
+        "producer": (expect("b"), copy("S", 0, "b", chunks=2), sending, ir.Commit("q"), drain),
+        "consumer": (wait("b", 0), load(read("S", 0)), ir.Arrive(at("c"))),
+        "third": (wait("c", 0),),
+    }
+    made = program(
+        roles,
+        barriers=(ir.Barrier("b", 1), ir.Barrier("c", 1)),
+        queues=(ir.Queue("q", ordered=False, grouped=True),),
+    )
+    machine = Interpreter(made, {})
+    seen = {Step(actor, agent, n) for actor in Actor for agent in range(4) for n in range(-1, 4)}
+    refused = 0
+    for seed in range(12):
+        random, state = Random(seed), machine.initial()
+        while state is not None and (steps := machine.steps(state)):
+            for step in seen:
+                assert machine.possible(state, step) == (step in steps)
+                refused += step not in steps
+            state, _ = machine.apply(state, random.choice(steps))
+    assert refused > 100

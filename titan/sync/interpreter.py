@@ -167,9 +167,9 @@ class Interpreter:
         """Whether the step is one of `steps(state)`."""
         draft = Draft(state)
         if step.actor is Actor.AGENT:
-            known = 0 <= step.agent < len(self.agents)
+            known = 0 <= step.agent < len(self.agents) and step.ordinal == -1
             return known and self._enabled(draft, self.agents[step.agent])
-        return step in set(self._queues.engine_steps(draft))
+        return step in self._queues.engine_steps(draft)
 
     def _enabled(self, draft: Draft, agent: Agent) -> bool:
         """Whether the agent can execute its next operation; faulty ones count as enabled."""

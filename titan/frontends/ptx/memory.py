@@ -87,6 +87,8 @@ class RecordedMemory:
         self.regions = RegionMap()
         self.buffers: dict[str, ir.Buffer] = {}
         self._cells: list[_Users] = []
+        self._settled: list[tuple[str, bool, bool]] = []
+        self._made: dict[tuple[str, bool, ir.Proxy], ir.Effect] = {}
         self._effects: dict[MemoryUse, tuple[ir.Effect, ...]] = {}
         self._held: dict[str, int] = {}
 
@@ -118,6 +120,16 @@ class RecordedMemory:
         for footprint in self._barriers:
             for number in self.regions.of[footprint]:
                 self._cells[number].barrier = True
+        self._settled = [self._facts(number) for number in range(len(self._cells))]
+
+    def _facts(self, number: int) -> tuple[str, bool, bool]:
+        """Of a region: its name; whether one agent alone uses it, at once; whether no two of its
+        uses race, as all have marks."""
+        users = self._cells[number]
+        agents = users.plain | {kind.agent for kind in users.strong}
+        alone = len(agents) < 2 and not users.asynchronous
+        alike = bool(users.strong) and not users.plain and self._alike(users.strong)
+        return self._name(number), alone, alike
 
     def effects(self, use: MemoryUse) -> tuple[ir.Effect, ...]:
         """The effects of one use, on all cells that it concerns."""
@@ -130,7 +142,7 @@ class RecordedMemory:
     def barrier_effects(self, footprint: Footprint) -> tuple[ir.Effect, ...]:
         """What initialisation and invalidation of a barrier write."""
         return tuple(
-            self._effect(f"{self._name(number)} as barrier", number, True, ir.Proxy.GENERIC)
+            self._effect(f"{self._settled[number][0]} as barrier", number, True, ir.Proxy.GENERIC)
             for number in self.regions.of[footprint]
             if self._cells[number].plain or self._cells[number].strong
         )
@@ -142,12 +154,9 @@ class RecordedMemory:
     def _effects_of(self, use: MemoryUse) -> Iterable[ir.Effect]:
         for number in self.regions.of[use.footprint]:
             users = self._cells[number]
-            name = self._name(number)
+            name, alone, alike = self._settled[number]
             if users.barrier:
                 yield self._effect(f"{name} as barrier", number, use.write, ir.Proxy.GENERIC)
-            agents = users.plain | {kind.agent for kind in users.strong}
-            alone = len(agents) < 2 and not users.asynchronous
-            alike = not users.plain and self._alike(users.strong)
             if (alone or alike) and self._of_a_peer(use, number):
                 yield self._effect(f"{name} by a peer ({use.agent})", number, True, use.proxy)
             if not users.written or alone:
@@ -210,12 +219,16 @@ class RecordedMemory:
         return f"{region.name}@{rank}" if many else region.name
 
     def _effect(self, name: str, number: int, write: bool, proxy: ir.Proxy) -> ir.Effect:
-        if name not in self.buffers:
-            space, cta = self.regions.regions[number].memory
-            rank = self._ranks.get(cta, 0)
-            self.buffers[name] = ir.Buffer(name, space=SPACES[space], cta=rank)
-            self._held[name] = number
-        return ir.Effect(name, ZERO, write, None, None, proxy)
+        key = name, write, proxy
+        made = self._made.get(key)
+        if made is None:
+            if name not in self.buffers:
+                space, cta = self.regions.regions[number].memory
+                rank = self._ranks.get(cta, 0)
+                self.buffers[name] = ir.Buffer(name, space=SPACES[space], cta=rank)
+                self._held[name] = number
+            made = self._made[key] = ir.Effect(name, ZERO, write, None, None, proxy)
+        return made
 
 
 def _near(found: set[Footprint], written: set[Footprint]) -> set[Footprint]:
