@@ -279,3 +279,33 @@ def test_do_bench_measures_warp_instructions(device):
     once = device.queue.instructions
     measured = do_bench(lambda: example(np.random.default_rng(1)), quantiles=(0.5, 0.8))
     assert measured == pytest.approx([once, once])
+
+
+class Piece:
+    """Bytes at an address, as a tensor gives them."""
+
+    def __init__(self, address: int, count: int) -> None:
+        self.address, self.count = address, count
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def element_size(self) -> int:
+        return 1
+
+    def reshape(self, _: int) -> Piece:
+        return self
+
+    def __getitem__(self, part: slice) -> Piece:
+        return Piece(self.address + part.start, self.count - part.start)
+
+
+@pytest.mark.parametrize("start", [0, 64, 100, 192])
+def test_scratch_memory_begins_where_a_gpu_would_have_it(start):
+    """Descriptors that a kernel makes lie at multiples of 128 bytes."""
+    from titan.emulated.triton.launcher import _aligned
+
+    found = _aligned(lambda count, align, stream: Piece(0x1000 + start, count), 300, 128, 0)
+    assert found.data_ptr() % 128 == 0
+    assert found.count >= 300
+    assert found.data_ptr() >= 0x1000 + start

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from titan.isa.numbers.native import core
 from titan.isa.numbers.run import compute
 from titan.isa.ptx.parse import parse
+from titan.isa.simt import events as ev
 from titan.isa.simt.launch import Allocation, Launch, LaunchParameter, LaunchTensorMap
 from titan.isa.simt.outcome import Ending
+from titan.isa.simt.run import run as run_simt
 
 BASE, OUT, BYTES_MAX = 0x7000_0000, 0x7100_0000, 4096
 NAME = b"map" + bytes(125)
@@ -172,6 +174,59 @@ def test_scattered_rows():
     text = STORE.replace("COPY", copy).replace("BYTES", "512")
     for native in (True, False) if core() is not None else (False,):
         assert run(text, map_, source, native)[0] == wanted.tobytes(), native
+
+
+MANY, ALL = 1 << 30, 0x7FFF_0000  # of rows, and of two dimensions that move the base
+
+
+def ragged(rows: np.ndarray) -> tuple[LaunchTensorMap, str]:
+    """A map of groups of rows of unequal length, as Triton makes one: two more dimensions, whose
+    strides add up to 2^66, so that a box at MANY in the one begins where the other says."""
+    count = rows.shape[1] * 2
+    strides = (count, count, (1 << 36) - count)
+    map_ = LaunchTensorMap(
+        1, BASE, (rows.shape[1], MANY, ALL, ALL), strides, (64, 8, 1, 1), (1, 1, 1, 1), swizzle=3
+    )
+    copy = (
+        "cp.async.bulk.tensor.4d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
+        f"[%r2], [m, {{0, ROW, END, {MANY}}}], [%r3];"
+    )
+    return map_, copy
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 12), st.integers(1, 12), st.integers(0, 11))
+def test_rows_of_a_group_end_with_it(start, size, row):
+    source = matrix(24, 64, 5)
+    map_, copy = ragged(source)
+    copy = copy.replace("ROW", str(MANY - size + row)).replace("END", str(start + size))
+    wanted = np.zeros((8, 64), np.uint16)
+    inside = max(0, min(8, size - row))
+    wanted[:inside] = source[start + row : start + row + inside]
+    loaded(map_, source, copy, wanted.view(np.uint8), 4)
+
+
+@pytest.mark.parametrize(("end", "fault"), [(24, False), (25, True), (7, True)])
+@pytest.mark.parametrize("native", [True, False])
+def test_a_group_that_lies_outside_is_found(end, fault, native):
+    """Of a map that covers all addresses the places of a box say whether it is in the memory."""
+    if native and core() is None:
+        pytest.skip("no core")
+    source = matrix(24, 64, 5)
+    map_, copy = ragged(source)
+    copy = copy.replace("ROW", str(MANY - 8)).replace("END", str(end))
+    text = LOAD.replace("COPY", copy).replace("BYTES", "0").replace("WORDS", "")
+    module, _ = parse(text.replace("COUNTED", "1024"), "boxes")
+    assert module is not None
+    launch = Launch(
+        "k", (1, 1, 1), (32, 1, 1),
+        parameters=(LaunchParameter(NAME), LaunchParameter(OUT.to_bytes(8, "little"))),
+        tensor_maps={NAME: map_}, allocations=(Allocation(BASE, source.nbytes),),
+    )  # fmt: skip
+    made, faults = run_simt(module, launch, native=native)
+    assert made is not None, faults
+    found = [event for event in made.events if isinstance(event, ev.MemoryFault)]
+    assert bool(found) is fault
 
 
 @settings(max_examples=8, deadline=None)

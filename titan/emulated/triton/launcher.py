@@ -7,7 +7,7 @@ two pointers to scratch memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import triton
@@ -92,9 +92,9 @@ class TitanLauncher:
         align = getattr(self.metadata, f"{kind}_scratch_align")
         count = grid[0] * grid[1] * grid[2] * self.metadata.num_ctas * size
         if kind == "global":
-            return _allocation._allocator.get()(count, align, stream)
+            return _aligned(_allocation._allocator.get(), count, align, stream)
         if _allocation.has_profile_allocator():
-            return _allocation._profile_allocator.get()(count, align, stream)
+            return _aligned(_allocation._profile_allocator.get(), count, align, stream)
         return triton.runtime.driver.active.allocate_default_profile_scratch(count, align, stream)
 
     def _flat(
@@ -127,6 +127,19 @@ class TitanLauncher:
         else:
             yield "bytes", name_map(_map(descriptor, meta, memory), maps)
         yield from numbers
+
+
+def _aligned(
+    allocate: Callable[[int, int, int], Foreign], count: int, align: int, stream: int
+) -> Foreign:
+    """Memory of a program's allocator. PyTorch's of a CPU begins at multiples of 64 bytes, of a GPU
+    at those of 512, which allocators rely on; a tensor that begins elsewhere is made larger.
+    """
+    found = allocate(count, align, stream)
+    if not hasattr(found, "element_size") or found.data_ptr() % align == 0:
+        return found
+    found = allocate(count + align, align, stream).reshape(-1)
+    return found[-found.data_ptr() % align // found.element_size() :]
 
 
 def _map(descriptor: Foreign, meta: dict[str, Foreign], memory: HostMemory) -> LaunchTensorMap:

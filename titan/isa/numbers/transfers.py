@@ -18,7 +18,7 @@ from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, SCATTER, TILE
 from titan.isa.simt.descriptors import swizzled
 from titan.isa.simt.launch import LaunchTensorMap
 from titan.isa.simt.memory import KNOWN, OPAQUE, PAGE, PAGE_BITS, Bytes, Sparse
-from titan.isa.simt.tensor_maps import ELEMENT_BITS
+from titan.isa.simt.tensor_maps import ELEMENT_BITS, wrapped
 
 PACKED_PAIRS = 13  # CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B: two elements a byte
 SWIZZLE_WIDTHS = {0: 16, 1: 32, 2: 64, 3: 128}
@@ -96,7 +96,7 @@ def _tiled_rows(box: TensorBox) -> Iterator[int | None]:
             index = box.coordinates[dimension] + place * map_.element_strides[dimension]
             inside = inside and 0 <= index < map_.dimensions[dimension]
             at += index * map_.stride_bytes[dimension - 1]
-        yield at if inside else None
+        yield wrapped(at) if inside else None
 
 
 def _pixel_rows(box: TensorBox) -> Iterator[int | None]:

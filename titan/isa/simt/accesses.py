@@ -32,7 +32,7 @@ from titan.isa.simt.outcome import Policy, Steering
 from titan.isa.simt.provenance import reaches
 from titan.isa.simt.recorder import Recorder
 from titan.isa.simt.state import ATOMIC, Cta, Fragment, Warp
-from titan.isa.simt.tensor_maps import whole
+from titan.isa.simt.tensor_maps import whole, wraps
 from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, opaque_at, uniform
 
 COMMUTING = ATOMICS[:6]  # with themselves: add, min, max, and, or, xor
@@ -123,7 +123,8 @@ def global_bounds(machine: Recorder) -> tuple[tuple[int, int], ...]:
         found = [(a.start, a.start + a.size_bytes) for a in machine.launch.allocations]
         variables = [(at, at + size) for at, size, _ in machine.layout.module_globals]
         if found:
-            found += [whole(map_) for map_ in machine.launch.tensor_maps.values()]
+            maps = machine.launch.tensor_maps.values()
+            found += [whole(map_) for map_ in maps if not wraps(map_)]
             found += variables
             found.append((GRID_WORKSPACE, GRID_WORKSPACE + GRID_WORKSPACE_BYTES))
         elif variables and all(low < high for low, high in variables):  # alone in their window

@@ -53,7 +53,7 @@ from titan.isa.simt.outcome import Policy, Steering
 from titan.isa.simt.queues import enqueue
 from titan.isa.simt.rendezvous import barrier_place
 from titan.isa.simt.state import Cta, Fragment, InFlight, StoredNumber
-from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile
+from titan.isa.simt.tensor_maps import TensorAccess, counted_bytes, im2col, rows, tile, wraps
 from titan.isa.simt.values import Opaque, Scalar, lanes_of, opaque_at, uniform
 
 TENSOR_ALIGNMENT = 128
@@ -510,9 +510,10 @@ def _map_effects(
     access: TensorAccess,
 ) -> list[ev.RecordedEffect]:  # fmt: skip
     """The read of a map in global memory, where the kernel may edit it. What a copy through an
-    edited map touches outside of all allocations is recorded.
+    edited map, or one of all addresses, touches outside of all allocations is recorded.
     """
-    for box in access.footprint.boxes if isinstance(map_, EditedTensorMap) else ():
+    unsure = isinstance(map_, EditedTensorMap) or wraps(map_)
+    for box in access.footprint.boxes if unsure else ():
         count = box.length + sum((many - 1) * distance for many, distance in box.steps)
         if outside(machine, None, MemorySpace.GLOBAL, box.start, count):
             where = (MemorySpace.GLOBAL, None, box.start)

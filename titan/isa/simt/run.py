@@ -15,7 +15,7 @@ from titan.isa.simt.layout import MemoryLayout, lay_out
 from titan.isa.simt.native import Native, core
 from titan.isa.simt.operations import DecodedCode
 from titan.isa.simt.outcome import PreparedLaunch, Run
-from titan.isa.simt.tensor_maps import ELEMENT_BITS, whole
+from titan.isa.simt.tensor_maps import ELEMENT_BITS
 
 SHARED_MAX = 1 << 20
 LOCAL_MAX = 1 << 22
@@ -156,8 +156,11 @@ def _map(map_: LaunchTensorMap) -> str:
     if not 0 <= map_.data_type < len(ELEMENT_BITS):
         return f"data type {map_.data_type}"
     numbers = (map_.base, *map_.dimensions, *map_.stride_bytes)
-    if not all(0 <= number < 1 << 57 for number in numbers) or whole(map_)[1] >= 1 << 60:
+    if not all(0 <= number < 1 << 57 for number in numbers):
         return "an address"
+    large = any(size > 1 << 32 for size in map_.dimensions)
+    if large or any(stride >= 1 << 40 for stride in map_.stride_bytes):  # CUDA's own bounds
+        return "an extent"
     if len(map_.element_strides) != rank or min(map_.element_strides) < 1:
         return "element strides"
     if map_.pixels:

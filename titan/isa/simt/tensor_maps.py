@@ -76,7 +76,7 @@ def tile(map_: LaunchTensorMap, coordinates: tuple[int, ...]) -> TensorAccess:
     steps, length = _joined(steps, length)
     return TensorAccess(
         total // 8,
-        Footprint(MemorySpace.GLOBAL, NO_CTA, (Box(start, length, tuple(steps)),)),
+        Footprint(MemorySpace.GLOBAL, NO_CTA, (Box(wrapped(start), length, tuple(steps)),)),
         clipped,
     )
 
@@ -144,6 +144,18 @@ def im2col(
                 break
             place[i] = low[i]
     return TensorAccess(bytes_, Footprint(MemorySpace.GLOBAL, NO_CTA, tuple(runs)), clipped)
+
+
+def wrapped(address: int) -> int:
+    """An address of 64 bits, as a signed number; sums of strides wrap around."""
+    return (address + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+
+
+def wraps(map_: LaunchTensorMap) -> bool:
+    """Whether the tensor covers all addresses, so that sums of strides are meant to wrap around:
+    Triton's maps of rows of unequal groups (`ragged_tma`) do, which end each group where it ends.
+    """
+    return whole(map_)[1] >= 1 << 60
 
 
 def whole(map_: LaunchTensorMap) -> tuple[int, int]:

@@ -151,7 +151,7 @@ static int next_row(const Transfer *given, Walk *walk, int64_t *at)
             int64_t index = given->at[d] + rest % each * map->element_strides[d];
             rest /= each;
             inside = inside && index >= 0 && index < map->dimensions[d];
-            *at += index * map->stride_bytes[d - 1];
+            *at = (int64_t)((uint64_t)*at + (uint64_t)index * (uint64_t)map->stride_bytes[d - 1]);
         }
         return inside;
     }

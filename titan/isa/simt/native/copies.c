@@ -242,7 +242,7 @@ static Tensor tile(Machine *machine, const titan_map *map, const int64_t *at)
             start += (at[0] + skipped) * bits / 8;
             length = ceiling((last - skipped) * bits, 8);
         } else {
-            start += (at[d] + skipped * step) * stride;
+            start = sum_of(start, at[d] + skipped * step, stride);
             if (last - skipped > 1) {
                 step_count[steps] = last - skipped;
                 step_distance[steps++] = stride * step;
@@ -354,7 +354,7 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
     end_run(machine, fragment, REFUSED);
 }
 static int in_global(uint64_t address) { return resolve(&address) == GLOBAL; }
-/* What a copy through an edited map touches outside of all allocations. */
+/* What a copy through an edited map, or one of all addresses, touches outside of all allocations. */
 static void check_box(Machine *machine, Fragment *fragment, uint32_t lanes, int32_t footprint)
 {
     const Footprint *found = &machine->footprints[footprint];
@@ -399,7 +399,7 @@ static void tensor_copy_group(Machine *machine, Fragment *fragment, const titan_
         RECORD(EV_PREFETCH, fragment, lanes, tensor.footprint);
         return;
     }
-    if (!tensor.empty && is_edited(machine, map))
+    if (!tensor.empty && (is_edited(machine, map) || wraps(map)))
         check_box(machine, fragment, lanes, tensor.footprint);
     uint64_t shared = given[0] + (uint64_t)FLAG(s, 4);
     Spot spot;

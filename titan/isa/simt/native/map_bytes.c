@@ -102,6 +102,19 @@ static const titan_map *map_of(Machine *machine, const uint8_t *bytes)
     machine->edited = made;
     return &made->map;
 }
+/* start + count * stride, as addresses of 64 bits: they wrap around (tensor_maps.py). */
+static int64_t sum_of(int64_t start, int64_t count, int64_t stride)
+{
+    return (int64_t)((uint64_t)start + (uint64_t)count * (uint64_t)stride);
+}
+/* Whether the tensor covers all addresses. */
+static int wraps(const titan_map *map)
+{
+    double end = (double)map->base;
+    for (int d = 1; d < map->rank; d++)
+        end += (double)(map->dimensions[d] - 1) * (double)map->stride_bytes[d - 1];
+    return end >= 0x1p60;
+}
 static int is_edited(const Machine *machine, const titan_map *map)
 {
     for (int32_t n = 0; n < machine->launch->map_count; n++)
