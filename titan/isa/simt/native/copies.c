@@ -354,7 +354,7 @@ static const titan_map *map_at(Machine *machine, Fragment *fragment, uint64_t ad
     end_run(machine, fragment, REFUSED);
 }
 static int in_global(uint64_t address) { return resolve(&address) == GLOBAL; }
-/* What a copy through an edited map, or one of all addresses, touches outside of all allocations. */
+/* What a copy through an edited map, or one of all addresses, touches outside of memory. */
 static void check_box(Machine *machine, Fragment *fragment, uint32_t lanes, int32_t footprint)
 {
     const Footprint *found = &machine->footprints[footprint];
