@@ -296,7 +296,7 @@ LISTING = """
 \tglobal_load_lds_dword v[2:3], off                          // 00000000160C: DCA88000 007F0002
 \tbuffer_load_dword v3, v4, s[0:3], 0 offen                  // 000000001614: E0501000 80000304
 \tds_read_b128 v[4:7], v1                                    // 00000000161C: D9FE0000 04000001
-\ts_cbranch_scc0 65528                                       // 000000001624: BF84FFF8 <k>
+\ts_cbranch_scc0 65526                                       // 000000001624: BF84FFF6 <k>
 \ts_endpgm                                                   // 000000001628: BF810000
 \ts_nop 0                                                    // 00000000162C: BF800000
 """

@@ -718,3 +718,14 @@ ds_store_b32 v1, v0
 s_wait_dscnt 0x0
 global_store_async_from_lds_b32 v11, v1, s[4:5]
 s_wait_asynccnt 0x0
+; broken | prefetch is no load
+s_prefetch_inst_pc_rel 0x100, null, 5
+global_load_b32 v10, v1, s[4:5]
+v_add_nc_u32_e32 v11, v10, v10
+; right | prefetch and version are nothing
+s_version 0x4009
+s_prefetch_inst_pc_rel 0x100, null, 5
+s_prefetch_data_pc_rel 0x100, null, 5
+global_load_b32 v10, v1, s[4:5]
+s_wait_loadcnt 0x0
+v_add_nc_u32_e32 v11, v10, v10
