@@ -14,7 +14,8 @@ import pytest
 import titan
 from tests.codegen.tile.scaled import SCALED, SIZES, inputs, scaled
 from tests.device import fake_gpu
-from tests.runtime.packages import numbers, package, package_of, random_bits
+from tests.runtime.packages import numbers, package, package_for, package_of, random_bits
+from titan.codegen.tile.manifest import sizes_by_name
 from titan.device import driver, gpu
 from titan.device.plan import ScalarNumber, Unlaunchable, plan
 from titan.runtime import launchers
@@ -116,6 +117,43 @@ def test_a_size_that_only_a_product_has(kernel, launched):
     assert kernel.shapes(X, np.ascontiguousarray(Z[:, :2]))["Y"] == ((2, 2, 33, 40), "bf16")
     with pytest.raises(CallError, match=r"Z has the extent 5 where shared \* ratio = 4 is taken"):
         kernel(X, np.ascontiguousarray(Z[:, :5]))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "asked"),
+    [
+        ([["a * b", "c"], ["c"]], ["b"]),  # either would do; rows of b are neighbours
+        ([["a * b"], ["a", "c"]], []),
+        ([["a * b"], ["a + 1", "c"]], []),
+        ([["a * b", "b * c"]], ["b"]),
+        ([["a"], ["(b + 7) // 8", "c"]], ["b"]),
+        ([["a", "b"]], ["c"]),
+    ],
+)
+def test_which_sizes_go_by_name(shapes, asked):
+    tensors = [{"name": str(n), "shape": one, "output": False} for n, one in enumerate(shapes)]
+    tensors.append({"name": "Y", "shape": ["a", "b", "c"], "output": True})
+    manifest = {"parameters": [{"name": name} for name in "abc"], "tensors": tensors}
+    assert sizes_by_name(manifest) == asked
+
+
+@needs_nvcc
+def test_query_heads_of_a_group_as_rows_of_one_tile():
+    """No shape gives `ratio` or `queries` alone: one goes by name, the other follows."""
+    kernel = titan.load(package_for("attention_forward_group_rows_sm_100a", "sm_100a"))
+    ratio, queries, keys = 3, 2, 140
+    q, k, v = (random_bits(1, 1, rows, 128, seed=rows) for rows in (ratio * queries, keys, keys))
+    with pytest.raises(CallError, match="the size queries is not given"):
+        kernel(q, k, v)
+    with pytest.raises(CallError, match=r"extent 6 where ratio \* queries = 4 is taken"):
+        kernel(q, k, v, queries=4)
+    found = numbers(kernel(q, k, v, queries=queries)).reshape(ratio, queries, 128)
+    for h, one in enumerate(numbers(q).reshape(ratio, queries, 128)):
+        scores = one @ numbers(k)[0, 0].T / np.sqrt(128)
+        scores[0, -1] = -np.inf  # the last query sees all keys, that before it one less
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        right = p / p.sum(-1, keepdims=True) @ numbers(v)[0, 0]
+        assert np.abs(found[h] - right).max() < 0.01 * np.abs(right).max()
 
 
 @needs_nvcc

@@ -9,7 +9,6 @@ Nothing else is imported: the runner on a machine with a GPU loads this module.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
@@ -157,10 +156,22 @@ def address_multiples_bytes(
 
 
 def sizes_by_name(manifest: Manifest) -> list[str]:
-    """The sizes that no shape of an input names: a call gives them."""
-    inputs = [item for item in manifest["tensors"] if not item["output"]]
-    shown = {name for item in inputs for text in item["shape"] for name in re.findall(r"\w+", text)}
-    return [item["name"] for item in manifest["parameters"] if item["name"] not in shown]
+    """The sizes that the shapes of the inputs do not give, so that a call does: those that no
+    extent names, and the last of a product of which no factor is known otherwise."""
+    names = [item["name"] for item in manifest["parameters"]]
+    extents = [text for item in manifest["tensors"] if not item["output"] for text in item["shape"]]
+    known = set(extents) & set(names)
+    for text in extents:
+        name, plus, number = text.partition(" + ")
+        if plus and number.isdecimal():
+            known |= {name} & set(names)
+    asked = set()
+    for text in extents:
+        factors = [name.strip() for name in text.split("*")]
+        if len(factors) == 2 and set(factors) <= set(names):
+            asked |= set() if known & set(factors) else {factors[-1]}
+            known |= set(factors)
+    return [name for name in names if name in asked or name not in known]
 
 
 def signature(manifest: Manifest) -> str:
