@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -226,9 +227,18 @@ def test_without_a_gpu_it_says_what_it_needs(package, capsys):
     assert "no device" in capsys.readouterr().err
 
 
+OTHER = "import sys; sys.exit('a warning\\nOtherDevice: built for sm_90a; this one is 8.0')"
+
+
+def test_no_run_at_all_is_no_success(package, capsys, monkeypatch):
+    elsewhere = partial(stress, command=(sys.executable, "-c", OTHER))
+    monkeypatch.setattr("titan.device.stress.stress", elsewhere)
+    assert titan(["stress", str(package), "--backend", "emulated"]) == 3
+    assert "0 runs; safe kernels failed 0 times" in capsys.readouterr().out
+
+
 def test_packages_for_another_device_are_skipped_with_the_reason(package):
-    code = "import sys; sys.exit('a warning\\nOtherDevice: built for sm_90a; this one is 8.0')"
-    runs = list(stress([package], StressSettings("gpu"), command=(sys.executable, "-c", code)))
+    runs = list(stress([package], StressSettings("gpu"), command=(sys.executable, "-c", OTHER)))
     data = document({"name": "another"}, runs)
     assert {(run.state, run.message) for run in runs} == {
         ("skipped", "built for sm_90a; this one is 8.0")

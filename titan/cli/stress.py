@@ -74,7 +74,7 @@ def stress(
     """Run every variant of packages, or of tile files built at several depths.
 
     Exit code 1 means that a safe kernel failed, 2 that there is no device, 3 that something could
-    not be run.
+    not be run, or that nothing was (no time, or packages of other devices).
     """
     from titan.device import litmus
     from titan.device.__main__ import Outputs
@@ -120,7 +120,8 @@ def stress(
     deliver(render(data, format_name), output)
     if data["safe_failures"]:
         return ExitCode.REFUTED
-    return ExitCode.UNDECIDED if data["not_run"] else ExitCode.VERIFIED
+    undecided = data["not_run"] or not data["runs"]
+    return ExitCode.UNDECIDED if undecided else ExitCode.VERIFIED
 
 
 @contextmanager
