@@ -23,7 +23,8 @@ WARPS_MAX = 32  # of a CTA
 
 def with_lane_clashes(run: Run, policies: CodePolicies) -> Run:
     """The run with the clashes of lanes that count, where some do not, or are no events of it."""
-    remain = clashes_that_remain(run) if policies.unused_reads == "allow" else None
+    idle, equal = policies.unused_reads == "allow", policies.equal_writes != "refuse"
+    remain = clashes_that_remain(run, idle=idle, equal=equal) if idle or equal else None
     again = stored_again(run) if policies.equal_writes != "assumed" else StoredAgain()
     if again.clashes and remain is None:
         remain = tuple(event for event in run.events if isinstance(event, ev.LaneClash))

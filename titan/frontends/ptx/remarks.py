@@ -65,7 +65,7 @@ REMARKS = {
     "shown-writes": "warps write the same bytes, shown to be the same values",
     "same-lane": "where lanes of a store write the same bytes, the same lane's stay in each warp",
     EQUAL_LANES: "where lanes of one store write the same bytes, they write the same values",
-    "shown-lanes": "lanes of one store write the same bytes, shown to be the same values",
+    "shown-lanes": "lanes write the same bytes, shown to be the same values",
     "tried-lanes": "lanes of one store write the same bytes, the same for the numbers tried",
     "chosen-own": "memory of a thread that is loaded where data say has been written",
     "rounded-lanes": "lanes of one store write the same bytes, the same but for rounding",

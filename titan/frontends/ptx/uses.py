@@ -20,6 +20,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import tensor_box
 from titan.isa.simt.operations import Op
 from titan.isa.simt.outcome import Alike, Run, TracedAccesses
+from titan.isa.simt.tracing.equal_stores import are_stores
 from titan.sync import program as ir
 
 PROXIES = {
@@ -102,8 +103,10 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
             found.note_lanes(event.sequence, run.traced)
     if run.traced is not None and policies.unused_reads == "allow":
         found.unused_reads = leave_out_unused(found.of, run.traced)
+    for clash in run.idle_clashes():
+        left_out = found.alike if _are_stores(clash, run) else found.unused_reads
+        left_out.append(clash.sequence)
     if policies.unused_reads == "allow":
-        found.unused_reads += [event.sequence for event in run.idle_clashes()]
         found.unused_loads = [n for n in _unused_loads(run) if found.of.pop(n, None) is not None]
     if run.traced is not None and policies.equal_writes != "refuse":
         found.shown_writes = mark_shown(found.of, run.traced)
@@ -113,6 +116,10 @@ def uses_of_run(run: Run, agents: Mapping[tuple[int, int], int], policies: CodeP
     if policies.equal_writes == "assumed":
         found.equal_writes = mark_assumed(found.of)
     return found
+
+
+def _are_stores(clash: ev.LaneClash, run: Run) -> bool:
+    return run.prepared is not None and are_stores(clash, run.prepared.code.steps)
 
 
 def _uses_of(event: ev.Event, agent: int, allocations: set[int], run: Run) -> list[MemoryUse]:

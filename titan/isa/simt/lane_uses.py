@@ -60,25 +60,30 @@ STRONG = (LaneAccess.STRONG_WRITE, LaneAccess.STRONG_READ)
 class LaneUse:
     """Which lanes have accessed a byte, and where, by LaneAccess.
 
-    `some`: bits of accesses that not all of these lanes may have made.
+    `some`: bits of accesses that not all of these lanes may have made. Where plain stores are
+    compared (`tracing/equal_stores.py`): `left`, a number for what all of them have left there,
+    None where there is none; `apart`: a clash of them is left out.
     """
 
     lanes: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
     at: list[int] = field(default_factory=lambda: [0] * len(LaneAccess))
     some: int = 0
+    left: int | None = None
+    apart: bool = False
 
     def clash(
-        self, lanes: int, access: LaneAccess, known: Sequence[int], some: bool
+        self, lanes: int, access: LaneAccess, known: Sequence[int], some: bool,
+        beside: LaneAccess | None = None,
     ) -> int | None:  # fmt: skip
         """The instruction of an access that this one by `lanes`, or some of them, is not ordered
-        with.
+        with; of other kinds than `beside`.
 
         Those in known[n] come after the accesses of lane n. What all of them wrote, all may read
         and write; what they read another of them may not write. Strong accesses do not clash with
         each other.
         """
         for earlier in LaneAccess:
-            by = self.lanes[earlier]
+            by = 0 if earlier is beside else self.lanes[earlier]
             if not by or (earlier not in WRITES and access not in WRITES):
                 continue
             later = lanes
@@ -109,6 +114,10 @@ class LaneUse:
     def merge(self, newer: LaneUse) -> None:
         """Note the accesses of another layer."""
         self.some |= newer.some
+        self.apart |= newer.apart
+        if newer.lanes[LaneAccess.WRITE]:
+            alike = newer.left == self.left or not self.lanes[LaneAccess.WRITE]
+            self.left = newer.left if alike else None
         for access in LaneAccess:
             if newer.lanes[access]:
                 self.add(newer.lanes[access], access, newer.at[access])

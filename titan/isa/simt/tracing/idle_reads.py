@@ -23,6 +23,7 @@ from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedStep, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
+from titan.isa.simt.tracing.equal_stores import unequal_stores
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
@@ -183,34 +184,40 @@ class IdleReads(SimtExecution):
             self.idle_lanes = 0
 
 
-def clashes_that_remain(run: Run) -> tuple[ev.LaneClash, ...] | None:
-    """The clashes of plain accesses in a run, but for reads that are idle; None where nothing is
-    shown, or nothing clashes.
+def clashes_that_remain(run: Run, *, idle: bool, equal: bool) -> tuple[ev.LaneClash, ...] | None:
+    """The clashes of plain accesses in a run, but for reads that are idle, and for stores that
+    write the same, as asked; None where nothing is shown, or nothing clashes.
     """
     made = run.prepared
     if made is None or run.outcome.ending is not Ending.FINISHED:
         return None
-    loads = _loads(run.events, made.code.steps)
-    if not loads or run.instructions > INSTRUCTIONS_MAX:
+    if run.instructions > INSTRUCTIONS_MAX:
         return None
+    clashes = tuple(event for event in run.events if isinstance(event, ev.LaneClash))
     found: tuple[ev.LaneClash, ...] | None = None
+    loads: set[int] = set()
+    lanes: dict[int, int] = {}
     for _ in range(ROUNDS_MAX):
-        clashes = _without_idle(made, run, loads)
-        if clashes is None:
-            return found
-        found = clashes
+        shown = unequal_stores(run, clashes, lanes) if equal else None
+        if shown is not None:
+            found = clashes = shown
         # Of each store the first clash alone is recorded: behind it others may show.
-        further = _loads(found, made.code.steps) - loads
+        further = _loads(clashes, made.code.steps) - loads if idle else set()
         if not further:
-            return found
+            break
         loads |= further
+        result = _without_idle(made, run, loads)
+        if result is None:
+            break
+        clashes, lanes = result
+        found = clashes
     return found
 
 
 def _without_idle(
     made: PreparedLaunch, run: Run, loads: set[int]
-) -> tuple[ev.LaneClash, ...] | None:
-    """The clashes of the run in which idle lanes of these loads do not read."""
+) -> tuple[tuple[ev.LaneClash, ...], dict[int, int]] | None:
+    """The clashes of the run in which idle lanes of these loads do not read, and these lanes."""
     first = FollowedLoads.again(made)
     first.follow(loads)
     first.run()
@@ -222,7 +229,7 @@ def _without_idle(
     again = second.run()
     if again.outcome != run.outcome:
         return None
-    return tuple(event for event in again.events if isinstance(event, ev.LaneClash))
+    return tuple(event for event in again.events if isinstance(event, ev.LaneClash)), idle
 
 
 def _loads(events: Sequence[ev.Event], steps: Sequence[DecodedStep]) -> set[int]:

@@ -51,6 +51,7 @@ from titan.isa.simt.tracing.executed_step import (
 from titan.isa.simt.tracing.fragments import warp_product
 from titan.isa.simt.tracing.instruction_forms import instruction_form
 from titan.isa.simt.tracing.known_sources import KnownSources
+from titan.isa.simt.tracing.loads_anywhere import LoadsAnywhere
 from titan.isa.simt.tracing.own_memory import OWN_MAX, ArmsInMemory, OwnBytes
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced_memory import (
@@ -140,6 +141,7 @@ class TracingExecution(SimtExecution):
         self._choices: set[object] = set()
         self.unsure = False
         self._nodes = 0
+        self._anywhere = LoadsAnywhere(self.events)
         self._made_of: dict[int, set[int]] = {}
         self._used: set[int] = set()
         self._reads: dict[int, list[int]] = {}
@@ -453,7 +455,7 @@ class TracingExecution(SimtExecution):
             weak = step.flags[2] == int(ev.AccessSemantics.WEAK)
             if weak and isinstance(value, Traced):
                 return "ld", step.flags[4:], value.number
-            return None
+            return self._anywhere.key(now, register, index) if weak else None
         if step.op is Op.REDUX:
             reduced = self._reduced(now, mask)
             return None if reduced is None else (result, (reduced,))
