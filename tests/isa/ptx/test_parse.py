@@ -13,7 +13,7 @@ from titan.isa.ptx.parse import parse
 
 @pytest.fixture(scope="module")
 def forms() -> m.Module:
-    module, findings = parse(text_of("forms"), "forms.ptx")
+    module, findings = parse(text_of("forms"), "forms.ptx", calls=True)
     assert module is not None, findings
     return module
 

@@ -56,7 +56,7 @@ class BodyReader:
         self.variables: list[Variable] = []
         self.targets: dict[int, int] = {}
         self.tables: dict[int, tuple[int, ...]] = {}
-        self.scopes.top.variables.update(parameter.name for parameter in parameters)
+        self.scopes.top.variables.update((item.name, item.name) for item in parameters)
         self.heads: dict[str, tuple[str, ...]] = {}
         self.first = len(instructions)
 
@@ -200,8 +200,10 @@ class BodyReader:
         else:
             line = scanner.source.position(start)[0]
             made = declarations.variables(scanner, text, start, line)
-            self.variables.extend(made)
-            self.scopes.top.variables.update(variable.name for variable in made)
+            for variable in made:
+                own = self.scopes.declare_variable(variable, self.variables)
+                if all(own.name != other.name for other in self.variables):
+                    self.variables.append(own)
             self.operands.forget()
 
     def _registers(self, text: str, start: int) -> None:

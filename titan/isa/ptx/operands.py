@@ -131,8 +131,9 @@ class OperandReader:
             return Vector(tuple(map(PtxRegister, elements)))
         if text == "WARP_SZ":
             return Immediate(32)
-        if self.scopes.variable(text) or text in self.names:
-            return Symbol(text)
+        variable = self.scopes.variable(text)
+        if variable is not None or text in self.names:
+            return Symbol(variable or text)
         if text.startswith("%") or "." in text:
             known = self.scopes.known_registers()
             help_ = "".join(suggestion(text, known) if len(known) < 400 else ())

@@ -14,6 +14,7 @@ from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.source.span import Source
 from titan.isa.ptx import declarations
 from titan.isa.ptx.body import BodyReader, symbols
+from titan.isa.ptx.inlined import inlined
 from titan.isa.ptx.module import Function, Instruction, Module, Symbol, Variable
 from titan.isa.ptx.places import PtxPlaces
 from titan.isa.ptx.scanner import INVALID, TWICE, UNDECLARED, Scanner, Stop
@@ -39,12 +40,15 @@ _LINKING = (".visible", ".extern", ".weak", ".common")
 _VARIABLE = (".global", ".const", ".shared", ".tex", ".local", ".param", ".align")
 
 
-def parse(text: str, path: str) -> tuple[Module | None, list[Diagnostic]]:
-    """The module, or None and what is wrong: PTX ISA, "Syntax", "Directives"."""
-    return parse_source(Source(path, text))
+def parse(text: str, path: str, *, calls: bool = False) -> tuple[Module | None, list[Diagnostic]]:
+    """The module, or None and what is wrong: PTX ISA, "Syntax", "Directives".
+
+    `calls`: those that have a function's body in their place are left as they are written.
+    """
+    return parse_source(Source(path, text), calls=calls)
 
 
-def parse_source(source: Source) -> tuple[Module | None, list[Diagnostic]]:
+def parse_source(source: Source, *, calls: bool = False) -> tuple[Module | None, list[Diagnostic]]:
     """As `parse`, for a source that is loaded."""
     reader: _ModuleReader | None = None
     scanner = Scanner.__new__(Scanner)
@@ -56,7 +60,8 @@ def parse_source(source: Source) -> tuple[Module | None, list[Diagnostic]]:
         pass
     if scanner.findings or reader is None:
         return None, sorted(scanner.findings, key=_place)
-    return expanded(reader.module()), []
+    module = expanded(reader.module())
+    return module if calls else inlined(module), []
 
 
 def _place(item: Diagnostic) -> tuple[int, int]:

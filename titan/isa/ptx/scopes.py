@@ -7,9 +7,10 @@ before they stand, so they are resolved when the scope closes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from titan.isa.ptx.module import RegisterDeclaration
+from titan.isa.ptx.module import RegisterDeclaration, StateSpace, Variable
 
 _ELEMENTS = ("xyzw", "rgba")  # names of the first four elements of a vector
 _NUMBERED = re.compile(r"(.*?[^\d])(0|[1-9]\d*)$", re.S)
@@ -25,7 +26,7 @@ class PtxScope:
     families: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    variables: set[str] = field(default_factory=set)
+    variables: dict[str, str] = field(default_factory=dict)  # their names in the function
     # operands that name a label: (name, offset in the text, index of a hole to fill)
     uses: list[tuple[str, int, int]] = field(default_factory=list)
 
@@ -101,9 +102,26 @@ class Scopes:
                 return self._vector(scope, name, family[0], family[2])
         return None
 
-    def variable(self, name: str) -> bool:
-        """Whether any open scope declares a variable of this name."""
-        return any(name in scope.variables for scope in self.stack)
+    def variable(self, name: str) -> str | None:
+        """The name in the function of the variable that this name means here, if it is one."""
+        found = (scope.variables[name] for scope in reversed(self.stack) if name in scope.variables)
+        return next(found, None)
+
+    def declare_variable(self, variable: Variable, others: Sequence[Variable]) -> Variable:
+        """Declare a variable; `others` are those of the function. Another one of its name has
+        another name in the function, unless both are arguments of calls of the same shape, which
+        may share their memory."""
+        names = {other.name: other for other in others}
+        taken, number, name = {*names, *self.top.variables.values()}, 1, variable.name
+        outer = self.variable(variable.name)
+        while name in taken:
+            other = names.get(name)
+            if name != outer and other is not None and _alike(other, variable):
+                break
+            number += 1
+            name = f"{variable.name}#{number}"
+        self.top.variables[variable.name] = name
+        return replace(variable, name=name)
 
     def known_registers(self) -> set[str]:
         """Names for a suggestion."""
@@ -111,3 +129,9 @@ class Scopes:
         for scope in self.stack:
             names.update(list(scope.registers)[:200])
         return names
+
+
+def _alike(one: Variable, other: Variable) -> bool:
+    """Whether two variables are arguments of calls that take the same memory."""
+    shapes = [(v.space, v.type, v.size_bytes, v.alignment) for v in (one, other)]
+    return shapes[0] == shapes[1] and one.space is StateSpace.PARAMETER
