@@ -43,6 +43,7 @@ from titan.isa.simt.outcome import (
     Run,
     Waiter,
 )
+from titan.isa.simt.parts_at_barriers import parts_together
 from titan.isa.simt.recorder import EndedRun
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.values import opaque_at
@@ -82,7 +83,8 @@ class SimtExecution(SimtMachine):
             tuple(self.steering), tuple(self.polls), tuple(sorted(self.atomics))
         )
         return Run(
-            self.launch, self.events, outcome, confluence, self.count,
+            self.launch, parts_together(self.events, self.code, self.launch.threads), outcome,
+            confluence, self.count,
             same_step=frozenset(self.same_step), undefined=tuple(sorted(self.undefined)),
         )  # fmt: skip
 

@@ -30,6 +30,7 @@ from titan.isa.simt.outcome import (
     Steering,
     Waiter,
 )
+from titan.isa.simt.parts_at_barriers import parts_together
 from titan.isa.simt.recorder import Recorder
 
 # The order is that of the enumeration in native/clusters.c.
@@ -261,7 +262,8 @@ class Native(_KeptArrays):
             outcome = replace(outcome, origin=origin, map_offset=map_offset)
         same_step = frozenset(reader.same_step)
         return Run(
-            self.launch, events, outcome, confluence, count, same_step=same_step,
+            self.launch, parts_together(events, self.code, self.launch.threads), outcome,
+            confluence, count, same_step=same_step,
             undefined=tuple(sorted(stream(5, undefined))),
         )  # fmt: skip
 
