@@ -2106,3 +2106,225 @@ v_mov_b32_e32 v8, s16
 global_load_dword v10, v8, s[4:5] offset:512
 s_waitcnt vmcnt(0)
 flat_store_dword v[20:21], v10
+; broken | an arm by data has a load that nobody waits for
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data has a load that is waited for behind it
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data has a load and its wait
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v12, v12, v0
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data loads where data say | gfx90a gfx942 gfx950
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_lshlrev_b32_e32 v13, 2, v10
+global_load_dword v12, v13, s[4:5] offset:512
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data loads where data say, and waits for one load less
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_lshlrev_b32_e32 v13, 2, v10
+global_load_dword v12, v13, s[4:5] offset:512
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_load_dword v14, v1, s[4:5]
+s_waitcnt vmcnt(2)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data loads where data say, and waits for all but a later one
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_lshlrev_b32_e32 v13, 2, v10
+global_load_dword v12, v13, s[4:5] offset:512
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_load_dword v14, v1, s[4:5]
+s_waitcnt vmcnt(1)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data waits for what all lanes load
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+global_load_dword v11, v1, s[4:5] offset:256
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_waitcnt vmcnt(0)
+v_mov_b32_e32 v12, v11
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+v_mov_b32_e32 v12, v11
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data has a scalar load
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v12, s14
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data has a scalar load without a wait
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, s14
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data reads lds | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v1
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data reads lds and waits for global memory | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v1
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data reads lds of another wave behind a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+v_sub_u32_e32 v15, 0x1fc, v1
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v15
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data reads lds of another wave without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+v_sub_u32_e32 v15, 0x1fc, v1
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v15
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data loads what another wave has stored without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+v_sub_u32_e32 v15, 0x1fc, v1
+global_store_dword v1, v0, s[4:5] offset:1024
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v15, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores what another wave loads without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+v_sub_u32_e32 v15, 0x1fc, v1
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v1, v0, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_load_dword v12, v15, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | lds is written again while an arm by data still reads it | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+v_sub_u32_e32 v15, 0x1fc, v1
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v1
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_write_b32 v15, v0
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048

@@ -132,12 +132,14 @@ s_and_saveexec_b64 s[12:13], s[10:11]
 """
 JUMP, JOIN = "s_cbranch_execz .Lend", "s_or_b64 exec, exec, s[12:13]"
 REFUSED = {
-    "a load": "global_load_dword v8, v2, s[4:5]",
+    "a copy": "global_load_lds_dword v2, s[4:5]",
+    "a flat load": "flat_load_dword v8, v[10:11]",
+    "an atomic": "ds_add_u32 v2, v5",
     "a store": "global_store_dword v2, v5, s[4:5]",
     "LDS": "ds_write_b32 v2, v5",
     "another lane": "v_mov_b32_dpp v5, v6 row_shr:1 row_mask:0xf bank_mask:0xf",
     "a lane as a scalar": "v_readfirstlane_b32 s6, v5",
-    "a wait": "s_waitcnt vmcnt(0)",
+    "the mask by what leaves it": "s_andn1_wrexec_b64 s[14:15], s[10:11]",
     "a barrier": "s_barrier",
     "the end": "s_endpgm",
     "a branch back": ".Lback:\nv_add_u32_e32 v5, v5, v6\ns_cbranch_execnz .Lback",

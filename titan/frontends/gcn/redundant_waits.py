@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from titan.foundation.diagnostics.wording import listed
 from titan.isa.gcn.module import AssemblyFile, AssemblyKernel
 from titan.isa.gcn.opcodes import OpcodeKind
+from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import DecodedInstruction, decoded
 from titan.isa.waves.events import WaveQueue
-from titan.isa.waves.machine import waits_of
 
 _QUEUES = {"vmcnt": (WaveQueue.VECTOR,), "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR)}
 EVERYTHING = 128  # operations of one queue that paths are searched for

@@ -13,6 +13,7 @@ from titan.isa.gcn.module import AssemblyInstruction
 from titan.isa.simt.events import Event
 from titan.isa.simt.footprints import NO_CTA, Footprint, MemorySpace, of_ranges
 from titan.isa.simt.written import WrittenMemories
+from titan.isa.waves.arm_queues import end_operations
 from titan.isa.waves.contents import Bytes, Contents
 from titan.isa.waves.decode import DecodedInstruction
 from titan.isa.waves.events import CounterFull, OperationIssued, WaveQueue, WaveUse
@@ -211,7 +212,7 @@ class WaveGroup:
             self._make_room(wave, instruction, queue)
         number = wave.issued[queue]
         wave.issued[queue] = number + 1
-        entry = PendingOperation(instruction, queue, registers, bool(registers))
+        entry = PendingOperation(instruction, queue, registers, bool(registers), number=number)
         wave.in_flight[queue].append(entry)
         wave.last = entry
         for register in registers:
@@ -249,9 +250,8 @@ class WaveGroup:
         entries, room = wave.in_flight[queue], COUNTED_MAX.get(queue, 0)
         if not room or len(entries) < room:
             return
-        self.events.append(CounterFull(*self.header(wave, instruction), queue, room - 1))
-        while len(entries) >= room:
-            wave.landed(entries.popleft())
+        left = end_operations(wave, queue, room - 1)
+        self.events.append(CounterFull(*self.header(wave, instruction), queue, left))
 
     # ------------------------------------------------------------------------ footprints
 

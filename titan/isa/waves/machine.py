@@ -16,7 +16,6 @@ import numpy as np
 from titan.isa.gcn.module import (
     AssemblyFile,
     AssemblyKernel,
-    Literal,
     SymbolOperand,
     integer_of,
 )
@@ -26,8 +25,11 @@ from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import VCC
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
+from titan.isa.waves.arm_accesses import access_memory
+from titan.isa.waves.arm_queues import end_operations
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.copies_gfx1250 import copy_step
+from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import DecodedInstruction, Step, decoded, register_name
 from titan.isa.waves.events import (
     UNORDERED,
@@ -68,8 +70,6 @@ from titan.isa.waves.vector_states_gfx1250 import states_of_gfx1250
 from titan.isa.waves.vector_steps import opaque_step, vector_step
 from titan.isa.waves.wait_states import ClosePair, states_of
 
-_COUNTERS = re.compile(r"(vmcnt|lgkmcnt|expcnt)(_sat)?\((\w+)\)")
-_NO_WAIT = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
 _MEMORY = frozenset(
     (
         OpcodeKind.SCALAR_MEMORY, OpcodeKind.LDS, OpcodeKind.CROSS_LANE, OpcodeKind.GLOBAL,
@@ -252,14 +252,18 @@ class WaveMachine:
         arms = skipped_arms(wave, code.number, self._decoded, self.kernel.end, pairs)
         if arms is None:
             return False
+        unknown = OpaqueWord("lanes that data choose", code.number)
+        origin = unknown if refusal.origin is None else refusal.origin
+        reads_lds = arms.queues.reads_lds and follower is not None
+        if reads_lds or not access_memory(self.group, wave, arms, self._step, origin):
+            return False
         self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
         if wave.unwritten and arms_read_unwritten(wave, arms):
             self.group.reads_unwritten = True
             wave.unwritten.clear()
         if isinstance(follower, ArmsFollower):
             follower.skipped(wave, arms)
-        unknown = OpaqueWord("lanes that data choose", code.number)
-        leave(wave, arms, unknown if refusal.origin is None else refusal.origin)
+        leave(wave, arms, origin)
         self.steps += arms.count - 1
         return True
 
@@ -342,10 +346,10 @@ class WaveMachine:
                     continue  # returned in any order
                 if not entries and queue in _FLAT:
                     continue
+                left = end_operations(wave, queue, limit)
                 header = self.group.header(wave, code.number)
-                self.group.events.append(CounterWait(*header, queue, limit))
-                while len(entries) > limit:
-                    wave.landed(entries.popleft())
+                if queue not in UNORDERED or not left:
+                    self.group.events.append(CounterWait(*header, queue, left))
 
     def _check_pending(self, wave: Wave, code: DecodedInstruction) -> None:
         for register in sorted(code.touches & wave.pending.keys()):
@@ -354,6 +358,8 @@ class WaveMachine:
             in_order = entry.queue in _IN_ORDER and _is_vector_load(code)
             if not read and in_order:
                 continue  # the later load also returns later
+            if entry.unsure:
+                raise Refused("whether a load by data is waited for")
             del wave.pending[register]
             self.group.events.append(
                 PendingRegister(
@@ -455,31 +461,3 @@ def taken(wave: Wave, name: str) -> bool:
     if isinstance(value, OpaqueWord):
         raise Refused("a branch", value)
     return (value == 0) == (condition in ("vccz", "scc0"))
-
-
-def waits_of(operand: object) -> list[tuple[str, int]]:
-    """The counters that an `s_waitcnt` waits for, with how many operations may be left."""
-    if isinstance(operand, Literal):
-        return _of_number(operand.value)
-    text = operand.name if isinstance(operand, SymbolOperand) else ""
-    whole = integer_of(text.strip())
-    if whole is not None:
-        return _of_number(whole)
-    limits: dict[str, int] = {}
-    for counter, _, value in _COUNTERS.findall(text):
-        limit = integer_of(value)
-        if limit is None:
-            raise Refused("a wait of an unknown form")
-        limits[counter] = limit  # of two for one counter the later one is encoded
-    if not limits:
-        raise Refused("a wait of an unknown form")
-    return [(counter, limit) for counter, limit in limits.items() if limit < _NO_WAIT[counter]]
-
-
-def _of_number(value: int) -> list[tuple[str, int]]:
-    parts = {
-        "vmcnt": value & 15 | value >> 10 & 0x30,
-        "expcnt": value >> 4 & 7,
-        "lgkmcnt": value >> 8 & 15,
-    }
-    return [(name, limit) for name, limit in parts.items() if limit < _NO_WAIT[name]]

@@ -1,10 +1,11 @@
-"""Arms whose lanes data choose: code that touches registers alone, up to where all lanes go on.
+"""Arms whose lanes data choose: code that computes and loads, up to where all lanes go on.
 
 The execution mask is followed through the text as a function of what is not known: each unknown
 mask is a symbol, a mask one value for each choice of the symbols, lane by lane. Where all values
 are those from before the arms, every lane goes on. What the arms write is unknown then, whichever
-lanes were in them. Nothing is skipped that touches memory, other lanes, or barriers, that waits,
-that reads what is still being loaded, or that may come too soon behind another instruction.
+lanes were in them. Loads and waits are followed by what both ways round an arm guarantee
+(`arm_queues.py`, `arm_accesses.py`). Nothing is skipped that writes memory, touches other lanes or
+barriers, reads what is still being loaded, or may come too soon behind another instruction.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
+from titan.isa.waves.arm_queues import ArmQueues, is_plain_load
+from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
 from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.scalar import BITWISE
@@ -34,6 +37,7 @@ class _Branch:
 
     target: int
     execution: Mask
+    number: int
     written: set[int] = field(default_factory=set)
 
 
@@ -56,6 +60,21 @@ class LeftArms:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ArmStep:
+    """An instruction in arms: the lanes that execute it, and whether some data go round it.
+
+    `on_masks`: it computes a mask of which lanes take part. `forgotten`: scalar registers that
+    arms which end in front of it have written.
+    """
+
+    code: DecodedInstruction
+    execution: Mask
+    by_data: bool
+    on_masks: bool
+    forgotten: frozenset[int]
+
+
 @dataclass(slots=True)
 class SkippedArms:
     """`place`: where all lanes go on. `vectors`, `scalars`: registers that are unknown there.
@@ -72,6 +91,8 @@ class SkippedArms:
     reads: dict[int, int]
     surely: dict[int, int]
     left: LeftArms
+    steps: list[ArmStep]
+    queues: ArmQueues
 
 
 class _Lanes:
@@ -87,11 +108,11 @@ class _Lanes:
         scalar: Mask = (1,)
         for branch in branches:
             taken = tuple(int(lanes != 0) for lanes in branch.execution)
-            scalar = _combined(int.__and__, scalar, taken)
+            scalar = combined(int.__and__, scalar, taken)
         reads = code.reads | code.writes if keeps_part(code.item) else code.reads
         for register in reads - _EXECUTION:
             lanes = scalar if register >= SCALAR_BASE else execution
-            left = _combined(_without, lanes, self._written.get(register, (0,)))
+            left = combined(_without, lanes, self._written.get(register, (0,)))
             found = self.reads.get(register, 0)
             for one in left:
                 found |= one
@@ -100,7 +121,7 @@ class _Lanes:
         for register in code.writes - _EXECUTION:
             lanes = scalar if register >= SCALAR_BASE else execution
             before = self._written.get(register, (0,))
-            self._written[register] = _combined(int.__or__, before, lanes)
+            self._written[register] = combined(int.__or__, before, lanes)
 
     def vectors(self) -> dict[int, Mask]:
         """The lanes that have written vector registers."""
@@ -183,14 +204,15 @@ class _Followed:
         if len(sources) != 2 or sources[0] is None or sources[1] is None:
             return False
         before = self.execution
-        made = _combined(function, sources[0], sources[1])
+        made = combined(function, sources[0], sources[1])
         if rest == "b64":
             return self.put(operands[0], made)
         self.execution = tuple(one & self.wave.lanes_all for one in made)
         return self.put(operands[0], before)
 
 
-def _combined(function: Callable[[int, int], int], left: Mask, right: Mask) -> Mask:
+def combined(function: Callable[[int, int], int], left: Mask, right: Mask) -> Mask:
+    """A function of two masks, for each choice of the symbols."""
     count, every = max(len(left), len(right)), (1 << 64) - 1
     return tuple(
         function(left[at % len(left)], right[at % len(right)]) & every for at in range(count)
@@ -208,20 +230,36 @@ def skipped_arms(
         before = wave.arms if wave.arms.still(wave) else before
     followed, branches = _Followed(wave, before), list[_Branch]()
     vectors: set[int] = set()
-    lanes = _Lanes(before.written)
+    lanes, queues, steps = _Lanes(before.written), ArmQueues(wave), list[ArmStep]()
     for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
         code = decoded(place)
+        forgotten = set[int]()
         for branch in [one for one in branches if one.target == place]:
             branches.remove(branch)
-            if any(_combined(int.__xor__, branch.execution, followed.execution)):
+            if any(combined(int.__xor__, branch.execution, followed.execution)):
                 return None
             followed.forget(branch.written)
-        if place in near or not wave.pending.keys().isdisjoint(code.touches):
+            forgotten |= branch.written
+        scope = frozenset(branch.number for branch in branches)
+        if place in near or not queues.may_use(code.touches, scope):
             return None
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
         lanes.note(code, followed.execution, branches)
-        if not _is_followed(followed, code, branches, writes):
-            return None
+        execution = followed.execution
+        if is_plain_load(code):
+            on_masks = False
+            followed.forget(writes)
+            if writes & {EXEC, EXEC + 1} or not queues.issue(code, scope):
+                return None
+        elif code.item.base == "s_waitcnt":
+            on_masks = True
+            for counter, limit in waits_of(code.item.operands[0] if code.item.operands else None):
+                queues.wait(place, counter, limit, scope)
+        else:
+            on_masks = followed.step(code)
+            if not on_masks and not _is_followed(followed, code, branches, writes):
+                return None
+        steps.append(ArmStep(code, execution, bool(scope), on_masks, frozenset(forgotten)))
         vectors |= {register for register in code.writes if register < SCALAR_BASE}
         for branch in branches:
             branch.written |= writes - {EXEC, EXEC + 1}
@@ -230,8 +268,9 @@ def skipped_arms(
             count = place + 1 - number
             left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
             return SkippedArms(
-                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely(), left
-            )
+                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely(), left,
+                steps, queues,
+            )  # fmt: skip
     return None
 
 
@@ -242,13 +281,14 @@ def _is_followed(
     if kind is OpcodeKind.CONTROL:
         ahead = base == "s_cbranch_execz" and code.item.target > code.number
         if ahead:
-            branches.append(_Branch(code.item.target, followed.execution))
+            followed.wave.branches_by_data += 1
+            number = followed.wave.branches_by_data
+            branches.append(_Branch(code.item.target, followed.execution, number))
         return ahead or base in _PAUSES
     if kind is OpcodeKind.SCALAR:
-        if followed.step(code):
-            return True
         followed.forget(writes)
-        return not writes & {EXEC, EXEC + 1}
+        masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))
+        return not masks and not writes & {EXEC, EXEC + 1}
     if kind is not OpcodeKind.VECTOR or code.item.opcode.endswith("_dpp"):
         return False
     followed.forget(writes)

@@ -57,7 +57,8 @@ class PendingOperation:
     """An operation that has not been waited for, and the registers that it will write.
 
     `counters`: how many of those that count it have to be waited for. `translation`: its number
-    among the operations of vector memory, where xcnt counts them.
+    among the operations of vector memory, where xcnt counts them. `number`: among those of its
+    queue. `scope`: the branches by data over it. `unsure`: a wait has ended it for some data.
     """
 
     instruction: int
@@ -66,6 +67,9 @@ class PendingOperation:
     loads: bool
     counters: int = 1
     translation: int = -1
+    number: int = -1
+    scope: frozenset[int] = frozenset()
+    unsure: bool = False
 
 
 UNKNOWN_MASK = "the execution mask"
@@ -105,6 +109,8 @@ class Wave:
         }
         self.issued = dict.fromkeys(WaveQueue, 0)
         self.pending: dict[int, PendingOperation] = {}
+        self.by_data: set[WaveQueue] = set()  # queues of which data decide what is issued
+        self.branches_by_data = 0
         self.private: dict[int, tuple[Words, int, OpaqueWord]] = {}
         self.arms: object = None  # what arms that were skipped have left (`skipped_lanes.py`)
         self.unwritten: dict[int, int] = {}  # registers by their lanes that nothing has written

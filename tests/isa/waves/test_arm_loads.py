@@ -1,0 +1,224 @@
+"""Loads and waits in arms that data choose, against runs of given data and a count of their own."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tests.isa.waves.test_skipped_lanes import HEAD, SOURCE, machine
+from titan.isa.simt.outcome import Ending
+from titan.isa.waves.contents import Contents
+from titan.isa.waves.events import CounterWait, OperationIssued, PendingRegister, WaveQueue
+
+REGISTERS = range(20, 60)
+LOADS = (
+    "global_load_dword v{r}, v2, s[4:5] offset:{o}", "ds_read_b32 v{r}, v2 offset:{o}",
+    "buffer_load_dword v{r}, v2, s[40:43], 0 offen",
+)  # fmt: skip
+BEGIN = f"{HEAD}s_mov_b32 s40, s4\ns_mov_b32 s41, s5\ns_movk_i32 s42, 0x200\ns_mov_b32 s43, 0\n"
+BEGIN += "".join(f"v_mov_b32_e32 v{register}, 1\n" for register in REGISTERS)
+
+
+class Program:
+    """Conditions over data with loads, waits that may be too weak, and uses."""
+
+    def __init__(self, seed: int) -> None:
+        self.chooser = random.Random(seed)
+        self.labels = 0
+        self.registers = iter(REGISTERS)
+        self.loaded: list[int] = []
+
+    def line(self) -> str:
+        """A load to a register of its own, a wait, or a use of what was loaded."""
+        choose, roll = self.chooser.choice, self.chooser.random()
+        if roll < 0.5 or not self.loaded:
+            self.loaded.append(next(self.registers))
+            line = self.chooser.choices(LOADS, (6, 2, 2))[0]
+            return line.format(r=self.loaded[-1], o=choose((0, 4, 8)))
+        if roll < 0.55:
+            return "s_load_dword s44, s[4:5], 0x10"
+        counter = choose(("vmcnt", "vmcnt", "lgkmcnt"))
+        wait = f"s_waitcnt {counter}({choose((0, 0, 1, 1, 2, 3))})"
+        if roll < 0.75:
+            return wait
+        use = f"v_add_u32_e32 v5, v6, v{choose(self.loaded)}"
+        return f"{wait}\n{use}" if self.chooser.random() < 0.7 else use
+
+    def block(self, depth: int, count: int) -> str:
+        lines = ""
+        for _ in range(count):
+            inner = depth < 2 and self.chooser.random() < 0.3
+            lines += self.condition(depth) if inner else self.line() + "\n"
+        return lines
+
+    def condition(self, depth: int) -> str:
+        self.labels += 1
+        name, low = f".L{self.labels}", 10 + 4 * depth
+        mask, other = f"s[{low}:{low + 1}]", f"s[{low + 2}:{low + 3}]"
+        head = f"v_cmp_gt_u32_e64 {mask}, v{self.chooser.choice((3, 4))}, 2\ns_nop 1\n"
+        jump = f"s_cbranch_execz {name}\n" if self.chooser.random() < 0.8 else ""
+        then = self.block(depth + 1, self.chooser.randrange(1, 4))
+        if self.chooser.random() < 0.6:
+            return (
+                f"{head}s_and_saveexec_b64 {other}, {mask}\n{jump}{then}{name}:\n"
+                f"s_or_b64 exec, exec, {other}\n"
+            )
+        other_arm = self.block(depth + 1, 2)
+        jump_too = f"s_cbranch_execz {name}e\n" if jump else ""
+        return (
+            f"{head}s_and_saveexec_b64 {other}, {mask}\ns_xor_b64 {mask}, exec, {other}\n"
+            f"{jump}{then}{name}:\ns_andn2_saveexec_b64 {mask}, {mask}\n{jump_too}{other_arm}"
+            f"{name}e:\ns_or_b64 exec, exec, {mask}\n"
+        )
+
+    def text(self) -> str:
+        return BEGIN + self.block(2, 2) + self.condition(0) + self.block(2, 3)
+
+
+class Count:
+    """What one run of given data has in flight, by the text of its instructions alone."""
+
+    def __init__(self) -> None:
+        self.flying: list[tuple[str, int, frozenset[int]]] = []
+        self.hazards = 0
+        self.issued: Counter[int] = Counter()
+        self.done: Counter[int] = Counter()
+
+    def before(self, wave, code):
+        base = code.item.base
+        busy = [one for one in self.flying if not one[2].isdisjoint(code.touches)]
+        kind = {"glob": "v", "buff": "v", "ds_r": "d", "s_lo": "s"}.get(base[:4], "")
+        # A later load of vector memory also returns later.
+        again = kind == "v" and all(one[0] == "v" and one[2] == code.writes for one in busy)
+        reads = any(not one[2].isdisjoint(code.reads) for one in busy)
+        self.hazards += bool(busy) and (reads or not again)
+        if kind:
+            self.flying.append((kind, code.number, code.writes))
+            self.issued[code.number] += 1
+        if base == "s_waitcnt":
+            counter, limit = re.match(r"(\w+)\((\d)\)", code.item.operands[0].name).groups()
+            self._wait("v" if counter == "vmcnt" else "d", int(limit))
+            if counter == "lgkmcnt" and limit == "0":
+                self._wait("s", 0)
+
+    def _wait(self, kind, limit):
+        mine = [one for one in self.flying if one[0] == kind]
+        for one in mine[: max(0, len(mine) - limit)]:
+            self.flying.remove(one)
+            self.done[one[1]] += 1
+
+    def after(self, wave, code):
+        pass
+
+
+def done_by_events(events):
+    """The instructions whose operations a run shows to be done."""
+    issued = {queue: [] for queue in WaveQueue}
+    done = dict.fromkeys(WaveQueue, 0)
+    for event in events:
+        if isinstance(event, OperationIssued):
+            assert event.number == len(issued[event.queue])
+            issued[event.queue].append(event.instruction)
+        elif isinstance(event, CounterWait):
+            left = len(issued[event.queue]) - event.pending
+            done[event.queue] = max(done[event.queue], left)
+    return {at for queue in WaveQueue for at in issued[queue][: done[queue]]}
+
+
+DATA = (np.random.default_rng(1).integers(0, 6, 512), np.zeros(512), np.full(512, 5))
+HALVES = (np.repeat([0, 5, 5, 0], 64), np.repeat([5, 0, 0, 5], 64), np.repeat([5, 5, 0, 0], 64))
+
+
+def runs_of(text):
+    for data in (*DATA, *(np.tile(one, 2) for one in HALVES)):
+        words = data.astype(np.uint32).view(np.uint8).copy()
+        computing = machine(text, Contents([(SOURCE, words)]))
+        computing.follower = count = Count()
+        outcome = computing.run().outcome
+        assert outcome.ending is Ending.FINISHED, outcome
+        yield count
+
+
+def decided(text):
+    """Whether all is waited for, None where that is undecided; asserts what given data show."""
+    found = machine(text).run()
+    if found.outcome.ending is Ending.REFUSED:
+        return None
+    assert found.outcome.ending is Ending.FINISHED
+    right = not any(isinstance(event, PendingRegister) for event in found.events)
+    done, counts = done_by_events(found.events), list(runs_of(text))
+    assert right is not any(count.hazards for count in counts), text
+    for count in counts:
+        assert all(count.done[at] == count.issued[at] for at in done), text
+    return right
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_waited_for_is_waited_for_whatever_data_choose(part):
+    """A fault is found where some data show one, and what counts as done is so for all data."""
+    programs = (
+        Program(seed).text().removeprefix(HEAD) for seed in range(50 * part, 50 * part + 50)
+    )
+    outcomes = Counter(decided(text) for text in programs)
+    assert outcomes[True] > 5
+    assert outcomes[False] > 5
+
+
+A, B, C = (f"global_load_dword v{at}, v2, s[4:5]\n" for at in (20, 21, 22))
+USE = "v_add_u32_e32 v5, v6, v{}\n"
+
+
+def arm(lines, depth=0, jump=True):
+    """Lines in lanes that data choose."""
+    low = 10 + 4 * depth
+    over = f"s_cbranch_execz .L{depth}\n" if jump else ""
+    return (
+        f"v_cmp_gt_u32_e64 s[{low}:{low + 1}], v{3 + depth}, 2\ns_nop 1\n"
+        f"s_and_saveexec_b64 s[{low + 2}:{low + 3}], s[{low}:{low + 1}]\n{over}{lines}"
+        f".L{depth}:\ns_or_b64 exec, exec, s[{low + 2}:{low + 3}]\n"
+    )
+
+
+def wait(limit):
+    return f"s_waitcnt vmcnt({limit})\n"
+
+
+PLACES = {
+    "counted on a load of an arm": (A + arm(B) + wait(1) + USE.format(20), None),
+    "counted on a load that no branch leads over": (
+        A + arm(B, jump=False) + wait(1) + USE.format(20), True,
+    ),
+    "counted on a load behind the arm": (arm(A) + B + wait(1) + USE.format(20), True),
+    "counted one too high": (arm(A) + B + wait(2) + USE.format(20), False),
+    "a wait in an arm": (A + arm(wait(0)) + USE.format(20), False),
+    "a wait and the use in an arm": (A + arm(wait(0) + USE.format(20)), True),
+    "a wait in the arm of the load": (arm(A + wait(0)) + USE.format(20), True),
+    "a wait of an outer arm": (arm(arm(A, 1) + wait(0)) + USE.format(20), True),
+    "a wait of an inner arm": (arm(A + arm(wait(0), 1)) + USE.format(20), False),
+    "in an arm, counted on a load of an inner one": (
+        arm(A + arm(B, 1) + wait(1) + USE.format(20)), None,
+    ),
+    "in an arm, counted on a load of the arm": (
+        arm(arm(A, 1) + B + wait(1) + USE.format(20)), True,
+    ),
+    "in an inner arm, counted on its load": (arm(A + arm(B + wait(1) + USE.format(20), 1)), True),
+    "counted on a load of the same arm": (arm(A + B) + wait(1) + USE.format(20), True),
+    "no wait for the last load of the arm": (arm(A + B) + wait(1) + USE.format(21), False),
+    "counted on one of two arms": (arm(A) + arm(B, 1) + wait(1) + USE.format(20), None),
+    "one register by both": (A + arm(A) + wait(0) + USE.format(20), None),
+    "one register by both, waited for in between": (
+        A + wait(0) + arm(A) + wait(0) + USE.format(20), True,
+    ),
+    "no wait at all": (A + arm(B) + USE.format(21), False),
+    "a load behind, waited for": (arm(A) + B + wait(0) + USE.format(20) + USE.format(21), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_of_waits(name):
+    lines, expected = PLACES[name]
+    assert decided(BEGIN.removeprefix(HEAD) + lines) is expected
