@@ -2328,3 +2328,87 @@ s_or_b64 exec, exec, s[10:11]
 ds_write_b32 v15, v0
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data stores what another wave loads behind a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_sub_u32_e32 v15, 0x1fc, v1
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v1, v0, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+s_barrier
+global_load_dword v12, v15, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | both arms by data store | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 1
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+global_load_dword v12, v1, s[4:5] offset:512
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:1024
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+global_store_dword v1, v12, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | an arm by data stores what it has not waited for
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+global_store_dword v1, v12, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | two waves store to one place in arms by data | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_and_b32_e32 v15, 0xfc, v1
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v15, v0, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | lanes store to one place in an arm by data
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v15, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v15, v0, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | work-groups store in arms by data and load behind | 1 wave | 2 groups
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 1
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v1, v12, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_load_dword v13, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+; broken | work-groups store in arms by data | 1 wave | 2 groups
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_store_dword v1, v10, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]

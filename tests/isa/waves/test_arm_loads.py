@@ -1,4 +1,4 @@
-"""Loads and waits in arms that data choose, against runs of given data and a count of their own."""
+"""Accesses and waits in arms that data choose, against runs of given data and another count."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Program:
             self.loaded.append(next(self.registers))
             line = self.chooser.choices(LOADS, (6, 2, 2))[0]
             return line.format(r=self.loaded[-1], o=choose((0, 4, 8)))
-        if roll < 0.55:
+        if roll < 0.53:
+            return f"global_store_dword v2, v{choose((5, *self.loaded))}, s[4:5]"
+        if roll < 0.56:
             return "s_load_dword s44, s[4:5], 0x10"
         counter = choose(("vmcnt", "vmcnt", "lgkmcnt"))
         wait = f"s_waitcnt {counter}({choose((0, 0, 1, 1, 2, 3))})"
@@ -169,6 +171,7 @@ def test_what_is_waited_for_is_waited_for_whatever_data_choose(part):
 
 
 A, B, C = (f"global_load_dword v{at}, v2, s[4:5]\n" for at in (20, 21, 22))
+STORE = "global_store_dword v2, v5, s[4:5]\n"
 USE = "v_add_u32_e32 v5, v6, v{}\n"
 
 
@@ -214,6 +217,12 @@ PLACES = {
         A + wait(0) + arm(A) + wait(0) + USE.format(20), True,
     ),
     "no wait at all": (A + arm(B) + USE.format(21), False),
+    "counted on a store of an arm": (A + arm(STORE) + wait(1) + USE.format(20), None),
+    "a store of an arm behind which a load is counted": (
+        arm(STORE) + A + B + wait(1) + USE.format(20), True,
+    ),
+    "an arm stores what is loaded": (A + arm(STORE.replace("v5", "v20")) + wait(0), None),
+    "an arm stores what it has waited for": (A + arm(wait(0) + STORE.replace("v5", "v20")), True),
     "a load behind, waited for": (arm(A) + B + wait(0) + USE.format(20) + USE.format(21), True),
 }  # fmt: skip
 

@@ -73,7 +73,7 @@ REMARKS = {
     "unfenced-elsewhere": "a way on which wgmma touches registers that no wgmma.fence has ordered "
     "is not taken",
     "data-loops": "a loop of which data decide the rounds comes to an end",
-    "lanes-by-data": "data choose the lanes of arms that compute and load",
+    "lanes-by-data": "data choose the lanes of arms that compute, load and store",
     "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",

@@ -1,4 +1,4 @@
-"""What arms that data choose load: their steps are made with all lanes that may be in them.
+"""What arms that data choose load and store: made with all lanes that may be in them.
 
 A register holds what it should in the lanes that have written it last, whatever data choose; what
 other lanes read of it is taken as unknown. Addresses that are made of such registers are unknown.
@@ -98,7 +98,7 @@ def access_memory(
     origin: OpaqueWord,
 ) -> bool:
     """The accesses and waits of arms; whether they are followed. If not, nothing has changed."""
-    if not arms.queues.loads and not arms.queues.waits:
+    if not arms.queues.accesses and not arms.queues.waits:
         return True
     begun, stalls = len(group.events), group.stalls
     initially, places = len(group.initially_read), group.places

@@ -45,6 +45,13 @@ def is_plain_load(code: DecodedInstruction) -> bool:
     return not other and not any(part in item.base for part in ("_lds_", "addtid", "_tr_"))
 
 
+def is_plain_store(code: DecodedInstruction) -> bool:
+    """Whether an instruction stores registers to global memory, and does nothing else."""
+    item = code.item
+    plain = item.base.startswith(("global_store_", "buffer_store_"))
+    return plain and code.opcode.kind in _QUEUE_OF and not code.writes and "lds" not in item.options
+
+
 def end_operations(wave: Wave, queue: WaveQueue, limit: int) -> int:
     """A wait that leaves `limit` operations ends what it surely ends; how many of the newest ones
     are left then, of all that the run has. Raises Refused."""
@@ -86,7 +93,7 @@ class ArmQueues:
 
     def __init__(self, wave: Wave) -> None:
         self.waits: list[ArmWait] = []
-        self.loads = False
+        self.accesses = False
         self.reads_lds = False
         self._entries = {queue: list(wave.in_flight[queue]) for queue in _QUEUE_OF.values()}
         self._issued = {queue: wave.issued[queue] for queue in _QUEUE_OF.values()}
@@ -104,7 +111,7 @@ class ArmQueues:
         return all(self._is_done(entry, scope) for entry in found)
 
     def issue(self, code: DecodedInstruction, scope: Scope) -> bool:
-        """A load is issued; whether it is followed."""
+        """A load or store is issued; whether it is followed."""
         queue, registers = _QUEUE_OF[code.opcode.kind], written_in_order(code)
         if not all(self._is_done(self._pending[at]) for at in code.writes & self._pending.keys()):
             return False  # two loads of one register: which of them is left depends on data
@@ -114,9 +121,9 @@ class ArmQueues:
             if any(self._is_done(one, scope) and not self._is_done(one) for one in copies):
                 return False  # what was copied to LDS is there in the arm alone
         entry = PendingOperation(
-            code.number, queue, registers, True, number=self._issued[queue], scope=scope
+            code.number, queue, registers, bool(registers), number=self._issued[queue], scope=scope
         )
-        self.loads = True
+        self.accesses = True
         self._issued[queue] += 1
         self._entries[queue].append(entry)
         self._pending |= dict.fromkeys(registers, entry)

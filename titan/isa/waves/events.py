@@ -109,7 +109,7 @@ class OperationIssued(Event):
 
 @dataclass(frozen=True, slots=True)
 class LanesByData(Event):
-    """Arms whose lanes data choose compute and load, and are skipped (`skipped_lanes.py`)."""
+    """Arms whose lanes data choose are followed for their accesses (`skipped_lanes.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

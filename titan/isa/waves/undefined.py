@@ -166,8 +166,8 @@ class UndefinedFollower:
             if register >= SCALAR_BASE
         ]
         taken = merged(read)
-        if arms.queues.loads:
-            self._use([taken.origins], False)  # an address may be made of it
+        if arms.queues.accesses:
+            self._use([taken.origins], False)  # an address may be made of it, or it is stored
         for register in arms.vectors:
             left = ~lanes_of(arms.surely.get(register, 0) & wave.lanes_all)
             kept = self._vectors.of(wave, register).where(left).unsure()
