@@ -92,7 +92,8 @@ def instruction(draw: st.DrawFn) -> str:
         )
     if kind == "c":
         integers = ["s32.s8", "u32.u16", "s32.s16", "sat.u8.s32", "sat.s16.s32"]
-        types = draw(st.sampled_from([*integers, "rn.f32.u32", "rn.f32.s32", "rn.f32.s16"]))
+        floats = ["rn.f32.u32", "rn.f32.s32", "rn.f32.s16", "rzi.s32.f32", "rpi.ftz.u32.f32"]
+        types = draw(st.sampled_from([*integers, *floats]))
         return f"{guard}cvt.{types} {r}, {draw(REGISTER)};"
     if kind == "a":
         return draw(st.sampled_from([

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from titan.isa.simt import floats
-from titan.isa.simt.operations import COMPARISONS, DecodedStep, Kind, Op
+from titan.isa.simt.operations import COMPARISONS, INTEGER_ROUNDINGS, DecodedStep, Kind, Op
 
 Function = Callable[..., int]
 
@@ -357,6 +357,23 @@ def _to_float(step: DecodedStep) -> Function:
     return function
 
 
+def _to_integer(step: DecodedStep) -> Function:
+    from_bits, rounding, flush = step.flags
+    source, word, is_signed = (
+        _mask(from_bits),
+        INTEGER_ROUNDINGS[rounding],
+        step.kind is Kind.SIGNED,
+    )
+
+    def function(a: int) -> int:
+        value = a & source
+        return floats.to_integer(
+            value, from_bits, step.bits, word=word, signed=is_signed, flush=bool(flush)
+        )
+
+    return function
+
+
 def _convert(step: DecodedStep) -> Function:
     from_kind, from_bits, saturate, register = step.flags
     bits = step.bits
@@ -449,4 +466,5 @@ _MAKERS: dict[Op, Callable[[DecodedStep], Function]] = {
     Op.HALVES: _halves,
     Op.CARRIED: _carried,
     Op.TO_FLOAT: _to_float,
+    Op.TO_INTEGER: _to_integer,
 }

@@ -5,7 +5,14 @@ from __future__ import annotations
 from titan.isa.ptx import module as ptx
 from titan.isa.simt.decode_context import DecodeContext, Unsupported, space_of, type_of
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.operations import COMBINATIONS, COMPARISONS, DecodedStep, Kind, Op
+from titan.isa.simt.operations import (
+    COMBINATIONS,
+    COMPARISONS,
+    INTEGER_ROUNDINGS,
+    DecodedStep,
+    Kind,
+    Op,
+)
 from titan.isa.simt.undefined_results import NARROW_BITS
 
 _FLOATS = (Kind.FLOAT, Kind.BFLOAT)
@@ -186,8 +193,8 @@ def compare(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
 
 
 def convert(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep:
-    """cvt between integers, and of one to f32 or f64, to nearest; other conversions of
-    floating-point numbers are not computed."""
+    """cvt between integers, and of one to f32 or f64, to nearest, and of these to one of 32 or 64
+    bits; other conversions of floating-point numbers are not computed."""
     modifiers = instruction.modifiers
     if len(modifiers) < 2 or "pack" in modifiers:
         return opaque(context, instruction)
@@ -195,6 +202,15 @@ def convert(context: DecodeContext, instruction: ptx.Instruction) -> DecodedStep
     if to in _COMPUTED and from_ is not None and from_[0] in _INTEGERS and modifiers[0] == "rn":
         return DecodedStep(
             Op.TO_FLOAT, bits=to[1], flags=(from_[0], from_[1]),
+            out=context.results(instruction.operands[0]),
+            args=(context.source(instruction.operands[1], from_[1], from_[0]),),
+        )  # fmt: skip
+    rounding = next((word for word in modifiers if word in INTEGER_ROUNDINGS), None)
+    whole = to is not None and to[0] in _INTEGERS and to[1] in (32, 64)
+    if to is not None and whole and from_ in _COMPUTED and from_ is not None and rounding:
+        flags = from_[1], INTEGER_ROUNDINGS.index(rounding), int("ftz" in modifiers)
+        return DecodedStep(
+            Op.TO_INTEGER, kind=to[0], bits=to[1], flags=flags,
             out=context.results(instruction.operands[0]),
             args=(context.source(instruction.operands[1], from_[1], from_[0]),),
         )  # fmt: skip

@@ -12,6 +12,9 @@ from fractions import Fraction
 from titan.isa.simt.operations import DecodedStep, Op
 
 _NAN = {32: 0x7FFFFFFF, 64: 0x7FF8000000000000}
+_TO_INTEGER: dict[str, Callable[[float], int]] = {
+    "rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil,
+}  # fmt: skip
 _FORMAT = {32: ("<f", "<I"), 64: ("<d", "<Q")}
 
 
@@ -64,6 +67,24 @@ def of_integer(value: int, bits: int) -> int:
     if bits == 64 or int(near) == value or struct.unpack("<Q", struct.pack("<d", near))[0] & 1:
         return bits_of(near, bits)
     return bits_of(math.nextafter(near, math.inf if value > near else -math.inf), bits)
+
+
+def to_integer(
+    value: int, from_bits: int, bits: int, *, word: str, signed: bool, flush: bool
+) -> int:  # fmt: skip
+    """A float as an integer of `bits`, rounded as the word says and clamped. NaN gives 0, or the
+    top bit where one of both has 64 bits.
+    """
+    given = number(value, from_bits, flush)
+    top = 1 << bits - 1
+    if math.isnan(given):
+        return top if 64 in (from_bits, bits) else 0
+    low, high = (-top, top - 1) if signed else (0, 2 * top - 1)
+    if math.isinf(given):
+        found = high if given > 0 else low
+    else:
+        found = min(max(_TO_INTEGER[word](given), low), high)
+    return found & (2 * top - 1)
 
 
 def _invalid(a: float, b: float) -> bool:

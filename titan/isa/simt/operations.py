@@ -87,6 +87,7 @@ class Op(IntEnum):
     # args a, b[, c][, carry].
     CARRIED = 51
     TO_FLOAT = 52  # of an integer, to nearest, of `bits`; flags (from kind, from bits)
+    TO_INTEGER = 53  # of a float, clamped to `bits`; flags (from bits, INTEGER_ROUNDINGS, flush)
 
     BRANCH = 60  # flags (target, uniform)
     BRANCH_INDEXED = 61  # flags targets; args index
@@ -223,6 +224,7 @@ ATOMICS = (
     "add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "load", "store",
 )  # fmt: skip
 SHUFFLES = ("up", "down", "bfly", "idx")
+INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 VOTES = ("all", "any", "uni", "ballot")
 
 
@@ -231,7 +233,7 @@ ARITY: dict[Op, tuple[int, int]] = {
     **dict.fromkeys(
         (
             Op.MOV, Op.ABS, Op.NEG, Op.NOT, Op.CNOT, Op.BREV, Op.CLZ, Op.POPC, Op.BFIND, Op.CVT,
-            Op.TO_FLOAT,
+            Op.TO_FLOAT, Op.TO_INTEGER,
             Op.UNPACK, Op.TO_GENERIC, Op.FROM_GENERIC, Op.IS_SPACE, Op.GET_RANK, Op.ELECT,
         ),
         (1, 1),

@@ -42,6 +42,22 @@ INLINE uint64_t of_f64(double number)
     memcpy(&bits, &number, 8);
     return bits;
 }
+/* An integer of `bits`, clamped; `wide`: one of both has 64 bits, which decides what NaN gives. */
+INLINE uint64_t to_integer_of(double number, int mode, int is_signed, int bits, int wide)
+{
+    uint64_t top = 1ull << (bits - 1), all = mask_of(bits);
+    double half = bits == 64 ? 0x1p63 : 0x1p31, low = is_signed ? -half : 0;
+    if (number != number) return wide ? top : 0;
+    switch (mode) {
+    case 0: number = nearbyint(number); break;
+    case 1: number = trunc(number); break;
+    case 2: number = floor(number); break;
+    default: number = ceil(number); break;
+    }
+    if (number >= (is_signed ? half : 2 * half)) return is_signed ? top - 1 : all;
+    if (number <= low) return is_signed ? top : 0;
+    return (number < 0 ? (uint64_t)(int64_t)number : (uint64_t)number) & all;
+}
 INLINE double least(double a, double b)
 {
     if (a != a || b != b) return a != a ? b : a;
@@ -351,6 +367,10 @@ INLINE uint64_t arithmetic_of(int op, int kind, int bits, const int64_t *f, int 
             return bits == 32 ? of_f32((float)number, 0) : of_f64((double)number);
         }
         return bits == 32 ? of_f32((float)value, 0) : of_f64((double)value);
+    }
+    case TO_INTEGER: {
+        double number = f[0] == 32 ? to_f32(a, (int)f[2]) : to_f64(a);
+        return to_integer_of(number, (int)f[1], is_signed, bits, f[0] == 64 || bits == 64);
     }
     default: return nth_set(a, b, c);
     }
