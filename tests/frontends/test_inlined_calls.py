@@ -179,3 +179,37 @@ def test_what_is_wrong_at_an_address_is_found(parts):
     never = in_arm(parts).replace("setp.gt.u32 %p1, %r1, 9;", "setp.ne.u32 %p1, 0, 0;")
     if parts[2] != OTHER:
         assert verified(never, LAUNCH).verdict is Verdict.VERIFIED
+
+
+# --------------------------------------------------------------------- functions that are reached
+
+UNKNOWN = """
+.func unknown(.param .b64 a)
+{ .reg .b64 %d<4>; ld.param.u64 %d1, [a]; call %d1, (), prototype;
+  prototype: .callprototype _ (); ret; }
+.func between(.param .b64 a)
+{ .reg .b64 %d<4>; .reg .pred %p<3>; ld.param.u64 %d1, [a];
+  L: { .param .b64 pa; st.param.b64 [pa], %d1; call unknown, (pa); }
+  setp.eq.u64 %p1, %d1, 9; @%p1 bra L; ret; }
+"""
+USE = "{ .param .b64 pa; st.param.b64 [pa], %d1; call between, (pa); }"
+KERNEL = ".visible .entry k(.param .u64 x)\n.reqntid 64\n{ .reg .b64 %d<4>; ld.param.u64 %d1, [x]; "
+REACHED = {
+    "by nothing": (UNKNOWN + KERNEL + "ret; }", False),
+    "by another entry": (
+        UNKNOWN + KERNEL + "ret; }" + KERNEL.replace(" k(", " l(") + USE + "ret; }",
+        False,
+    ),
+    "by way of a function": (UNKNOWN + KERNEL + USE + "ret; }", True),
+    "by a table": (
+        UNKNOWN + ".global .align 8 .u64 table[1] = {unknown};" + KERNEL + "ret; }",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "reached"), REACHED.values(), ids=REACHED)
+def test_what_no_entry_reaches_does_not_matter(text, reached):
+    finding = verified(HEAD + text, LAUNCH.replace("{grid", "{entry: k, grid"))
+    assert codes(finding) == (["TTN010"] if reached else [])
+    assert finding.verdict is (Verdict.REFUSED if reached else Verdict.VERIFIED)

@@ -64,6 +64,22 @@ def _moved(item: Instruction, start: int) -> Instruction:
     return replace(item, operands=tuple(operands))
 
 
+def reached_from(module: Module, entry: Function) -> set[str]:
+    """The functions that an entry may call, by their names, and itself: those that are named by
+    what may be executed, or by a variable."""
+    bodies = {f.name: f for f in module.functions if not f.declared and not f.entry}
+    found = {entry.name}
+    waiting = [entry, *(bodies[name] for name in _named(module, ()) if name in bodies)]
+    found |= {function.name for function in waiting}
+    while waiting:
+        function = waiting.pop()
+        for item in module.instructions[function.start : function.end]:
+            new = {name for name in _names(item) if name in bodies} - found
+            found |= new
+            waiting += [bodies[name] for name in new]
+    return found
+
+
 @dataclass(slots=True)
 class _Body:
     """A function whose labels count from its start."""

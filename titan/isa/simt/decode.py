@@ -17,6 +17,7 @@ from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.last import LastMade
 from titan.foundation.source.span import Source, Span
 from titan.isa.ptx import module as ptx
+from titan.isa.ptx.inlined import reached_from
 from titan.isa.simt.called_functions import CalledFunctions, loops
 from titan.isa.simt.control_flow import NO_JOIN, FlowGraph
 from titan.isa.simt.decode_context import DecodeContext, Unsupported
@@ -95,13 +96,14 @@ def _decoded(
     context = DecodeContext(module, layout)
     steps: list[DecodedStep] = []
     findings: list[Diagnostic] = []
+    reached = reached_from(module, entry)
     for function in module.functions:
         if function.declared:
             continue
         context.function = function
         for index in range(function.start, function.end):
             instruction = module.instructions[index]
-            if function.entry and function is not entry:
+            if function.name not in reached:
                 steps.append(DecodedStep(Op.TRAP))
                 continue
             try:
@@ -131,7 +133,7 @@ def _decoded(
         steps, ((f.start, f.end) for f in module.functions if not f.declared and not f.entry)
     )
     for function in module.functions:
-        if function.declared or (function.entry and function is not entry):
+        if function.declared or function.name not in reached:
             continue
         graph = FlowGraph(steps, function.start, function.end)
         functions.append((function.start, function.end))
