@@ -2412,3 +2412,71 @@ s_cbranch_execz .Lover
 global_store_dword v1, v10, s[4:5] offset:1024
 .Lover:
 s_or_b64 exec, exec, s[10:11]
+; right | a branch of all lanes by data over a load
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, 0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+.Lover:
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a branch of all lanes by data over a load that nobody waits for
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, 0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+.Lover:
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | a branch of all lanes by data, with another arm
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lother
+global_load_dword v12, v1, s[4:5] offset:512
+s_branch .Lover
+.Lother:
+global_load_dword v13, v1, s[4:5] offset:1024
+.Lover:
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a branch of all lanes by data, the wait in one arm
+s_load_dword s14, s[4:5], 0x10
+global_load_dword v12, v1, s[4:5] offset:512
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lother
+s_waitcnt vmcnt(0)
+s_branch .Lover
+.Lother:
+v_mov_b32_e32 v13, 0
+.Lover:
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a branch of all lanes by data over a barrier | 2 waves
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_barrier
+.Lover:
+v_mov_b32_e32 v13, 0
+; right | a branch of all lanes by data in front of a barrier | 2 waves
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+v_mov_b32_e32 v13, 0
+.Lover:
+s_barrier
+; broken | a scalar register of a branch by data moves a store | 2 waves
+s_load_dword s14, s[4:5], 0x10
+s_mov_b64 s[16:17], s[4:5]
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_add_u32 s16, s16, 0x100
+.Lover:
+global_store_dword v1, v0, s[16:17]

@@ -20,6 +20,7 @@ LOADS = (
     "buffer_load_dword v{r}, v2, s[40:43], 0 offen",
 )  # fmt: skip
 BEGIN = f"{HEAD}s_mov_b32 s40, s4\ns_mov_b32 s41, s5\ns_movk_i32 s42, 0x200\ns_mov_b32 s43, 0\n"
+BEGIN += "s_load_dword s47, s[4:5], 0x0\ns_load_dword s48, s[4:5], 0x100\ns_waitcnt lgkmcnt(0)\n"
 BEGIN += "".join(f"v_mov_b32_e32 v{register}, 1\n" for register in REGISTERS)
 
 
@@ -61,6 +62,8 @@ class Program:
         self.labels += 1
         name, low = f".L{self.labels}", 10 + 4 * depth
         mask, other = f"s[{low}:{low + 1}]", f"s[{low + 2}:{low + 3}]"
+        if self.chooser.random() < 0.3:
+            return self.branch(name, depth)
         head = f"v_cmp_gt_u32_e64 {mask}, v{self.chooser.choice((3, 4))}, 2\ns_nop 1\n"
         jump = f"s_cbranch_execz {name}\n" if self.chooser.random() < 0.8 else ""
         then = self.block(depth + 1, self.chooser.randrange(1, 4))
@@ -76,6 +79,16 @@ class Program:
             f"{jump}{then}{name}:\ns_andn2_saveexec_b64 {mask}, {mask}\n{jump_too}{other_arm}"
             f"{name}e:\ns_or_b64 exec, exec, {mask}\n"
         )
+
+    def branch(self, name: str, depth: int) -> str:
+        """All lanes go on, or none does."""
+        word = self.chooser.choice(("scc0", "scc1"))
+        then = self.block(depth + 1, self.chooser.randrange(1, 4))
+        head = f"s_cmp_gt_u32 s{self.chooser.choice((47, 48))}, 2\ns_cbranch_{word} {name}\n"
+        if self.chooser.random() < 0.5:
+            return f"{head}{then}{name}:\n"
+        other = self.block(depth + 1, 2)
+        return f"{head}{then}s_branch {name}e\n{name}:\n{other}{name}e:\n"
 
     def text(self) -> str:
         return BEGIN + self.block(2, 2) + self.condition(0) + self.block(2, 3)
@@ -186,10 +199,27 @@ def arm(lines, depth=0, jump=True):
     )
 
 
+def branch(lines, other=""):
+    """Lines on one of two ways that all lanes go."""
+    end = f"s_branch .Lend\n.Lelse:\n{other}.Lend:\n" if other else ".Lelse:\n"
+    return f"s_cmp_gt_u32 s47, 2\ns_cbranch_scc0 .Lelse\n{lines}{end}"
+
+
 def wait(limit):
     return f"s_waitcnt vmcnt({limit})\n"
 
 
+BOTH = f"""v_cmp_gt_u32_e64 s[10:11], v3, 2
+s_nop 1
+s_and_saveexec_b64 s[12:13], s[10:11]
+s_xor_b64 s[10:11], exec, s[12:13]
+s_cbranch_execz .Lelse
+{wait(0)}.Lelse:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lend
+{wait(0)}.Lend:
+s_or_b64 exec, exec, s[10:11]
+"""
 PLACES = {
     "counted on a load of an arm": (A + arm(B) + wait(1) + USE.format(20), None),
     "counted on a load that no branch leads over": (
@@ -223,6 +253,25 @@ PLACES = {
     ),
     "an arm stores what is loaded": (A + arm(STORE.replace("v5", "v20")) + wait(0), None),
     "an arm stores what it has waited for": (A + arm(wait(0) + STORE.replace("v5", "v20")), True),
+    "a branch of all lanes over a load, waited for": (
+        branch(A) + wait(0) + USE.format(20), True,
+    ),
+    "a branch of all lanes over a load, counted on": (
+        A + branch(B) + wait(1) + USE.format(20), None,
+    ),
+    "a branch of all lanes over a wait": (A + branch(wait(0)) + USE.format(20), False),
+    "a branch of all lanes, each way a wait": (
+        A + branch(wait(0) + USE.format(20), wait(0)) + USE.format(20), None,
+    ),
+    "a branch of all lanes, a wait on one of two ways": (
+        A + branch(wait(0), USE.format(5)) + USE.format(20), False,
+    ),
+    "two arms, each with a wait": (
+        A + arm(wait(0)) + arm(wait(0), 1) + USE.format(20), False,
+    ),
+    "two arms of which one is taken, each with a wait": (A + BOTH + USE.format(20), None),
+    "a branch of all lanes within an arm": (arm(branch(A + wait(0)) + B) + wait(0), True),
+    "an arm within a branch of all lanes": (branch(arm(A) + wait(0) + USE.format(20), B), True),
     "a load behind, waited for": (arm(A) + B + wait(0) + USE.format(20) + USE.format(21), True),
 }  # fmt: skip
 

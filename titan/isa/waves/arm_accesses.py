@@ -122,8 +122,10 @@ def access_memory(
     for queue, entries in queues.items():
         wave.in_flight[queue].clear()
         wave.in_flight[queue].extend(entries)
-    followed = followed and all(
-        isinstance(event, (*_EXPECTED, CounterWait)) for event in group.events[begun:]
+    followed = (
+        followed
+        and arms.queues.decided
+        and all(isinstance(event, (*_EXPECTED, CounterWait)) for event in group.events[begun:])
     )
     if not followed:
         del group.events[begun:], group.initially_read[initially:]

@@ -144,6 +144,16 @@ class ArmQueues:
             if not pending or queue not in UNORDERED:
                 self.waits.append(ArmWait(place, queue, pending))
 
+    def _on_ways(self, entry: PendingOperation) -> bool:
+        """Whether waits on several ways end it, of which it is not known that one is taken."""
+        return not self._is_done(entry) and len(set(self._ended.get(id(entry), ()))) > 1
+
+    @property
+    def decided(self) -> bool:
+        """Whether what is not shown to be done may be taken as not waited for."""
+        entries = (entry for entries in self._entries.values() for entry in entries)
+        return not any(self._on_ways(entry) and not entry.registers for entry in entries)
+
     def leave(self, wave: Wave) -> None:
         """The wave is behind the arms."""
         for queue, entries in self._entries.items():
@@ -153,8 +163,7 @@ class ArmQueues:
                     wave.landed(entry)
                 else:
                     wave.in_flight[queue].append(entry)
-                    if entry.scope:
-                        wave.by_data.add(queue)
+                    entry.unsure |= self._on_ways(entry)
             wave.issued[queue] = self._issued[queue]
             if any(entry.scope for entry in entries):
                 wave.by_data.add(queue)

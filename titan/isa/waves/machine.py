@@ -55,6 +55,7 @@ from titan.isa.waves.start import constants_of, lds_bytes, private_bytes, waves_
 from titan.isa.waves.state import (
     LANES,
     NOT_WRITTEN,
+    UNKNOWN_BRANCH,
     UNKNOWN_MASK,
     OpaqueWord,
     Refused,
@@ -217,7 +218,11 @@ class WaveMachine:
             if follower is not None:
                 follower.before(wave, code)
             if code.opcode.kind is OpcodeKind.CONTROL:
-                self._control(wave, code)
+                try:
+                    self._control(wave, code)
+                except Refused as refusal:
+                    if self.numbering is not None or not self._skipped(wave, code, refusal):
+                        raise
                 continue
             if code.step is None:
                 code.step = self._step(code)
@@ -242,7 +247,8 @@ class WaveMachine:
             follower is None or isinstance(follower, ArmsFollower)
         )
         if (
-            not str(refusal).startswith(UNKNOWN_MASK)
+            not str(refusal).startswith((UNKNOWN_MASK, UNKNOWN_BRANCH))
+            or refusal.origin is None
             or followed
             or self.later is not None
             or wave.skips
@@ -250,7 +256,7 @@ class WaveMachine:
             return False
         pairs = [pair for pairs in self.watched.values() for pair in pairs]
         arms = skipped_arms(wave, code.number, self._decoded, self.kernel.end, pairs)
-        if arms is None:
+        if arms is None or (arms.branches and wave.condition is NOT_WRITTEN):
             return False
         unknown = OpaqueWord("lanes that data choose", code.number)
         origin = unknown if refusal.origin is None else refusal.origin
@@ -459,5 +465,5 @@ def taken(wave: Wave, name: str) -> bool:
     else:
         return False  # of a debugger
     if isinstance(value, OpaqueWord):
-        raise Refused("a branch", value)
+        raise Refused(UNKNOWN_BRANCH, value)
     return (value == 0) == (condition in ("vccz", "scc0"))

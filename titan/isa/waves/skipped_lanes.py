@@ -27,17 +27,24 @@ from titan.isa.waves.wait_states import ClosePair
 INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 8, 4
 _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
+_BY_CONDITION = ("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz")
 _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
 Mask = tuple[int, ...]  # for each choice of the symbols: bit k of the index is that of symbol k
 
 
 @dataclass(slots=True)
 class _Branch:
-    """A branch over code that no lane is in: where it leads, and what holds there, too."""
+    """A branch over code that no lane is in: where it leads, and what holds there, too.
+
+    `before`: of one by a condition of all lanes, which narrows the mask of the code behind it by a
+    symbol, the mask in front of it. `otherwise`: where the code that it leads to ends.
+    """
 
     target: int
     execution: Mask
     number: int
+    before: Mask | None = None
+    otherwise: int = -1
     written: set[int] = field(default_factory=set)
 
 
@@ -93,6 +100,11 @@ class SkippedArms:
     left: LeftArms
     steps: list[ArmStep]
     queues: ArmQueues
+
+    @property
+    def branches(self) -> bool:
+        """Whether conditions of all lanes choose, too."""
+        return any(step.code.item.base in _BY_CONDITION for step in self.steps)
 
 
 class _Lanes:
@@ -231,15 +243,22 @@ def skipped_arms(
     followed, branches = _Followed(wave, before), list[_Branch]()
     vectors: set[int] = set()
     lanes, queues, steps = _Lanes(before.written), ArmQueues(wave), list[ArmStep]()
+
+    def made(place: int) -> SkippedArms:
+        scalars = followed.written - {EXEC, EXEC + 1}
+        left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
+        return SkippedArms(
+            number, place, place - number, vectors, scalars, lanes.reads, lanes.surely(), left,
+            steps, queues,
+        )  # fmt: skip
+
     for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
         code = decoded(place)
-        forgotten = set[int]()
-        for branch in [one for one in branches if one.target == place]:
-            branches.remove(branch)
-            if any(combined(int.__xor__, branch.execution, followed.execution)):
-                return None
-            followed.forget(branch.written)
-            forgotten |= branch.written
+        forgotten = _joined(followed, branches, place)
+        if forgotten is None:
+            return None
+        if place > number and not branches and set(followed.execution) == {wave.exec}:
+            return made(place)
         scope = frozenset(branch.number for branch in branches)
         if place in near or not queues.may_use(code.touches, scope):
             return None
@@ -264,14 +283,58 @@ def skipped_arms(
         for branch in branches:
             branch.written |= writes - {EXEC, EXEC + 1}
         if not branches and set(followed.execution) == {wave.exec}:
-            scalars = followed.written - {EXEC, EXEC + 1}
-            count = place + 1 - number
-            left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
-            return SkippedArms(
-                number, place + 1, count, vectors, scalars, lanes.reads, lanes.surely(), left,
-                steps, queues,
-            )  # fmt: skip
+            return made(place + 1)
     return None
+
+
+def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int] | None:
+    """Branches end at a place: the scalar registers that are unknown then; None if it is not
+    known which lanes go on."""
+    forgotten = set[int]()
+    for branch in [one for one in branches if one.target == place]:
+        branches.remove(branch)
+        if any(combined(int.__xor__, branch.execution, followed.execution)):
+            return None
+        followed.forget(branch.written)
+        forgotten |= branch.written
+        if branch.before is not None:
+            followed.execution = branch.before
+        if branch.otherwise >= 0 and branch.before is not None:
+            left = combined(_without, branch.before, branch.execution)
+            _enter(followed, branches, branch.otherwise, left, branch.before)
+    return forgotten
+
+
+def _enter(
+    followed: _Followed, branches: list[_Branch], target: int, execution: Mask,
+    before: Mask | None = None,
+) -> None:  # fmt: skip
+    """A branch leads over what comes next, which is executed by these lanes."""
+    followed.wave.branches_by_data += 1
+    followed.execution = execution
+    branches.append(_Branch(target, execution, followed.wave.branches_by_data, before))
+
+
+def _branches(followed: _Followed, code: DecodedInstruction, branches: list[_Branch]) -> bool:
+    """A branch ahead; whether it is followed."""
+    base, target, now = code.item.base, code.item.target, followed.execution
+    if target <= code.number:
+        return False
+    if base == "s_cbranch_execz":
+        _enter(followed, branches, target, now)
+        return True
+    if base in _BY_CONDITION and followed.symbols < SYMBOLS_MAX:
+        every, count = (1 << 64) - 1, 1 << followed.symbols
+        followed.symbols += 1
+        goes_on = combined(int.__and__, now, (0,) * count + (every,) * count)
+        _enter(followed, branches, target, goes_on, now)
+        return True
+    last = branches[-1] if branches else None
+    ends = base == "s_branch" and last is not None and last.target == code.number + 1
+    if not ends or last is None or last.before is None or last.otherwise >= 0:
+        return False
+    last.otherwise = target
+    return not any(combined(int.__xor__, last.execution, now))
 
 
 def _is_followed(
@@ -279,12 +342,7 @@ def _is_followed(
 ) -> bool:
     kind, base = code.opcode.kind, code.item.base
     if kind is OpcodeKind.CONTROL:
-        ahead = base == "s_cbranch_execz" and code.item.target > code.number
-        if ahead:
-            followed.wave.branches_by_data += 1
-            number = followed.wave.branches_by_data
-            branches.append(_Branch(code.item.target, followed.execution, number))
-        return ahead or base in _PAUSES
+        return base in _PAUSES or _branches(followed, code, branches)
     if kind is OpcodeKind.SCALAR:
         followed.forget(writes)
         masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))

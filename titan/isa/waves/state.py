@@ -73,6 +73,7 @@ class PendingOperation:
 
 
 UNKNOWN_MASK = "the execution mask"
+UNKNOWN_BRANCH = "a branch"
 
 
 class Wave:

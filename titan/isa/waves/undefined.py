@@ -166,8 +166,10 @@ class UndefinedFollower:
             if register >= SCALAR_BASE
         ]
         taken = merged(read)
-        if arms.queues.accesses:
-            self._use([taken.origins], False)  # an address may be made of it, or it is stored
+        if arms.branches:
+            self._use([self._scalars.condition(wave)], False)
+        if arms.queues.accesses or arms.branches:
+            self._use([taken.origins], False)  # it may decide an address or a branch, or be stored
         for register in arms.vectors:
             left = ~lanes_of(arms.surely.get(register, 0) & wave.lanes_all)
             kept = self._vectors.of(wave, register).where(left).unsure()
