@@ -256,7 +256,7 @@ class WaveMachine:
             return False
         pairs = [pair for pairs in self.watched.values() for pair in pairs]
         arms = skipped_arms(wave, code.number, self._decoded, self.kernel.end, pairs)
-        if arms is None or (arms.branches and wave.condition is NOT_WRITTEN):
+        if arms is None or (arms.reads_condition and wave.condition is NOT_WRITTEN):
             return False
         unknown = OpaqueWord("lanes that data choose", code.number)
         origin = unknown if refusal.origin is None else refusal.origin

@@ -106,6 +106,16 @@ class SkippedArms:
         """Whether conditions of all lanes choose, too."""
         return any(step.code.item.base in _BY_CONDITION for step in self.steps)
 
+    @property
+    def reads_condition(self) -> bool:
+        """Whether a branch may read the condition code from before the arms."""
+        for step in self.steps:
+            if step.code.item.base.startswith("s_cmp"):
+                return False
+            if "scc" in step.code.item.base:
+                return True
+        return False
+
 
 class _Lanes:
     """Which lanes read and write registers in arms, for each choice of the symbols. `before`: which

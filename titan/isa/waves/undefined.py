@@ -166,7 +166,7 @@ class UndefinedFollower:
             if register >= SCALAR_BASE
         ]
         taken = merged(read)
-        if arms.branches:
+        if arms.reads_condition:
             self._use([self._scalars.condition(wave)], False)
         if arms.queues.accesses or arms.branches:
             self._use([taken.origins], False)  # it may decide an address or a branch, or be stored
