@@ -32,7 +32,7 @@ def device(libraries, tmp_path, monkeypatch):
     runtime, compiler = (str(libraries / name) for name in ("libamdhip64.so", "libhiprtc.so"))
     monkeypatch.setattr(hip_driver, "RUNTIME_NAMES", (runtime,))
     monkeypatch.setattr(hip_driver, "COMPILER_NAMES", (compiler,))
-    monkeypatch.setattr(launchers, "CACHE", str(tmp_path / "code"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for opened in (hip_driver.runtime, hip_driver.compiler):
         opened.cache_clear()
     library = hip_driver.runtime()

@@ -119,7 +119,8 @@ class NumbersCore(simt.Native):
         self.schedule = SCHEDULES.index(asked.schedule)
         self.engines = ENGINES.index(asked.engines)
         self.polls_max = asked.polls_max
-        self.bounds = global_bounds(self.machine)
+        # Where no memory is given, all of it may be touched: too much to hold as an allocation.
+        self.bounds = global_bounds(self.machine) if self.machine.launch.allocations else ()
         self.threads = self._threads(asked.threads)
 
     def module(self) -> CData:
