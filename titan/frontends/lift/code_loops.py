@@ -6,7 +6,8 @@ starts or arrives at anything only waits; how often it runs is up to the interle
 
 from __future__ import annotations
 
-from titan.isa.ptx.module import Function, Instruction, Module, PtxTarget, Targets
+from titan.isa.ptx.labels import labels_of
+from titan.isa.ptx.module import Function, Instruction, Module
 
 _WAITING = ("test_wait", "try_wait")
 _IDLE = (
@@ -28,13 +29,7 @@ def first_loop(module: Module, entry: Function) -> int | None:
 
 
 def _targets(item: Instruction) -> list[int]:
-    found: list[int] = []
-    for operand in item.operands:
-        if isinstance(operand, PtxTarget):
-            found.append(operand.instruction)
-        elif isinstance(operand, Targets):
-            found += operand.instructions
-    return found if item.opcode in ("bra", "brx") else []
+    return [*labels_of(item)] if item.opcode in ("bra", "brx") else []
 
 
 def _waits(body: tuple[Instruction, ...]) -> bool:

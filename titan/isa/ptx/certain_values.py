@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from titan.isa.ptx.labels import labels_of
 from titan.isa.ptx.module import (
     Address,
     Function,
@@ -17,9 +18,7 @@ from titan.isa.ptx.module import (
     Operand,
     Pair,
     PtxRegister,
-    PtxTarget,
     Symbol,
-    Targets,
     Vector,
 )
 
@@ -74,11 +73,8 @@ def _behind(item: Instruction, at: int) -> Iterator[int]:
     jumps = item.opcode in ("bra", "brx")
     if item.guard >= 0 or not (jumps or item.opcode in _ENDS):
         yield at + 1
-    for operand in item.operands if jumps else ():
-        if isinstance(operand, PtxTarget):
-            yield operand.instruction
-        elif isinstance(operand, Targets):
-            yield from operand.instructions
+    if jumps:
+        yield from labels_of(item)
 
 
 def _gives(item: Instruction) -> bool:

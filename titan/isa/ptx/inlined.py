@@ -13,10 +13,12 @@ or that are called in a form which has no meaning here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from titan.isa.ptx.body import symbols
 from titan.isa.ptx.certain_values import values_are_certain
+from titan.isa.ptx.labels import labels_of, with_labels
 from titan.isa.ptx.module import (
     Address,
     Function,
@@ -32,7 +34,6 @@ from titan.isa.ptx.module import (
     RegisterDeclaration,
     StateSpace,
     Symbol,
-    Targets,
     Variable,
     Vector,
 )
@@ -60,7 +61,7 @@ def inlined(module: Module) -> Module:
 
 def _moved(item: Instruction, start: int) -> Instruction:
     """An instruction of a body that begins at `start`."""
-    operands = (_with_labels(operand, lambda at: start + at) for operand in item.operands)
+    operands = (with_labels(operand, lambda at: start + at) for operand in item.operands)
     return replace(item, operands=tuple(operands))
 
 
@@ -155,15 +156,7 @@ def _waits(body: _Body) -> bool:
 
 
 def _loops(body: _Body) -> bool:
-    return any(to <= at for at, item in enumerate(body.items) for to in _leads_to(item))
-
-
-def _leads_to(item: Instruction) -> Iterator[int]:
-    for operand in item.operands:
-        if isinstance(operand, PtxTarget):
-            yield operand.instruction
-        elif isinstance(operand, Targets):
-            yield from operand.instructions
+    return any(to <= at for at, item in enumerate(body.items) for to in labels_of(item))
 
 
 def _arguments(item: Instruction, body: _Body, caller: Function) -> dict[str, str] | None:
@@ -256,7 +249,7 @@ class _Maker:
 
         items = []
         for owned, item in zip(self._owned, self.items, strict=True):
-            operands = tuple(_with_labels(o, at) for o in item.operands) if owned else item.operands
+            operands = tuple(with_labels(o, at) for o in item.operands) if owned else item.operands
             items.append(replace(item, operands=operands))
         registers = (*self.caller.registers, *self.registers)
         variables = (*self.caller.variables, *self.variables.values())
@@ -288,7 +281,7 @@ class _Renamed:
     names: dict[str, str]
 
     def __call__(self, operand: Operand) -> Operand:
-        return _with_labels(_mapped(operand, self._one), lambda at: min(self.start + at, self.end))
+        return with_labels(_mapped(operand, self._one), lambda at: min(self.start + at, self.end))
 
     def _one(self, operand: PtxRegister | Symbol) -> PtxRegister | Symbol:
         if isinstance(operand, PtxRegister):
@@ -317,27 +310,9 @@ def _mapped(operand: Operand, one: _One) -> Operand:
     return operand
 
 
-def _with_labels(operand: Operand, at: Callable[[int], int]) -> Operand:
-    """An operand with other instructions for its labels."""
-    if isinstance(operand, PtxTarget):
-        return PtxTarget(at(operand.instruction) if operand.instruction >= 0 else -1)
-    if isinstance(operand, Targets):
-        return Targets(tuple(at(to) if to >= 0 else to for to in operand.instructions))
-    return operand
-
-
 def _names(item: Instruction) -> set[str]:
     """The symbols that an instruction names."""
-    found: set[str] = set()
-
-    def note(operand: PtxRegister | Symbol) -> PtxRegister | Symbol:
-        if isinstance(operand, Symbol):
-            found.add(operand.name)
-        return operand
-
-    for operand in item.operands:
-        _mapped(operand, note)
-    return found
+    return {symbol.name for operand in item.operands for symbol in symbols(operand)}
 
 
 def _named(module: Module, bodies: Iterable[_Body]) -> set[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from titan.isa.ptx.labels import with_labels
 from titan.isa.ptx.module import (
     Address,
     Function,
@@ -22,10 +23,8 @@ from titan.isa.ptx.module import (
     Module,
     Operand,
     PtxRegister,
-    PtxTarget,
     RegisterDeclaration,
     Special,
-    Targets,
     Vector,
 )
 
@@ -108,14 +107,7 @@ def expanded(module: Module) -> Module:
 
 
 def _moved(operands: tuple[Operand, ...], places: list[int]) -> tuple[Operand, ...]:
-    def moved(operand: Operand) -> Operand:
-        if isinstance(operand, PtxTarget):
-            return PtxTarget(places[operand.instruction] if operand.instruction >= 0 else -1)
-        if isinstance(operand, Targets):
-            return Targets(tuple(places[at] if at >= 0 else at for at in operand.instructions))
-        return operand
-
-    return tuple(map(moved, operands))
+    return tuple(with_labels(operand, places.__getitem__) for operand in operands)
 
 
 @dataclass(frozen=True, slots=True)
