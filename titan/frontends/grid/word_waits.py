@@ -38,8 +38,9 @@ from titan.frontends.grid.word_actors import (
 )
 from titan.frontends.grid.word_loops import check_loop
 from titan.frontends.grid.word_races import Comparison
-from titan.frontends.grid.word_schedules import in_order, schedules
+from titan.frontends.grid.word_schedules import Place, in_order, schedules
 from titan.frontends.grid.word_states import explore_word
+from titan.frontends.grid.word_windows import windows_of
 from titan.frontends.ptx.places import CodePlaces, PlacedCode
 from titan.frontends.ptx.rendering import with_sources
 from titan.frontends.ptx.trial import Trial
@@ -114,10 +115,7 @@ class _Launch:
         self.items = [actor.items for actor in actors]
         self.start = {at: number for at, (_, number) in self.runs.words.items()}
         try:
-            edges: dict[tuple[int, int], frozenset[tuple[int, int]]] = {}
-            for at, number in sorted(self.start.items()):
-                use = explore_word(at, number, self.items, waits.passes, waits.check_found)
-                edges |= use.reads_from
+            edges = self._reads_from()
             waits.check_together()
             waits.check_later()
         except NotWaiting as why:
@@ -139,6 +137,27 @@ class _Launch:
         if comparison.reason is not None:
             raise comparison.reason
         return HandOver(trials, list(self._texts()))
+
+    def _reads_from(self) -> dict[Place, frozenset[Place]]:
+        """The writes that each wait reads from. Raises NotWaiting."""
+        found: dict[Place, frozenset[Place]] = {}
+        open_: dict[int, NotWaiting] = {}
+        for at, number in sorted(self.start.items()):
+            try:
+                use = explore_word(
+                    at, number, self.items, self.waits.passes, self.waits.check_found
+                )
+            except NotWaiting as why:
+                open_[at] = why
+            else:
+                found |= use.reads_from
+        if open_:
+            try:
+                passes = self.waits.passes
+                found |= windows_of(frozenset(open_), self.items, self.start, passes, found)
+            except NotWaiting:
+                raise next(iter(open_.values())) from None
+        return found
 
     # ------------------------------------------------------------------------- deadlocks
 
