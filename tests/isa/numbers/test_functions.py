@@ -137,7 +137,26 @@ def test_dot_products_packed_integers_and_classes(text, value, wanted):
     assert function(text)(*value) == wanted & 0xFFFFFFFF
 
 
+@pytest.mark.parametrize(
+    ("text", "values", "wanted"),
+    [
+        ("min.xorsign.abs.f32", (-3.0, 2.0), -2.0),
+        ("min.xorsign.abs.f32", (-3.0, -2.0), 2.0),
+        ("max.xorsign.abs.f32", (3.0, -0.0), -3.0),
+        ("max.ftz.NaN.xorsign.abs.f32", (3.0, -math.nan), math.nan),
+        ("min.xorsign.abs.f32", (-3.0, math.nan), -3.0),
+        ("max.abs.f32", (1.0, -4.0, 2.0), 4.0),
+    ],
+)
+def test_extrema_of_magnitudes(text, values, wanted):
+    found = decode(function(text)(*(encode(value, F32) for value in values)), F32)
+    assert (found, math.copysign(1, found)) == (wanted, math.copysign(1, wanted)) or (
+        math.isnan(found) and math.isnan(wanted)
+    )
+
+
 def test_what_is_not_computed_has_no_function():
-    for text in ("vabsdiff.s32.s32.s32", "add.cc.u32"):
+    words = ("fma.rn.oob.f16", "add.rs.f32", "max.relu.f32")  # no word is passed over
+    for text in ("vabsdiff.s32.s32.s32", "add.cc.u32", *words):
         opcode, *words = text.split(".")
         assert function_of(Instruction(opcode, tuple(words), (), -1, False, 1, 1)) is None

@@ -10,7 +10,12 @@ import re
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
-from titan.isa.numbers.functions import clock_bits, dot_product, packed_integer
+from titan.isa.numbers.functions import (
+    clock_bits,
+    dot_product,
+    has_known_words,
+    packed_integer,
+)
 from titan.isa.numbers.matrices import product_of
 from titan.isa.ptx.module import Immediate, Instruction, PtxRegister, Vector
 from titan.isa.simt.decode_async import SHAPES
@@ -93,7 +98,8 @@ class Form:
     nan: int = 0
     bits: int = 0
     is_signed: int = 0
-    word: int = 0  # a comparison, an atomic operation, an integer rounding + 1, transposed
+    word: int = 0  # a comparison, an atomic operation, an integer rounding + 1, transposed,
+    # 1: of magnitudes, 2: and with both signs multiplied
     rows: int = 0
     columns: int = 0
     depth: int = 0
@@ -171,7 +177,7 @@ def _scalar(instruction: Instruction) -> Form:
         word = COMPARISONS.index(words[0])
         return Form(Math.COMPARE, format_, format_, packed=packed, word=word)
     function = _OPCODES.get(instruction.opcode)
-    if function is None or (format_ == 3 and _mode(words)):
+    if function is None or (format_ == 3 and _mode(words)) or not has_known_words(instruction):
         return NOTHING
     source = format_
     if len(words) > 1 and words[-2] == "f32" and words[-1] in ("f16", "bf16"):
@@ -181,6 +187,7 @@ def _scalar(instruction: Instruction) -> Form:
     return Form(
         function, format_, source, _mode(words), packed, int("ftz" in words),
         int("sat" in words), int("relu" in words), int("NaN" in words),
+        word=int("abs" in words) + int("xorsign" in words),
     )  # fmt: skip
 
 

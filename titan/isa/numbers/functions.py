@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from operator import xor
 
 from titan.isa.numbers.formats import (
     BF16,
@@ -41,6 +43,20 @@ CLOCKS = {
     "clock": (0, 32), "clock_hi": (32, 32), "clock64": (0, 64), "globaltimer": (0, 64),
     "globaltimer_lo": (0, 32), "globaltimer_hi": (32, 32),
 }  # fmt: skip
+
+
+# Words of a floating-point form beside its type; with any other one it is not computed.
+_WORDS = frozenset({"rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "f32"})
+_WORDS_OF = {
+    "fma": frozenset({"relu"}), "min": frozenset({"NaN", "xorsign", "abs"}),
+    "max": frozenset({"NaN", "xorsign", "abs"}),
+}  # fmt: skip
+
+
+def has_known_words(instruction: Instruction) -> bool:
+    """Whether each word of a floating-point form before its type is one that is computed."""
+    known = _WORDS | _WORDS_OF.get(instruction.opcode, frozenset())
+    return known.issuperset(instruction.modifiers[:-1])
 
 
 def clock_bits(instruction: Instruction) -> tuple[int, int] | None:
@@ -144,6 +160,8 @@ def function_of(instruction: Instruction) -> Function | None:
     form = FORMATS.get(words[-1][:-2] if packed else words[-1])
     if form is None:
         return _integers(instruction)
+    if not has_known_words(instruction):
+        return None
     if len(words) > 1 and words[-2] == "f32" and form in (F16, BF16):
         return _mixed(instruction.opcode, words, form)
     made = _operation(instruction.opcode, words, form)
@@ -263,8 +281,12 @@ def _quotient(a: float, b: float) -> float | Fraction:
 
 
 def _extremum(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Function:
-    """min and max of two or three; `.NaN` lets a NaN win, else the numbers do."""
+    """min and max of two or three; `.NaN` lets a NaN win, else the numbers do.
+
+    With `.abs` of the magnitudes; with `.xorsign` the signs of the operands are multiplied, too.
+    """
     flush, sign = "ftz" in words, 1 if opcode == "max" else -1
+    top = 1 << (form.bits - 1)
 
     def pick(a: int, b: int) -> int:
         left, right = decode(a, form), decode(b, form)
@@ -279,10 +301,13 @@ def _extremum(opcode: str, words: tuple[str, ...], form: FloatFormat) -> Functio
 
     def function(*values: int) -> int:
         found = [flushed(value, form) if flush else value for value in values]
+        if "abs" in words:
+            found = [value & ~top for value in found]
         best = found[0]
         for value in found[1:]:
             best = pick(best, value)
-        return best
+        signs = reduce(xor, values) & top if "xorsign" in words else 0
+        return best if math.isnan(decode(best, form)) else best | signs
 
     return function
 

@@ -79,6 +79,16 @@ static uint64_t extremum(const titan_form *m, const uint64_t *v, int count)
     }
     return best;
 }
+enum { MAGNITUDES = 1, SIGNS_MULTIPLIED };
+/* .abs, and .xorsign.abs */
+static uint64_t of_magnitudes(const titan_form *m, const uint64_t *v, int count)
+{
+    uint64_t top = 1ull << (formats[m->format].bits - 1), sizes[3], signs = 0;
+    for (int n = 0; n < count; n++) { sizes[n] = v[n] & ~top; signs ^= v[n] & top; }
+    uint64_t best = extremum(m, sizes, count);
+    double number = decode_number(best, m->format);
+    return m->word == SIGNS_MULTIPLIED && number == number ? best | signs : best;
+}
 static uint64_t finished(const titan_form *m, double value, int which)
 {
     uint64_t bits = encode_number(value, which, m->mode, m->saturate == TO_FINITE);
@@ -103,7 +113,8 @@ static uint64_t float_function(const titan_form *m, const uint64_t *v, int count
     case FORM_NEG: return (flush ? flushed(v[0], which) : v[0]) ^ top;
     case FORM_ABS: return (flush ? flushed(v[0], which) : v[0]) & ~top;
     case FORM_COPYSIGN: return (v[0] & top) | (v[1] & ~top);
-    case FORM_MIN: case FORM_MAX: return extremum(m, v, count);
+    case FORM_MIN: case FORM_MAX:
+        return m->word ? of_magnitudes(m, v, count) : extremum(m, v, count);
     default: break;
     }
     double a = operand_of(v[0], m->source, flush && m->source == which);
@@ -318,6 +329,7 @@ static int float_atomic(Machine *machine, const titan_step *s, int operation, ui
     uint64_t v[2] = {old, given};
     if (m->function != FORM_ATOMIC) return 0;
     titan_form one = *m;
+    one.word = 0;
     if (operation == A_ADD) one.function = FORM_ADD;
     else if (operation == A_MIN) one.function = FORM_MIN;
     else if (operation == A_MAX) one.function = FORM_MAX;

@@ -88,6 +88,7 @@ static void add_elements(const titan_form *m, const uint8_t *old, const uint8_t 
     int64_t size = m->bits / 8;
     titan_form one = *m;
     one.function = m->word == A_MIN ? FORM_MIN : m->word == A_MAX ? FORM_MAX : FORM_ADD;
+    one.word = 0;
     for (int64_t n = 0; n + size <= count; n += size) {
         uint64_t v[2] = {0, 0}, result = 0;
         int known = all_known(old_state + n, size) && all_known(state + n, size);
