@@ -2480,3 +2480,126 @@ s_cbranch_scc1 .Lover
 s_add_u32 s16, s16, 0x100
 .Lover:
 global_store_dword v1, v0, s[16:17]
+; right | both arms by data load one register
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+global_load_dword v12, v1, s[4:5] offset:512
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | both arms by data load one register, and one of them is waited for
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+global_load_dword v12, v1, s[4:5] offset:512
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(1)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | both arms by data wait for what was loaded before
+global_load_dword v12, v1, s[4:5] offset:512
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v13, v12, v0
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+s_waitcnt vmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | both arms by data wait for a copy to lds that another wave reads | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+s_waitcnt vmcnt(0)
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+s_waitcnt vmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | both arms by data wait for a copy to lds that another wave reads, one for all but it | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b32 m0, s8
+s_nop 0
+global_load_lds_dword v1, s[4:5]
+s_and_saveexec_b64 s[10:11], vcc
+s_xor_b64 s[10:11], exec, s[10:11]
+s_cbranch_execz .Lother
+s_waitcnt vmcnt(0)
+.Lother:
+s_andn2_saveexec_b64 s[10:11], s[10:11]
+s_cbranch_execz .Lover
+s_waitcnt vmcnt(1)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | lanes that data choose end early
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+.Lover:
+; broken | lanes that data choose end early, without a wait
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_load_dword v12, v1, s[4:5] offset:512
+global_store_dword v1, v12, s[4:5] offset:2048
+.Lover:
+; broken | a barrier behind lanes that data choose, and a hand-over without a wait | 2 waves
+ds_write_b32 v1, v0
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_mov_b32_e32 v13, v0
+.Lover:
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048

@@ -37,7 +37,8 @@ class Program:
         """A load to a register of its own, a wait, or a use of what was loaded."""
         choose, roll = self.chooser.choice, self.chooser.random()
         if roll < 0.5 or not self.loaded:
-            self.loaded.append(next(self.registers))
+            again = self.loaded and self.chooser.random() < 0.1
+            self.loaded.append(choose(self.loaded) if again else next(self.registers))
             line = self.chooser.choices(LOADS, (6, 2, 2))[0]
             return line.format(r=self.loaded[-1], o=choose((0, 4, 8)))
         if roll < 0.53:
@@ -184,6 +185,8 @@ def test_what_is_waited_for_is_waited_for_whatever_data_choose(part):
 
 
 A, B, C = (f"global_load_dword v{at}, v2, s[4:5]\n" for at in (20, 21, 22))
+LDS, LDS_WAIT = "ds_read_b32 v20, v2\n", "s_waitcnt lgkmcnt(0)\n"
+SCALAR = "s_load_dword s44, s[4:5], 0x10\n"
 STORE = "global_store_dword v2, v5, s[4:5]\n"
 USE = "v_add_u32_e32 v5, v6, v{}\n"
 
@@ -199,25 +202,27 @@ def arm(lines, depth=0, jump=True):
     )
 
 
-def branch(lines, other=""):
+def branch(lines, other="", name=""):
     """Lines on one of two ways that all lanes go."""
-    end = f"s_branch .Lend\n.Lelse:\n{other}.Lend:\n" if other else ".Lelse:\n"
-    return f"s_cmp_gt_u32 s47, 2\ns_cbranch_scc0 .Lelse\n{lines}{end}"
+    end = f".Lelse{name}:\n"
+    if other:
+        end = f"s_branch .Lend{name}\n.Lelse{name}:\n{other}.Lend{name}:\n"
+    return f"s_cmp_gt_u32 s4{7 + (name == '1')}, 2\ns_cbranch_scc0 .Lelse{name}\n{lines}{end}"
 
 
 def wait(limit):
     return f"s_waitcnt vmcnt({limit})\n"
 
 
-BOTH = f"""v_cmp_gt_u32_e64 s[10:11], v3, 2
+BOTH_PARTS = """v_cmp_gt_u32_e64 s[10:11], v3, 2
 s_nop 1
 s_and_saveexec_b64 s[12:13], s[10:11]
 s_xor_b64 s[10:11], exec, s[12:13]
-s_cbranch_execz .Lelse
-{wait(0)}.Lelse:
+s_cbranch_execz .Lother
+{}.Lother:
 s_andn2_saveexec_b64 s[10:11], s[10:11]
-s_cbranch_execz .Lend
-{wait(0)}.Lend:
+s_cbranch_execz .Lboth
+{}.Lboth:
 s_or_b64 exec, exec, s[10:11]
 """
 PLACES = {
@@ -242,7 +247,54 @@ PLACES = {
     "counted on a load of the same arm": (arm(A + B) + wait(1) + USE.format(20), True),
     "no wait for the last load of the arm": (arm(A + B) + wait(1) + USE.format(21), False),
     "counted on one of two arms": (arm(A) + arm(B, 1) + wait(1) + USE.format(20), None),
-    "one register by both": (A + arm(A) + wait(0) + USE.format(20), None),
+    "one register by both": (A + arm(A) + wait(0) + USE.format(20), True),
+    "one register by both, counted on one": (A + arm(A) + wait(1) + USE.format(20), False),
+    "one register by both, counted on a later load": (
+        A + arm(A) + B + wait(1) + USE.format(20), True,
+    ),
+    "one register by two counters": (A + arm(LDS) + wait(0) + USE.format(20), None),
+    "one register by two counters, the first waited for": (
+        A + arm(wait(0) + LDS) + LDS_WAIT + USE.format(20), False,
+    ),
+    "one register by two counters, both waited for": (
+        A + arm(wait(0) + LDS) + wait(0) + LDS_WAIT + USE.format(20), True,
+    ),
+    "one register in two arms of which one is taken": (
+        branch(A, A) + wait(0) + USE.format(20), True,
+    ),
+    "one register in two arms of which one is taken, no wait": (
+        branch(A, A) + wait(1) + USE.format(20), False,
+    ),
+    "one register in two arms of which one is taken, a wait in one": (
+        branch(A + wait(0), A) + USE.format(20), False,
+    ),
+    "one register in two arms of which one is taken, a wait in each": (
+        branch(A + wait(0), A + wait(0)) + USE.format(20), True,
+    ),
+    "one register by two counters in two arms of which one is taken": (
+        branch(A, LDS) + wait(0) + LDS_WAIT + USE.format(20), True,
+    ),
+    "one register by two counters in two arms of which one is taken, a wait for one": (
+        branch(A, LDS) + wait(0) + USE.format(20), False,
+    ),
+    "one register by the scalar unit in two arms of which one is taken": (
+        branch(SCALAR, SCALAR) + LDS_WAIT + "s_add_u32 s45, s44, 1\n", True,
+    ),
+    "one register by the scalar unit before an arm and in it": (
+        SCALAR + branch(SCALAR) + LDS_WAIT + "s_add_u32 s45, s44, 1\n", None,
+    ),
+    "one register loaded in an arm, written in the other one": (
+        branch(A, "v_mov_b32_e32 v20, 1\n") + wait(0) + USE.format(20), True,
+    ),
+    "one register loaded in both parts of the lanes": (
+        BOTH_PARTS.format(A, A) + wait(0) + USE.format(20), True,
+    ),
+    "one register loaded in both parts of the lanes, counted": (
+        BOTH_PARTS.format(A, A) + wait(1) + USE.format(20), False,
+    ),
+    "one register written where other lanes load it": (
+        BOTH_PARTS.format(A, "v_mov_b32_e32 v20, 1\n") + wait(0) + USE.format(20), None,
+    ),
     "one register by both, waited for in between": (
         A + wait(0) + arm(A) + wait(0) + USE.format(20), True,
     ),
@@ -261,15 +313,33 @@ PLACES = {
     ),
     "a branch of all lanes over a wait": (A + branch(wait(0)) + USE.format(20), False),
     "a branch of all lanes, each way a wait": (
-        A + branch(wait(0) + USE.format(20), wait(0)) + USE.format(20), None,
+        A + branch(wait(0) + USE.format(20), wait(0)) + USE.format(20), True,
     ),
     "a branch of all lanes, a wait on one of two ways": (
         A + branch(wait(0), USE.format(5)) + USE.format(20), False,
     ),
+    # Data may be such that one of them is taken.
     "two arms, each with a wait": (
-        A + arm(wait(0)) + arm(wait(0), 1) + USE.format(20), False,
+        A + arm(wait(0)) + arm(wait(0), 1) + USE.format(20), None,
     ),
-    "two arms of which one is taken, each with a wait": (A + BOTH + USE.format(20), None),
+    "two arms of which one is taken, each with a wait": (
+        A + BOTH_PARTS.format(wait(0), wait(0)) + USE.format(20), True,
+    ),
+    "two arms of which one is taken, one with a wait that is too weak": (
+        A + BOTH_PARTS.format(wait(0), wait(1)) + USE.format(20), False,
+    ),
+    "two arms of which one is taken, each with a load and a wait for all but it": (
+        A + BOTH_PARTS.format(B + wait(1), C + wait(1)) + USE.format(20), True,
+    ),
+    "two arms of which one is taken, one within another arm, each with a wait": (
+        A + BOTH_PARTS.format(arm(wait(0), 1), wait(0)) + USE.format(20), None,
+    ),
+    "a branch in each of two arms, each with a wait": (
+        A + branch(branch(wait(0), wait(0), "1"), wait(0), "2") + USE.format(20), True,
+    ),
+    "a branch in one of two arms, a wait in all but one": (
+        A + branch(branch(wait(0), wait(1), "1"), wait(0), "2") + USE.format(20), None,
+    ),
     "a branch of all lanes within an arm": (arm(branch(A + wait(0)) + B) + wait(0), True),
     "an arm within a branch of all lanes": (branch(arm(A) + wait(0) + USE.format(20), B), True),
     "a load behind, waited for": (arm(A) + B + wait(0) + USE.format(20) + USE.format(21), True),

@@ -152,15 +152,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_arms_that_do_more_than_compute_are_not_skipped(name):
-    text = ARM.format(head=JUMP, inside=REFUSED[name], end=JOIN)
+    text = ARM.format(head=JUMP, inside=REFUSED[name], end=f"{JOIN}\ns_barrier")
     found = machine(text).run()
     assert found.outcome.ending is Ending.REFUSED, found.outcome
     assert "the execution mask" in found.outcome.reason
 
 
 def test_arms_that_do_not_end_are_not_skipped():
-    found = machine(ARM.format(head=JUMP, inside="v_mov_b32_e32 v5, 1", end="")).run()
-    assert found.outcome.ending is Ending.REFUSED
+    arm = ARM.format(head=JUMP, inside="v_mov_b32_e32 v5, 1", end="")
+    assert machine(f"{arm}s_barrier\n").run().outcome.ending is Ending.REFUSED
+    assert machine(arm).run().outcome.ending is Ending.FINISHED  # the wave ends
 
 
 def test_what_is_still_being_loaded_is_not_read_in_a_skipped_arm():

@@ -16,8 +16,9 @@ from titan.isa.simt.events import Assumption
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction, Step
 from titan.isa.waves.events import CounterWait, OperationIssued, UnknownAddress
 from titan.isa.waves.group import WaveGroup
+from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
-from titan.isa.waves.skipped_lanes import ArmStep, Mask, SkippedArms, combined
+from titan.isa.waves.skipped_lanes import ArmStep, SkippedArms
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
 
 _EXPECTED = (OperationIssued, UnknownAddress, Assumption)
@@ -64,10 +65,7 @@ class _ArmRun:
             for register in (at for at in code.writes if at < SCALAR_BASE):
                 self._forget(register)
             return
-        lanes = 0
-        for one in step.execution:
-            lanes |= one
-        wave.set_exec(lanes)
+        wave.set_exec(joined(int.__or__, step.execution))
         for register in code.reads | code.writes if keeps_part(code.item) else code.reads:
             missed = combined(_without, step.execution, self._right.get(register, (-1,)))
             if register < SCALAR_BASE and any(missed):

@@ -4,7 +4,8 @@ An operation within a branch over its arm is issued only where the branch is not
 it are the branches that it stands in. It is done behind a wait that leaves `limit` operations if as
 many are behind it that are issued whenever it is: those whose scope is a part of its own. What is
 issued for some data alone never counts for what is always issued, and a wait within an arm ends
-nothing for those that go round the arm.
+nothing for those that go round the arm, unless waits in several arms cover every way: for some lane
+one of them is taken whatever data choose.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.waves.decode import DecodedInstruction, written_in_order
 from titan.isa.waves.events import UNORDERED, WaveQueue
+from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.state import PendingOperation, Refused, Wave
 
 Scope = frozenset[int]
 EVERYWHERE: Scope = frozenset()
+_IN_ORDER = WaveQueue.VECTOR  # a later load of it also returns later
 _QUEUES = {
     "vmcnt": (WaveQueue.VECTOR,),
     "lgkmcnt": (WaveQueue.LDS, WaveQueue.SCALAR),
@@ -97,24 +100,58 @@ class ArmQueues:
         self.reads_lds = False
         self._entries = {queue: list(wave.in_flight[queue]) for queue in _QUEUE_OF.values()}
         self._issued = {queue: wave.issued[queue] for queue in _QUEUE_OF.values()}
-        self._pending = dict(wave.pending)
+        self._pending = {
+            register: entry.writers(register) for register, entry in wave.pending.items()
+        }
         self._ended: dict[int, list[Scope]] = {}  # by an operation: the scopes of its waits
+        self._lanes: dict[int, Mask] = {}  # by a branch: those for which it is not taken
+        self._others: dict[int, int] = {}  # of two branches, of which one is taken: the other
+
+    def enter(self, number: int, lanes: Mask, other: int | None = None) -> None:
+        """A branch is not taken where one of these lanes is there. `other`: a branch of all lanes
+        over the other one of two arms."""
+        self._lanes[number] = lanes
+        if other is not None:
+            self._others[number], self._others[other] = other, number
+
+    def _excludes(self, one: Scope, other: Scope) -> bool:
+        return any(self._others.get(number) in other for number in one)
 
     def _is_done(self, entry: PendingOperation, scope: Scope = EVERYWHERE) -> bool:
         """Whether it is done where these branches are not taken, if it has been issued."""
-        inside = entry.scope | scope
-        return any(one <= inside for one in self._ended.get(id(entry), ()))
+        inside, ended = entry.scope | scope, self._ended.get(id(entry), ())
+        if any(one <= inside for one in ended):
+            return True
+        ways: Mask = (0,)
+        for one in set(ended):
+            lanes: Mask = (-1,)
+            for number in one - inside:
+                lanes = combined(int.__and__, lanes, self._lanes[number])
+            ways = combined(int.__or__, ways, lanes)
+        return joined(int.__and__, ways) != 0
 
     def may_use(self, registers: frozenset[int], scope: Scope) -> bool:
         """Whether nothing that is in flight will write these registers."""
-        found = (self._pending[at] for at in registers & self._pending.keys())
-        return all(self._is_done(entry, scope) for entry in found)
+        return all(
+            self._is_done(entry, scope) or self._excludes(entry.scope, scope)
+            for register in registers & self._pending.keys()
+            for entry in self._pending[register]
+        )
+
+    def _may_load(self, register: int, queue: WaveQueue, scope: Scope) -> bool:
+        """Whether a load of a register comes behind all others that may be in flight to it."""
+        return all(
+            (entry.queue is queue is _IN_ORDER)
+            or self._is_done(entry, scope)
+            or self._excludes(entry.scope, scope)
+            for entry in self._pending.get(register, ())
+        )
 
     def issue(self, code: DecodedInstruction, scope: Scope) -> bool:
         """A load or store is issued; whether it is followed."""
         queue, registers = _QUEUE_OF[code.opcode.kind], written_in_order(code)
-        if not all(self._is_done(self._pending[at]) for at in code.writes & self._pending.keys()):
-            return False  # two loads of one register: which of them is left depends on data
+        if not all(self._may_load(register, queue, scope) for register in code.writes):
+            return False
         if queue is WaveQueue.LDS:
             self.reads_lds = True
             copies = [one for one in self._entries[WaveQueue.VECTOR] if not one.registers]
@@ -126,7 +163,8 @@ class ArmQueues:
         self.accesses = True
         self._issued[queue] += 1
         self._entries[queue].append(entry)
-        self._pending |= dict.fromkeys(registers, entry)
+        for register in registers:
+            self._pending[register] = [entry, *self._pending.get(register, ())]
         return True
 
     def wait(self, place: int, counter: str, limit: int, scope: Scope) -> None:
@@ -144,15 +182,18 @@ class ArmQueues:
             if not pending or queue not in UNORDERED:
                 self.waits.append(ArmWait(place, queue, pending))
 
-    def _on_ways(self, entry: PendingOperation) -> bool:
-        """Whether waits on several ways end it, of which it is not known that one is taken."""
-        return not self._is_done(entry) and len(set(self._ended.get(id(entry), ()))) > 1
+    def _ways(self, entry: PendingOperation) -> int:
+        """How many waits on several ways end it, of which it is not known that one is taken."""
+        return len(set(self._ended.get(id(entry), ())))
 
     @property
     def decided(self) -> bool:
         """Whether what is not shown to be done may be taken as not waited for."""
-        entries = (entry for entries in self._entries.values() for entry in entries)
-        return not any(self._on_ways(entry) and not entry.registers for entry in entries)
+        return all(
+            bool(entry.registers) or self._is_done(entry) or self._ways(entry) < 2
+            for entries in self._entries.values()
+            for entry in entries
+        )
 
     def leave(self, wave: Wave) -> None:
         """The wave is behind the arms."""
@@ -163,8 +204,14 @@ class ArmQueues:
                     wave.landed(entry)
                 else:
                     wave.in_flight[queue].append(entry)
-                    entry.unsure |= self._on_ways(entry)
+                    entry.ways += self._ways(entry)
+                    entry.unsure |= entry.ways > 1
             wave.issued[queue] = self._issued[queue]
             if any(entry.scope for entry in entries):
                 wave.by_data.add(queue)
-        wave.pending = {at: one for at, one in self._pending.items() if not self._is_done(one)}
+        wave.pending = {}
+        for register, writers in self._pending.items():
+            left = [one for one in writers if not self._is_done(one)]
+            if left:
+                wave.pending[register] = left[0]
+                left[0].over = tuple(dict.fromkeys((*left[0].over, *left[1:])))

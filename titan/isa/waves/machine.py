@@ -359,12 +359,17 @@ class WaveMachine:
 
     def _check_pending(self, wave: Wave, code: DecodedInstruction) -> None:
         for register in sorted(code.touches & wave.pending.keys()):
-            entry = wave.pending[register]
-            read = register in code.reads
-            in_order = entry.queue in _IN_ORDER and _is_vector_load(code)
-            if not read and in_order:
-                continue  # the later load also returns later
-            if entry.unsure:
+            read, loads = register in code.reads, _is_vector_load(code)
+            entries = [
+                entry
+                for entry in wave.pending[register].writers(register)
+                # A later load also returns later.
+                if read or not loads or entry.queue not in _IN_ORDER
+            ]
+            if not entries:
+                continue
+            entry = next((one for one in entries if not one.unsure), None)
+            if entry is None:
                 raise Refused("whether a load by data is waited for")
             del wave.pending[register]
             self.group.events.append(

@@ -19,6 +19,7 @@ from titan.isa.gcn.operands import EXEC
 from titan.isa.waves.arm_queues import ArmQueues, is_plain_load, is_plain_store
 from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
+from titan.isa.waves.masks import Mask, combined
 from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.scalar import BITWISE
 from titan.isa.waves.state import OpaqueWord, Wave
@@ -29,7 +30,6 @@ _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
 _BY_CONDITION = ("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz")
 _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
-Mask = tuple[int, ...]  # for each choice of the symbols: bit k of the index is that of symbol k
 
 
 @dataclass(slots=True)
@@ -165,8 +165,8 @@ def _without(lanes: int, others: int) -> int:
 
 
 class _Followed:
-    def __init__(self, wave: Wave, before: LeftArms) -> None:
-        self.wave = wave
+    def __init__(self, wave: Wave, before: LeftArms, queues: ArmQueues) -> None:
+        self.wave, self.queues = wave, queues
         self.execution: Mask = (wave.exec,)
         self.masks = before.still(wave)  # by the first register of a pair
         self.symbols = before.symbols
@@ -233,14 +233,6 @@ class _Followed:
         return self.put(operands[0], before)
 
 
-def combined(function: Callable[[int, int], int], left: Mask, right: Mask) -> Mask:
-    """A function of two masks, for each choice of the symbols."""
-    count, every = max(len(left), len(right)), (1 << 64) - 1
-    return tuple(
-        function(left[at % len(left)], right[at % len(right)]) & every for at in range(count)
-    )
-
-
 def skipped_arms(
     wave: Wave, number: int, decoded: Callable[[int], DecodedInstruction], end: int,
     close: Iterable[ClosePair],
@@ -250,9 +242,10 @@ def skipped_arms(
     before = LeftArms()
     if isinstance(wave.arms, LeftArms) and wave.arms.symbols <= SYMBOLS_KEPT_MAX:
         before = wave.arms if wave.arms.still(wave) else before
-    followed, branches = _Followed(wave, before), list[_Branch]()
+    queues = ArmQueues(wave)
+    followed, branches = _Followed(wave, before, queues), list[_Branch]()
     vectors: set[int] = set()
-    lanes, queues, steps = _Lanes(before.written), ArmQueues(wave), list[ArmStep]()
+    lanes, steps = _Lanes(before.written), list[ArmStep]()
 
     def made(place: int) -> SkippedArms:
         scalars = followed.written - {EXEC, EXEC + 1}
@@ -267,10 +260,11 @@ def skipped_arms(
         forgotten = _joined(followed, branches, place)
         if forgotten is None:
             return None
-        if place > number and not branches and set(followed.execution) == {wave.exec}:
+        if place > number and not branches and _all_go_on(followed, code):
             return made(place)
         scope = frozenset(branch.number for branch in branches)
-        if place in near or not queues.may_use(code.touches, scope):
+        touched = code.reads if is_plain_load(code) else code.touches
+        if place in near or not queues.may_use(touched, scope):
             return None
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
         lanes.note(code, followed.execution, branches)
@@ -297,6 +291,11 @@ def skipped_arms(
     return None
 
 
+def _all_go_on(followed: _Followed, code: DecodedInstruction) -> bool:
+    """Whether all lanes execute it, or the wave ends, whichever lanes are there."""
+    return set(followed.execution) == {followed.wave.exec} or code.item.base == "s_endpgm"
+
+
 def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int] | None:
     """Branches end at a place: the scalar registers that are unknown then; None if it is not
     known which lanes go on."""
@@ -311,18 +310,21 @@ def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int
             followed.execution = branch.before
         if branch.otherwise >= 0 and branch.before is not None:
             left = combined(_without, branch.before, branch.execution)
-            _enter(followed, branches, branch.otherwise, left, branch.before)
+            _enter(followed, branches, branch.otherwise, left, branch.before, branch.number)
     return forgotten
 
 
 def _enter(
     followed: _Followed, branches: list[_Branch], target: int, execution: Mask,
-    before: Mask | None = None,
+    before: Mask | None = None, other: int | None = None,
 ) -> None:  # fmt: skip
-    """A branch leads over what comes next, which is executed by these lanes."""
+    """A branch leads over what comes next, which is executed by these lanes. `other`: that over
+    the other one of two arms, of which all lanes take one."""
     followed.wave.branches_by_data += 1
+    number = followed.wave.branches_by_data
     followed.execution = execution
-    branches.append(_Branch(target, execution, followed.wave.branches_by_data, before))
+    followed.queues.enter(number, execution, other)
+    branches.append(_Branch(target, execution, number, before))
 
 
 def _branches(followed: _Followed, code: DecodedInstruction, branches: list[_Branch]) -> bool:

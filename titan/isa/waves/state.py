@@ -58,7 +58,9 @@ class PendingOperation:
 
     `counters`: how many of those that count it have to be waited for. `translation`: its number
     among the operations of vector memory, where xcnt counts them. `number`: among those of its
-    queue. `scope`: the branches by data over it. `unsure`: a wait has ended it for some data.
+    queue. `scope`: the branches by data over it. `unsure`: waits on several ways, of which one may
+    be taken for all data, have ended it. `ways`: how many such there were in arms behind which it
+    was in flight. `over`: older ones of arms that may be in flight to the same registers.
     """
 
     instruction: int
@@ -70,6 +72,13 @@ class PendingOperation:
     number: int = -1
     scope: frozenset[int] = frozenset()
     unsure: bool = False
+    ways: int = 0
+    over: tuple[PendingOperation, ...] = ()
+
+    def writers(self, register: int) -> list[PendingOperation]:
+        """This and the older ones that are in flight to a register of this one."""
+        older = (one for one in self.over if register in one.registers and one.counters > 0)
+        return [self, *older]
 
 
 UNKNOWN_MASK = "the execution mask"
@@ -127,6 +136,9 @@ class Wave:
         for register in operation.registers:
             if self.pending.get(register) is operation:
                 del self.pending[register]
+                for older in operation.writers(register)[1:2]:
+                    older.over = tuple(one for one in operation.over if one is not older)
+                    self.pending[register] = older
 
     # -------------------------------------------------------------------------- scalars
 
