@@ -85,7 +85,7 @@ def _shape(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
         counts = f"{len(schedule.starts)} starts and {len(schedule.teams)} groups"
         yield ScheduleViolation("shape", f"the schedule has {counts} for {n} operations")
         return
-    whole = {int}.issuperset(map(type, (*schedule.starts, *schedule.teams)))
+    whole = {*map(type, schedule.starts), *map(type, schedule.teams)} <= {int}
     numbered = whole and set(schedule.teams).issubset(range(len(loop.teams)))
     if numbered and min(schedule.starts, default=0) >= 0:
         return
@@ -219,18 +219,19 @@ def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
     ii = schedule.ii
     profiles: defaultdict[str, _Profile] = defaultdict(lambda: _Profile(ii))
     rows_listed = ii if ii <= ROWS_LISTED else 0  # lists are read faster, and ask for all rows
-    changes = defaultdict[str, list[int]](lambda: [0] * (rows_listed + 1))
+    # Two intervals long: what wraps around ends in the second, which is then the first again.
+    changes = defaultdict[str, list[int]](lambda: [0] * (2 * rows_listed))
     for operation, start in zip(loop.operations, schedule.starts, strict=True):
         for use in operation.uses:
-            first = (start + use.first_cycle) % ii
-            last = first + use.cycles
-            if first < last <= rows_listed:  # as `add` does, and most uses are like this
+            first, cycles = (start + use.first_cycle) % ii, use.cycles
+            if 0 < cycles < rows_listed:  # as `add` does, and most uses are like this
                 change, amount = changes[use.unit], use.amount
                 change[first] += amount
-                change[last] -= amount
+                change[first + cycles] -= amount
             else:
-                profiles[use.unit].add(first, last, use.amount)
-    for unit, change in changes.items():
+                profiles[use.unit].add(first, first + cycles, use.amount)
+    for unit, twice in changes.items():
+        change = _wrapped(twice, rows_listed)
         alone = unit in loop.units and unit not in profiles
         if alone and max(accumulate(change)) <= loop.units[unit].capacity:
             continue
@@ -248,6 +249,15 @@ def _capacity(loop: Loop, schedule: Schedule) -> Iterator[ScheduleViolation]:
             yield ScheduleViolation(
                 "capacity", f"{text}capacity {loop.units[unit].capacity}", names
             )
+
+
+def _wrapped(twice: list[int], ii: int) -> list[int]:
+    """Changes over the rows of one interval, from those over two: what is in use at the end of the
+    first goes on at its beginning."""
+    once = [change + again for change, again in zip(twice[:ii], twice[ii:], strict=True)]
+    if once:
+        once[0] += sum(twice[:ii])
+    return once
 
 
 def _users(loop: Loop, schedule: Schedule, units: Container[str], row: int) -> tuple[str, ...]:

@@ -11,56 +11,65 @@
 
 /* BEGIN SHARED WITH PYTHON */
 typedef struct {
+    int other, delay, distance;
+} arc;
+
+typedef struct {
     int n, m, units, teams;
-    const int *source, *sink, *distance;
-    const int64_t *delay;
+    const int *source, *sink, *delay, *distance;
+    int *out_begin, *in_begin;          /* n + 2 offsets into the arcs by their ends */
+    arc *out, *in;
+    int *order;                         /* along dependences of distance 0, as far as that goes */
+    int ordered;                        /* how far: n where they are not cyclic */
     const int *use_begin;               /* n + 1 offsets into the use arrays */
     const int *use_unit, *use_first, *use_cycles, *use_amount;
     const int *capacity;                /* a unit */
     const int *team, *window, *waits;   /* an operation: group or -1, issue window, waits */
 } problem;
 
+void titan_index(problem *p);
 int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length);
 int titan_heights(const problem *p, int ii, int64_t *height);
 int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
                         int64_t *start, int64_t *seats);
 /* END SHARED */
 
-typedef struct {
-    int *out_begin, *out_arc, *in_begin, *in_arc;
-} adjacency;
-
 /* Room for `count` integers and one more, so that none is of size 0. */
 static int *integers(int count) { return malloc(sizeof(int) * ((size_t)count + 1)); }
 
-static void index_arcs(const problem *p, adjacency *a) {
-    a->out_begin = calloc((size_t)p->n + 2, sizeof(int));
-    a->in_begin = calloc((size_t)p->n + 2, sizeof(int));
-    a->out_arc = integers(p->m);
-    a->in_arc = integers(p->m);
+/* Arcs by the operation at one of their ends: its offsets and the arcs. */
+static void by_end(const problem *p, const int *here, const int *there, int *begin, arc *found) {
+    memset(begin, 0, sizeof(int) * ((size_t)p->n + 2));
+    for (int e = 0; e < p->m; e++) begin[here[e] + 2]++;
+    for (int v = 0; v < p->n; v++) begin[v + 2] += begin[v + 1];
     for (int e = 0; e < p->m; e++) {
-        a->out_begin[p->source[e] + 2]++;
-        a->in_begin[p->sink[e] + 2]++;
-    }
-    for (int v = 0; v < p->n; v++) {
-        a->out_begin[v + 2] += a->out_begin[v + 1];
-        a->in_begin[v + 2] += a->in_begin[v + 1];
-    }
-    for (int e = 0; e < p->m; e++) {
-        a->out_arc[a->out_begin[p->source[e] + 1]++] = e;
-        a->in_arc[a->in_begin[p->sink[e] + 1]++] = e;
+        arc one = {there[e], p->delay[e], p->distance[e]};
+        found[begin[here[e] + 1]++] = one;
     }
 }
 
-static void free_index(adjacency *a) {
-    free(a->out_begin);
-    free(a->in_begin);
-    free(a->out_arc);
-    free(a->in_arc);
+/* What the functions below read instead of columns; once for a problem. */
+void titan_index(problem *p) {
+    int n = p->n, filled = 0;
+    int *left = calloc((size_t)n + 1, sizeof(int));
+    by_end(p, p->source, p->sink, p->out_begin, p->out);
+    by_end(p, p->sink, p->source, p->in_begin, p->in);
+    for (int e = 0; e < p->m; e++)
+        if (p->distance[e] == 0) left[p->sink[e]]++;
+    for (int v = 0; v < n; v++)
+        if (!left[v]) p->order[filled++] = v;
+    for (int i = 0; i < filled; i++) {
+        int u = p->order[i];
+        for (int k = p->out_begin[u]; k < p->out_begin[u + 1]; k++)
+            if (p->out[k].distance == 0 && --left[p->out[k].other] == 0)
+                p->order[filled++] = p->out[k].other;
+    }
+    p->ordered = filled;
+    free(left);
 }
 
 /* Component number of every operation (Tarjan, iterative). */
-static void strong_components(const problem *p, const adjacency *a, int *component) {
+static void strong_components(const problem *p, int *component) {
     int n = p->n, counter = 0, found = 0, top = 0, depth = 0;
     int *order = integers(n), *low = integers(n);
     int *stack = integers(n), *work = integers(n);
@@ -68,7 +77,7 @@ static void strong_components(const problem *p, const adjacency *a, int *compone
     for (int v = 0; v < n; v++) {
         order[v] = -1;
         component[v] = -1;
-        next[v] = a->out_begin[v];
+        next[v] = p->out_begin[v];
     }
     for (int root = 0; root < n; root++) {
         if (order[root] != -1) continue;
@@ -77,8 +86,8 @@ static void strong_components(const problem *p, const adjacency *a, int *compone
         stack[top++] = root;
         while (depth) {
             int v = work[depth - 1];
-            if (next[v] < a->out_begin[v + 1]) {
-                int w = p->sink[a->out_arc[next[v]++]];
+            if (next[v] < p->out_begin[v + 1]) {
+                int w = p->out[next[v]++].other;
                 if (order[w] == -1) {
                     order[w] = low[w] = counter++;
                     stack[top++] = w;
@@ -131,9 +140,7 @@ static int parent_cycle(const problem *p, const int *nodes, int count, const int
 
 /* The recurrence bound; -1 for a positive cycle of distance 0, whose arcs are then the cycle. */
 int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length) {
-    adjacency a;
     int64_t ii = 1;
-    index_arcs(p, &a);
     int n = p->n;
     int *component = integers(n);
     int *arcs = integers(p->m), *begin = calloc((size_t)n + 2, sizeof(int));
@@ -141,7 +148,7 @@ int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length) {
     int *mark = integers(n);
     int64_t *value = malloc(sizeof(int64_t) * (size_t)(n + 1));
     *cycle_length = 0;
-    strong_components(p, &a, component);
+    strong_components(p, component);
     for (int e = 0; e < p->m; e++)
         if (component[p->source[e]] == component[p->sink[e]]) begin[component[p->source[e]] + 1]++;
     for (int c = 0; c < n; c++) begin[c + 1] += begin[c];
@@ -206,32 +213,35 @@ int64_t titan_recurrence(const problem *p, int *cycle, int *cycle_length) {
     free(begin);
     free(arcs);
     free(component);
-    free_index(&a);
     return ii;
 }
 
-/* Heights: longest delay - ii * distance to any operation; 0 when they do not settle. */
+/* Heights: longest delay - ii * distance to any operation; 0 when they do not settle. One pass
+   against the order does but for arcs of other distances; what these raise is in the queue. */
 int titan_heights(const problem *p, int ii, int64_t *height) {
-    adjacency a;
-    index_arcs(p, &a);
-    int n = p->n, settled = 1, head = 0, count = n;
+    int n = p->n, settled = p->ordered == n, head = 0, count = 0;
     int *queue = integers(n), *rounds = calloc((size_t)n + 1, sizeof(int));
-    char *queued = malloc((size_t)n + 1);
-    /* Reverse topological order of the distance-0 arcs first makes one pass nearly enough. */
-    int *left = calloc((size_t)n + 1, sizeof(int)), filled = 0;
-    for (int e = 0; e < p->m; e++)
-        if (p->distance[e] == 0) left[p->source[e]]++;
-    for (int v = 0; v < n; v++)
-        if (!left[v]) queue[filled++] = v;
-    for (int i = 0; i < filled; i++)
-        for (int k = a.in_begin[queue[i]]; k < a.in_begin[queue[i] + 1]; k++) {
-            int e = a.in_arc[k];
-            if (p->distance[e] == 0 && --left[p->source[e]] == 0) queue[filled++] = p->source[e];
+    char *queued = calloc((size_t)n + 1, 1);
+    memset(height, 0, sizeof(int64_t) * (size_t)n);
+    for (int i = p->ordered - 1; i >= 0; i--) {
+        int u = p->order[i];
+        int64_t most = 0;
+        for (int k = p->out_begin[u]; k < p->out_begin[u + 1]; k++) {
+            const arc *one = p->out + k;
+            int64_t h = height[one->other] + one->delay - (int64_t)ii * one->distance;
+            if (h > most) most = h;
         }
-    if (filled < n) settled = 0;
-    for (int v = 0; v < n; v++) {
-        height[v] = 0;
-        queued[v] = 1;
+        height[u] = most;
+    }
+    for (int e = 0; e < p->m; e++) {
+        int u = p->source[e];
+        if (p->distance[e] == 0) continue;
+        int64_t h = height[p->sink[e]] + p->delay[e] - (int64_t)ii * p->distance[e];
+        if (h <= height[u]) continue;
+        height[u] = h;
+        if (queued[u]) continue;
+        queue[count++] = u;
+        queued[u] = 1;
     }
     while (settled && count) {
         int v = queue[head];
@@ -239,9 +249,10 @@ int titan_heights(const problem *p, int ii, int64_t *height) {
         count--;
         queued[v] = 0;
         if (++rounds[v] > n + 1) settled = 0;
-        for (int k = a.in_begin[v]; k < a.in_begin[v + 1]; k++) {
-            int e = a.in_arc[k], u = p->source[e];
-            int64_t h = height[v] + p->delay[e] - (int64_t)ii * p->distance[e];
+        for (int k = p->in_begin[v]; k < p->in_begin[v + 1]; k++) {
+            const arc *one = p->in + k;
+            int u = one->other;
+            int64_t h = height[v] + one->delay - (int64_t)ii * one->distance;
             if (h > height[u]) {
                 height[u] = h;
                 if (!queued[u]) {
@@ -253,10 +264,8 @@ int titan_heights(const problem *p, int ii, int64_t *height) {
             }
         }
     }
-    free(left);
     free(queue);
     free(rounds);
     free(queued);
-    free_index(&a);
     return settled;
 }

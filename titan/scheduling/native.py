@@ -48,16 +48,23 @@ def recurrence(n: int, arcs: list[Arc]) -> tuple[int, tuple[int, ...]]:
     if not _fits(delay, distance):
         return plain_recurrence(n, arcs)
     ffi = module.ffi
-    keep = [
-        ffi.new("int[]", source),
-        ffi.new("int[]", sink),
-        ffi.new("int64_t[]", delay),
-        ffi.new("int[]", distance),
-    ]
-    p = ffi.new("problem *", {"n": n, "m": len(arcs), "source": keep[0], "sink": keep[1]})
-    p.delay, p.distance = keep[2], keep[3]
+    numbers = {"source": source, "sink": sink, "delay": delay, "distance": distance}
+    keep = {name: ffi.new("int[]", column) for name, column in numbers.items()}
+    p = _indexed(module, n, len(arcs), keep)
     found, witness = _recurrence(module, p)
     return found, witness or unit_cycle(arcs)
+
+
+def _indexed(module: ModuleType, n: int, m: int, keep: dict[str, CData]) -> CData:
+    """The problem with these columns, its arcs found by their ends; `keep` then holds them too."""
+    ffi = module.ffi
+    new = ffi.new_allocator(should_clear_after_alloc=False)
+    keep |= {name: new("int[]", n + 2) for name in ("out_begin", "in_begin", "order")}
+    keep |= {name: new("arc[]", m + 1) for name in ("out", "in")}
+    p = ffi.new("problem *", keep)
+    p.n, p.m = n, m
+    module.lib.titan_index(p)
+    return p
 
 
 def _recurrence(module: ModuleType, p: CData) -> tuple[int, tuple[int, ...]]:
@@ -119,12 +126,12 @@ def read(loop: Loop) -> Columns | None:
     capacity = [loop.units[unit].capacity for unit in units]
     if uses < 0 or m >= _LIMIT or not _fits(capacity):
         return None
-    keep = {name: ffi.new("int[]", m + 1) for name in ("source", "sink", "distance")}
-    keep |= {"delay": ffi.new("int64_t[]", m + 1), "use_begin": ffi.new("int[]", n + 1)}
+    new = ffi.new_allocator(should_clear_after_alloc=False)
+    keep = {name: new("int[]", m + 1) for name in ("source", "sink", "delay", "distance")}
     for name in ("use_unit", "use_first", "use_cycles", "use_amount"):
-        keep[name] = ffi.new("int[]", uses + 1)
-    keep["finish"] = ffi.new("int[]", n + 1)
-    c = ffi.new("loop_columns *", {**keep, "n": n, "m": m, "uses": uses})
+        keep[name] = new("int[]", uses + 1)
+    keep["use_begin"], finish = new("int[]", n + 1), new("int[]", n + 1)
+    c = ffi.new("loop_columns *", {**keep, "finish": finish, "n": n, "m": m, "uses": uses})
     numbers = {unit: i for i, unit in enumerate(units)}
     types = (Operation, ReservationUse, Dependence)
     given = (loop.operations, loop.dependences, types, numbers)
@@ -133,9 +140,9 @@ def read(loop: Loop) -> Columns | None:
     none, teams = ffi.new("int[]", n + 1), ffi.new("int[]", n + 1)
     ffi.buffer(teams)[:] = b"\xff" * ffi.sizeof(teams)  # -1: no group
     keep |= {"capacity": ffi.new("int[]", capacity), "team": teams, "window": none, "waits": none}
-    p = ffi.new("problem *", {name: of for name, of in keep.items() if name != "finish"})
-    p.n, p.m, p.units, p.teams = n, m, len(units), 0
-    return Columns(module, p, units, c, keep)
+    p = _indexed(module, n, m, keep)
+    p.units, p.teams = len(units), 0
+    return Columns(module, p, units, c, {**keep, "finish": finish})
 
 
 Order = list[int] | CData  # a number for every operation, in Python or in C
@@ -180,7 +187,7 @@ class Placer:
         self.keep = {
             "source": ffi.new("int[]", arcs[0]),
             "sink": ffi.new("int[]", arcs[1]),
-            "delay": ffi.new("int64_t[]", arcs[2]),
+            "delay": ffi.new("int[]", arcs[2]),
             "distance": ffi.new("int[]", arcs[3]),
             "use_begin": ffi.new("int[]", begin),
             "use_unit": ffi.new("int[]", columns[0]),
@@ -192,8 +199,7 @@ class Placer:
             "window": ffi.new("int[]", problem.windows),
             "waits": ffi.new("int[]", [int(w) for w in problem.waits]),
         }
-        self.p = ffi.new("problem *", self.keep)
-        self.p.n, self.p.m = problem.n, len(problem.arcs)
+        self.p = _indexed(self.module, problem.n, len(problem.arcs), self.keep)
         self.p.units = len(problem.capacity)
         self.p.teams = max(problem.teams, default=-1) + 1
 

@@ -6,10 +6,10 @@
    the way of one is found through the rows that it covers, not among all users of its units. */
 
 typedef struct {
-    int64_t weight; /* delay - ii * distance */
-    int other;
-    int turned;     /* weight modulo ii: divisions are slow, and rows are asked for at each step */
-} neighbour;
+    int unit, amount, cycles;
+    int first, whole, rest; /* modulo the interval */
+    int next, prior;        /* in place: others that begin in this row of the unit, -1 for none */
+} placed_use;
 
 #define LEVELS_MAX 6
 
@@ -21,9 +21,9 @@ typedef struct {
     int *waiting;             /* teams rows of ii: operations that wait at their start */
     int64_t *start;
     int *row;                 /* start modulo ii of what is placed */
-    int *first, *whole, *rest; /* of every use, modulo ii */
+    placed_use *use;
     int *widest;              /* most cycles of a use of a unit */
-    int *head, *next, *prior; /* uses in place, by unit and row of their begin; -1 for none */
+    int *head;                /* uses in place, by unit and row of their begin; -1 for none */
     int *owner;               /* the operation of a use */
     int *user_begin, *user;   /* operations by unit and group; `user` once it is asked for */
     int *seen, turn;          /* the last search for collisions that met an operation */
@@ -45,17 +45,18 @@ static int conflict(const state *s, int v, int start_row) {
     const problem *p = s->p;
     int ii = s->ii;
     for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
-        const int *row = s->table + (size_t)p->use_unit[i] * ii;
-        int free_amount = p->capacity[p->use_unit[i]] - p->use_amount[i];
-        if (s->whole[i]) {
-            int most = p->capacity[p->use_unit[i]] - s->whole[i] * p->use_amount[i];
+        const placed_use *use = s->use + i;
+        const int *row = s->table + (size_t)use->unit * ii;
+        int free_amount = p->capacity[use->unit] - use->amount;
+        if (use->whole) {
+            int most = p->capacity[use->unit] - use->whole * use->amount;
             for (int r = 0; r < ii; r++)
                 if (row[r] > most) return ii;
-            free_amount -= s->whole[i] * p->use_amount[i];
+            free_amount -= use->whole * use->amount;
         }
-        int base = start_row + s->first[i];
+        int base = start_row + use->first;
         if (base >= ii) base -= ii;
-        for (int k = s->rest[i] - 1; k >= 0; k--) {
+        for (int k = use->rest - 1; k >= 0; k--) {
             int r = base + k;
             if (r >= ii) r -= ii;
             if (row[r] > free_amount) return k + 1;
@@ -81,25 +82,26 @@ static void reserve(state *s, int v, int sign) {
     const problem *p = s->p;
     int ii = s->ii, start_row = s->row[v];
     for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
-        int *row = s->table + (size_t)p->use_unit[i] * ii;
-        int base = start_row + s->first[i];
+        placed_use *use = s->use + i;
+        int *row = s->table + (size_t)use->unit * ii;
+        int base = start_row + use->first;
         if (base >= ii) base -= ii;
         int r = base;
-        for (int k = 0; k < p->use_cycles[i]; k++) {
-            row[r] += sign * p->use_amount[i];
+        for (int k = 0; k < use->cycles; k++) {
+            row[r] += sign * use->amount;
             if (++r == ii) r = 0;
         }
         if (!s->head) continue;
-        int *head = s->head + (size_t)p->use_unit[i] * ii + base;
+        int *head = s->head + (size_t)use->unit * ii + base;
         if (sign > 0) {
-            s->next[i] = *head;
-            s->prior[i] = -1;
-            if (*head >= 0) s->prior[*head] = i;
+            use->next = *head;
+            use->prior = -1;
+            if (*head >= 0) s->use[*head].prior = i;
             *head = i;
         } else {
-            if (s->prior[i] < 0) *head = s->next[i];
-            else s->next[s->prior[i]] = s->next[i];
-            if (s->next[i] >= 0) s->prior[s->next[i]] = s->prior[i];
+            if (use->prior < 0) *head = use->next;
+            else s->use[use->prior].next = use->next;
+            if (use->next >= 0) s->use[use->next].prior = use->prior;
         }
     }
     int team = p->team[v];
@@ -120,12 +122,13 @@ static int collides(const state *s, int v, int row_v, int w) {
     int ii = s->ii, row_w = s->row[w];
     for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++)
         for (int j = p->use_begin[w]; j < p->use_begin[w + 1]; j++) {
-            if (p->use_unit[i] != p->use_unit[j]) continue;
-            int apart = row_w + s->first[j] - row_v - s->first[i];
+            const placed_use *one = s->use + i, *other = s->use + j;
+            if (one->unit != other->unit) continue;
+            int apart = row_w + other->first - row_v - one->first;
             while (apart < 0) apart += ii;
             while (apart >= ii) apart -= ii;
             int back = apart ? ii - apart : 0;
-            if (apart < p->use_cycles[i] || back < p->use_cycles[j]) return 1;
+            if (apart < one->cycles || back < other->cycles) return 1;
         }
     if (p->team[v] >= 0 && p->team[v] == p->team[w]) {
         int vw = row_v - row_w, wv = row_w - row_v;
@@ -209,13 +212,13 @@ static int colliding(state *s, int v, int start_row, int *found) {
     for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
         int unit = p->use_unit[i], before = s->widest[unit] - 1;
         int64_t span = reach(s, i);
-        int r = start_row + s->first[i];
+        int r = start_row + s->use[i].first;
         if (r >= ii) r -= ii;
         r -= before % ii;
         if (r < 0) r += ii;
         if (span == ii) r = 0;
         for (int64_t k = 0; k < span; k++) {
-            for (int j = s->head[(size_t)unit * ii + r]; j >= 0; j = s->next[j]) {
+            for (int j = s->head[(size_t)unit * ii + r]; j >= 0; j = s->use[j].next) {
                 int w = s->owner[j];
                 if (w == v || s->seen[w] == s->turn || !collides(s, v, start_row, w)) continue;
                 s->seen[w] = s->turn;
@@ -286,24 +289,20 @@ static void prepare(state *s, const int64_t *priority) {
     s->issuing = calloc((size_t)p->teams * ii + 1, sizeof(int));
     s->waiting = calloc((size_t)p->teams * ii + 1, sizeof(int));
     s->row = integers(n);
-    s->first = integers(uses);
-    s->whole = integers(uses);
-    s->rest = integers(uses);
+    s->use = malloc(sizeof(placed_use) * ((size_t)uses + 1));
     s->owner = integers(uses);
-    s->next = integers(uses);
-    s->prior = integers(uses);
     s->seen = calloc((size_t)n + 1, sizeof(int));
     s->widest = calloc((size_t)p->units + 1, sizeof(int));
     s->rank = integers(n);
     s->by_rank = integers(n);
     for (int v = 0; v < n; v++)
         for (int i = p->use_begin[v]; i < p->use_begin[v + 1]; i++) {
-            int cycles = p->use_cycles[i];
-            s->first[i] = modulo(p->use_first[i], ii);
-            s->whole[i] = cycles < ii ? 0 : cycles / ii;
-            s->rest[i] = modulo(cycles, ii);
+            int cycles = p->use_cycles[i], unit = p->use_unit[i];
+            placed_use one = {unit, p->use_amount[i], cycles, modulo(p->use_first[i], ii),
+                              cycles < ii ? 0 : cycles / ii, modulo(cycles, ii), -1, -1};
+            s->use[i] = one;
             s->owner[i] = v;
-            if (cycles > s->widest[p->use_unit[i]]) s->widest[p->use_unit[i]] = cycles;
+            if (cycles > s->widest[unit]) s->widest[unit] = cycles;
         }
     if (!p->teams) {
         s->head = malloc(sizeof(int) * ((size_t)p->units * ii + 1));
@@ -319,29 +318,15 @@ static void prepare(state *s, const int64_t *priority) {
 }
 
 static void release(state *s) {
-    int *all[] = {s->table, s->issuing, s->waiting, s->row,    s->first, s->whole, s->rest, s->seen,
-                  s->owner, s->next,    s->prior,   s->widest, s->head,  s->rank,  s->by_rank,
-                  s->user_begin, s->user};
+    int *all[] = {s->table, s->issuing, s->waiting, s->row,     s->seen,       s->owner,
+                  s->widest, s->head,   s->rank,    s->by_rank, s->user_begin, s->user};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(s->use);
     for (int l = 0; l < s->levels; l++) free(s->level[l]);
 }
 
-/* Arcs by their end, weights for this interval; loops at one operation are left out. */
-static neighbour *neighbours(const problem *p, int ii, const int *here, const int *there,
-                             int **begin_of) {
-    int *begin = calloc((size_t)p->n + 2, sizeof(int));
-    neighbour *found = malloc(sizeof(neighbour) * ((size_t)p->m + 1));
-    for (int e = 0; e < p->m; e++)
-        if (here[e] != there[e]) begin[here[e] + 2]++;
-    for (int v = 0; v < p->n; v++) begin[v + 2] += begin[v + 1];
-    for (int e = 0; e < p->m; e++) {
-        if (here[e] == there[e]) continue;
-        int64_t delay = p->delay[e];
-        neighbour one = {delay - (int64_t)ii * p->distance[e], there[e], modulo(delay, ii)};
-        found[begin[here[e] + 1]++] = one;
-    }
-    *begin_of = begin;
-    return found;
+static int64_t weight(const arc *one, int ii) {
+    return one->delay - (int64_t)ii * one->distance;
 }
 
 /* Iterative modulo scheduling (Rau 1994). Returns placements made, or -placements - 1 when the
@@ -349,12 +334,10 @@ static neighbour *neighbours(const problem *p, int ii, const int *here, const in
    `seats` how many cycles were examined. */
 int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t *priority,
                         int64_t *start, int64_t *seats) {
-    int n = p->n, *in_begin, *out_begin;
+    int n = p->n;
     int64_t steps = 0, looked = 0;
     state s = {.p = p, .ii = ii, .start = start};
     prepare(&s, priority);
-    neighbour *in = neighbours(p, ii, p->sink, p->source, &in_begin);
-    neighbour *out = neighbours(p, ii, p->source, p->sink, &out_begin);
     int *found = integers(n);
     int64_t *last = malloc(sizeof(int64_t) * (size_t)(n + 1));
     for (int v = 0; v < n; v++) {
@@ -365,16 +348,13 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
     while (s.level[s.levels - 1][0] && steps < budget) {
         int v = pop(&s);
         int64_t earliest = 0, t;
-        int row = 0;
         steps++;
-        for (int k = in_begin[v]; k < in_begin[v + 1]; k++) {
-            if (start[in[k].other] < 0) continue;
-            int64_t ready = start[in[k].other] + in[k].weight;
-            if (ready <= earliest) continue;
-            earliest = ready;
-            row = s.row[in[k].other] + in[k].turned;
-            if (row >= ii) row -= ii;
+        for (int k = p->in_begin[v]; k < p->in_begin[v + 1]; k++) {
+            const arc *one = p->in + k;
+            int64_t ready = start[one->other] + weight(one, ii);
+            if (start[one->other] >= 0 && one->other != v && ready > earliest) earliest = ready;
         }
+        int row = modulo(earliest, ii);
         for (t = earliest; t < earliest + ii;) {
             int skip = conflict(&s, v, row);
             looked++;
@@ -395,12 +375,16 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
         start[v] = last[v] = t;
         s.row[v] = row;
         reserve(&s, v, 1);
-        for (int k = out_begin[v]; k < out_begin[v + 1]; k++)
-            if (start[out[k].other] >= 0 && start[out[k].other] - t < out[k].weight)
-                evict(&s, out[k].other);
-        for (int k = in_begin[v]; k < in_begin[v + 1]; k++)
-            if (start[in[k].other] >= 0 && t - start[in[k].other] < in[k].weight)
-                evict(&s, in[k].other);
+        for (int k = p->out_begin[v]; k < p->out_begin[v + 1]; k++) {
+            const arc *one = p->out + k;
+            int w = one->other;
+            if (start[w] >= 0 && w != v && start[w] - t < weight(one, ii)) evict(&s, w);
+        }
+        for (int k = p->in_begin[v]; k < p->in_begin[v + 1]; k++) {
+            const arc *one = p->in + k;
+            int u = one->other;
+            if (start[u] >= 0 && u != v && t - start[u] < weight(one, ii)) evict(&s, u);
+        }
     }
     *seats = looked;
     int done = 1;
@@ -408,9 +392,5 @@ int64_t titan_iterative(const problem *p, int ii, int64_t budget, const int64_t 
     release(&s);
     free(last);
     free(found);
-    free(in);
-    free(in_begin);
-    free(out);
-    free(out_begin);
     return done ? steps : -steps - 1;
 }

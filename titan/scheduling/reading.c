@@ -11,8 +11,7 @@
 /* BEGIN SHARED WITH PYTHON */
 typedef struct {
     int n, m, uses;
-    int *source, *sink, *distance;
-    int64_t *delay;
+    int *source, *sink, *delay, *distance;
     int *use_begin, *use_unit, *use_first, *use_cycles, *use_amount;
     int *finish;                        /* an operation: latency or end of its uses, the later */
     int64_t sequential;                 /* an interval at which nothing overlaps */
@@ -168,17 +167,15 @@ static int read_dependences(PyObject *all, PyObject *type, loop_columns *c) {
     if (!slots(type, DEPENDENCE, of, 4)) return 0;
     for (int e = 0; e < c->m; e++) {
         PyObject *one = PyTuple_GET_ITEM(all, e);
-        int delay;
         if ((PyObject *)Py_TYPE(one) != type || !whole(at(one, of[0]), c->source + e) ||
-            !whole(at(one, of[1]), c->sink + e) || !whole(at(one, of[2]), &delay) ||
+            !whole(at(one, of[1]), c->sink + e) || !whole(at(one, of[2]), c->delay + e) ||
             !whole(at(one, of[3]), c->distance + e))
             return 0;
         if (c->source[e] < 0 || c->source[e] >= c->n || c->sink[e] < 0 || c->sink[e] >= c->n ||
             c->distance[e] < 0)
             return 0;
-        c->delay[e] = delay;
-        if (delay > most) most = delay;
-        if (delay > 0 && c->distance[e] == 0) c->sequential += delay;
+        if (c->delay[e] > most) most = c->delay[e];
+        if (c->delay[e] > 0 && c->distance[e] == 0) c->sequential += c->delay[e];
     }
     c->sequential += most + 1;
     return 1;
@@ -205,32 +202,20 @@ int titan_read(uintptr_t operations, uintptr_t dependences, uintptr_t types, uin
 
 /* The longest path of distance-0 dependences with the uses at its end; -1 where they are cyclic. */
 int64_t titan_depth(const problem *p) {
-    adjacency a;
-    index_arcs(p, &a);
-    int n = p->n, filled = 0;
-    int *queue = integers(n), *left = calloc((size_t)n + 1, sizeof(int));
-    int64_t *early = calloc((size_t)n + 1, sizeof(int64_t)), most = 0;
-    for (int e = 0; e < p->m; e++)
-        if (p->distance[e] == 0) left[p->sink[e]]++;
-    for (int v = 0; v < n; v++)
-        if (!left[v]) queue[filled++] = v;
-    for (int i = 0; i < filled; i++) {
-        int u = queue[i], end = 1;
+    int64_t *early = calloc((size_t)p->n + 1, sizeof(int64_t)), most = 0;
+    for (int i = 0; i < p->ordered; i++) {
+        int u = p->order[i], end = 1;
         for (int k = p->use_begin[u]; k < p->use_begin[u + 1]; k++)
             if (p->use_first[k] + p->use_cycles[k] > end) end = p->use_first[k] + p->use_cycles[k];
         if (early[u] + end > most) most = early[u] + end;
-        for (int k = a.out_begin[u]; k < a.out_begin[u + 1]; k++) {
-            int e = a.out_arc[k], v = p->sink[e];
-            if (p->distance[e]) continue;
-            if (early[u] + p->delay[e] > early[v]) early[v] = early[u] + p->delay[e];
-            if (--left[v] == 0) queue[filled++] = v;
+        for (int k = p->out_begin[u]; k < p->out_begin[u + 1]; k++) {
+            const arc *one = p->out + k;
+            int64_t ready = early[u] + one->delay;
+            if (one->distance == 0 && ready > early[one->other]) early[one->other] = ready;
         }
     }
-    free(queue);
-    free(left);
     free(early);
-    free_index(&a);
-    return filled == n ? most : -1;
+    return p->ordered == p->n ? most : -1;
 }
 
 /* Unit-cycles of an iteration by unit; the interval that one use alone asks for, -1 where it takes
