@@ -204,6 +204,8 @@ def _end_on_signals() -> None:
     """
     import signal
 
+    from titan.foundation.interrupts import raises
+
     sys.unraisablehook = _raise_again
 
     def ended(number: int, _: object) -> None:
@@ -218,6 +220,7 @@ def _end_on_signals() -> None:
             signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
         raise end
 
+    raises(ended)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:

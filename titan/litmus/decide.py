@@ -14,6 +14,7 @@ from pysmt.exceptions import SolverReturnedUnknownResultError
 from pysmt.shortcuts import Int, Solver
 
 from titan.foundation.errors import InternalError
+from titan.foundation.interrupts import pysmt_ended_by_signals
 from titan.litmus.enumerate.candidates import TooManyCandidates, admits
 from titan.litmus.language.ast import FinalMemory, FinalRegister, LitmusTest
 from titan.litmus.language.condition import observed_terms
@@ -92,7 +93,7 @@ def decide(
     allowed: bool | None
     witness = None
     note = ""
-    with Solver(name=solver, logic=SOLVER_LOGIC) as engine:
+    with Solver(name=solver, logic=SOLVER_LOGIC) as engine, pysmt_ended_by_signals(engine):
         for part in question.everything():
             engine.add_assertion(part)
         try:
@@ -173,7 +174,7 @@ def final_states(
         base.append(question.outcome(test.filter))
     late = [part for part in question.model.constraints if not part.is_true()]
     states: list[dict[FinalRegister | FinalMemory, int]] = []
-    with Solver(name="z3", logic=SOLVER_LOGIC) as engine:
+    with Solver(name="z3", logic=SOLVER_LOGIC) as engine, pysmt_ended_by_signals(engine):
         for part in [*question.constraints, *late, *base]:
             engine.add_assertion(part)
         while len(states) < limit and engine.solve():

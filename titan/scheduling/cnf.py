@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.extras import require
+from titan.foundation.interrupts import z3_ended_by_signals
 from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class Z3Count:
         """The answer of the solver within the work, which is spent."""
         before = self.done()
         self.solver.set("rlimit", min(max(1, work.left // Z3_UNITS), Z3_MAX))
-        answer = self.solver.check(list(assumptions))
+        with z3_ended_by_signals(self.solver):
+            answer = self.solver.check(list(assumptions))
         work.spend((self.done() - before) * Z3_UNITS)
         return answer
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.errors import Refusal
 from titan.foundation.extras import brought_by
+from titan.foundation.interrupts import ended_by_signals
 from titan.foundation.limited import within
 from titan.foundation.verdict import Reason
 from titan.scheduling.cnf import Z3Count
@@ -162,7 +163,8 @@ class IntegerProgram:
         solver = pywraplp.Solver.CreateSolver(self.known)
         if self.known == "SAT":
             limit = f"max_deterministic_time: {work.seconds_left} num_workers: 1"
-            solver.SetSolverSpecificParametersAsString(limit)
+            alone = "catch_sigint_signal: false"
+            solver.SetSolverSpecificParametersAsString(f"{limit} {alone}")
         if self.known == "SCIP":
             nodes = max(1, work.left // NODE)
             solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {nodes}")
@@ -178,7 +180,8 @@ class IntegerProgram:
             row = solver.Constraint(one.limit if one.exact else -infinity, one.limit)
             for variable, weight in one.terms:
                 row.SetCoefficient(x[variable], weight)
-        status = solver.Solve()
+        with ended_by_signals(solver.InterruptSolve):
+            status = solver.Solve()
         if self.known == "SCIP":
             work.spend(NODE * max(1, solver.nodes()) + ITERATION * max(0, solver.iterations()))
         else:  # the count of CP-SAT is not handed out

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from titan.engines.fences.demands import Alternative, Choice, Demand
 from titan.engines.fences.justify import satisfied
 from titan.foundation.errors import Refusal
+from titan.foundation.interrupts import z3_ended_by_signals
 
 RESOURCES_MAX = 400_000_000  # in the units of z3 (rlimit), not in time
 
@@ -112,7 +113,8 @@ def _solve(
     objective({choice: 1 for choice in order})
     objective({choice: weights[choice].change for choice in order})
     objective({choice: weights[choice].place for choice in order})
-    answer = optimiser.check()
+    with z3_ended_by_signals(optimiser):
+        answer = optimiser.check()
     if answer == z3.unsat:
         raise Unsatisfiable([])
     if answer != z3.sat:

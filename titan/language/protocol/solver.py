@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, TypeAlias
 
+from titan.foundation.interrupts import z3_ended_by_signals
 from titan.foundation.records import dataclass
 from titan.language.protocol.families import UnsupportedProtocol
 from titan.sync.expression import Binary, Constant, Expression, Name, Not, linear_form
@@ -40,7 +41,8 @@ def satisfiable(solver: Any) -> bool:
     """Whether what was asserted can hold. Raises UnsupportedProtocol when the solver gives up."""
     import z3
 
-    answer = solver.check()
+    with z3_ended_by_signals(solver):
+        answer = solver.check()
     if answer == z3.unknown:
         raise UnsupportedProtocol("the solver returned unknown")
     return bool(answer == z3.sat)
