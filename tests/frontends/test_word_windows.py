@@ -91,6 +91,28 @@ def test_barriers_in_turn(name: str, ctas: int) -> None:
     assert got is verdict, text
 
 
+# ----------------------------------------------------------- what a CTA knows of its own stores
+
+OWN = "mad.wide.u32 %d4, %r2, 4, %d0; mad.wide.u32 %d6, %r1, 4, %d0; @%p0 st.global.u32 [%d4], 7;"
+ALL_PLACES = """setp.lt.u32 %p4, %r1, %r3; @%p4 ld.global.u32 %r9, [%d6];
+mad.lo.u32 %r21, %r2, 64, %r1; mad.wide.u32 %d6, %r21, 4, %d0; st.global.u32 [%d6+65536], %r9;"""
+NEXT_PLACE = "@%p0 st.global.u32 [%d0], 8;"
+BY_VALUE = "ld.global.u32 %r9, [%d0]; setp.eq.u32 %p4, %r9, 7; @%p4 bar.sync 0;"
+
+
+def test_what_others_store_beside_is_no_news() -> None:
+    """A CTA reads its own number, which it knows, together with those of others."""
+    got, text = found("\n".join([OWN, "bar.sync 0;", meet(0, 0, *UP), ALL_PLACES]), 3, True)
+    assert got is VERIFIED, text
+
+
+def test_what_others_store_over_it_is() -> None:
+    only = f"setp.ne.u32 %p5, %r2, 1; @%p5 bra ON; {NEXT_PLACE} ON:"
+    body = ["mov.u32 %r2, %ctaid.x;", OWN, "bar.sync 0;", meet(0, 0, *UP), only, meet(1, 1, *UP)]
+    got, text = found("\n".join([*body, BY_VALUE]), 2, True)
+    assert got is not VERIFIED and "may have replaced" in text, text
+
+
 # ------------------------------------------------------------- against a search of all together
 
 Step = tuple[int, int, int]  # a word, what is added to it, or 0 and the number that is waited for

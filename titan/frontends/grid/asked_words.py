@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from titan.foundation.errors import TitanError
 from titan.frontends.grid.tickets import known_memory, without
@@ -323,21 +324,36 @@ def writes_of(run: Run) -> list[tuple[ev.Event, tuple[int, int]]]:
 
 
 def check_data(runs: Sequence[tuple[int, Run]], words: Iterable[int]) -> None:
-    """No known bytes are read that another CTA may have replaced. Raises NotWaiting."""
+    """No known bytes are read that another CTA may have replaced: nothing is known at the start of
+    bytes that CTAs write, so that they are known from the CTA's own stores. Raises NotWaiting."""
     others: dict[int, list[tuple[int, int]]] = {}
     for cta, run in runs:
         others.setdefault(cta, []).extend(pair for _, pair in writes_of(run))
     merged_of = {cta: merged(pairs) for cta, pairs in others.items()}
+    replaced = {
+        cta: _common(pairs, merged([*chain(*(merged_of[one] for one in merged_of if one != cta))]))
+        for cta, pairs in merged_of.items()
+    }
     own = set(words)
     for cta, run in runs:
-        for instruction, footprint in known_reads(run):
+        for instruction, footprint in known_reads(run) if replaced[cta] else ():
             if footprint.bounds[0] in own:
                 continue
-            for low, high in footprint.ranges():
-                for other, pairs in merged_of.items():
-                    if other != cta and any(low < end and at < high for at, end in pairs):
-                        raise NotWaiting("bytes that another CTA may have replaced decide",
-                                         instruction)  # fmt: skip
+            if _common(footprint.ranges(), replaced[cta]):
+                raise NotWaiting("bytes that another CTA may have replaced decide", instruction)
+
+
+def _common(ones: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> Ranges:
+    """The bytes that are in ranges of both, which are in order."""
+    found, at = [], 0
+    for low, high in ones:
+        while at < len(others) and others[at][1] <= low:
+            at += 1
+        for start, end in islice(others, at, None):
+            if start >= high:
+                break
+            found.append((max(low, start), min(high, end)))
+    return tuple(found)
 
 
 def known_reads(run: Run) -> Iterator[tuple[int, Footprint]]:
