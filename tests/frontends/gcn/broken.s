@@ -2603,3 +2603,320 @@ s_barrier
 ds_read_b32 v12, v3
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data stores to lds what another wave reads | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores to lds what another wave reads, no barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores to lds what another wave reads, no wait | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores to lds what another wave reads, the wait in another arm | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_and_saveexec_b64 s[14:15], s[12:13]
+s_cbranch_execz .Llater
+s_waitcnt lgkmcnt(0)
+.Llater:
+s_or_b64 exec, exec, s[14:15]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data stores to lds and waits | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+s_waitcnt lgkmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores to lds of another wave | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v3, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data stores to lds, of which nothing else is written | 2 waves | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data stores to lds, of which all is written | 2 waves | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a store to lds in an arm by data is known behind it | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+ds_write_b32 v1, v1
+s_waitcnt lgkmcnt(0)
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v9
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_read_b32 v16, v1
+s_waitcnt lgkmcnt(0)
+ds_write_b32 v16, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | atomics on lds in arms by data | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_u32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | atomics on lds in arms by data, read without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_u32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | atomics on lds in arms by data beside a store | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v3, v0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_u32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | atomics on lds in arms by data, of which nothing is written | 2 waves | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_u32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | old values of lds in an arm by data, too early | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_rtn_u32 v12, v1, v10
+v_add_u32_e32 v12, v12, v0
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | old values of lds in an arm by data | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_rtn_u32 v12, v1, v10
+s_waitcnt lgkmcnt(0)
+v_add_u32_e32 v12, v12, v0
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | atomics on global memory in an arm by data | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_atomic_add v1, v10, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | atomics on global memory in an arm by data beside a load | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+global_atomic_add v1, v10, s[4:5] offset:1024
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_load_dword v12, v3, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an atomic on lds in an arm by data at half a word | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_add_u32_e32 v14, 2, v1
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_add_u32 v14, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | a histogram in lds | 2 waves | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_and_b32_e32 v14, 63, v10
+v_lshlrev_b32_e32 v14, 2, v14
+v_mov_b32_e32 v15, 1
+ds_add_u32 v14, v15
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a histogram in lds that nothing has set to zero | 2 waves | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_and_b32_e32 v14, 63, v10
+v_lshlrev_b32_e32 v14, 2, v14
+v_mov_b32_e32 v15, 1
+ds_add_u32 v14, v15
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048

@@ -19,6 +19,10 @@ LOADS = (
     "global_load_dword v{r}, v2, s[4:5] offset:{o}", "ds_read_b32 v{r}, v2 offset:{o}",
     "buffer_load_dword v{r}, v2, s[40:43], 0 offen",
 )  # fmt: skip
+STORES = (
+    "global_store_dword v2, v{}, s[4:5]", "ds_write_b32 v2, v{}", "ds_add_u32 v2, v{}",
+    "global_atomic_add v2, v{}, s[4:5]",
+)  # fmt: skip
 BEGIN = f"{HEAD}s_mov_b32 s40, s4\ns_mov_b32 s41, s5\ns_movk_i32 s42, 0x200\ns_mov_b32 s43, 0\n"
 BEGIN += "s_load_dword s47, s[4:5], 0x0\ns_load_dword s48, s[4:5], 0x100\ns_waitcnt lgkmcnt(0)\n"
 BEGIN += "".join(f"v_mov_b32_e32 v{register}, 1\n" for register in REGISTERS)
@@ -41,9 +45,9 @@ class Program:
             self.loaded.append(choose(self.loaded) if again else next(self.registers))
             line = self.chooser.choices(LOADS, (6, 2, 2))[0]
             return line.format(r=self.loaded[-1], o=choose((0, 4, 8)))
-        if roll < 0.53:
-            return f"global_store_dword v2, v{choose((5, *self.loaded))}, s[4:5]"
-        if roll < 0.56:
+        if roll < 0.55:
+            return choose(STORES).format(choose((5, *self.loaded)))
+        if roll < 0.58:
             return "s_load_dword s44, s[4:5], 0x10"
         counter = choose(("vmcnt", "vmcnt", "lgkmcnt"))
         wait = f"s_waitcnt {counter}({choose((0, 0, 1, 1, 2, 3))})"
@@ -95,6 +99,9 @@ class Program:
         return BEGIN + self.block(2, 2) + self.condition(0) + self.block(2, 3)
 
 
+KINDS = {"glob": "v", "buff": "v", "ds_r": "d", "ds_w": "d", "ds_a": "d", "s_lo": "s"}
+
+
 class Count:
     """What one run of given data has in flight, by the text of its instructions alone."""
 
@@ -107,9 +114,12 @@ class Count:
     def before(self, wave, code):
         base = code.item.base
         busy = [one for one in self.flying if not one[2].isdisjoint(code.touches)]
-        kind = {"glob": "v", "buff": "v", "ds_r": "d", "s_lo": "s"}.get(base[:4], "")
+        kind = KINDS.get(base[:4], "")
         # A later load of vector memory also returns later.
-        again = kind == "v" and all(one[0] == "v" and one[2] == code.writes for one in busy)
+        loads = "_load_" in base
+        again = (
+            kind == "v" and loads and all(one[0] == "v" and one[2] == code.writes for one in busy)
+        )
         reads = any(not one[2].isdisjoint(code.reads) for one in busy)
         self.hazards += bool(busy) and (reads or not again)
         if kind:

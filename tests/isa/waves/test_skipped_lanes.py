@@ -31,6 +31,8 @@ s_waitcnt vmcnt(0)
 WORK = (
     "v_add_u32_e32 v{d}, v{a}, v{b}", "v_mov_b32_e32 v{d}, v{a}", "v_mul_lo_u32 v{d}, v{a}, v{b}",
     "v_xor_b32_e32 v{d}, v{a}, v{b}", "s_add_u32 s6, s6, 1", "s_nop 1",
+    "ds_write_b32 v2, v{a}", "ds_write_b32 v2, v{a}", "ds_add_u32 v2, v{a}",
+    "ds_read_b32 v{d}, v2\\ns_waitcnt lgkmcnt(0)",
     "v_cmp_gt_u32_e32 vcc, v{a}, v{b}\\ns_nop 1\\nv_cndmask_b32_e32 v{d}, v{a}, v{b}, vcc",
 )  # fmt: skip
 
@@ -134,10 +136,11 @@ JUMP, JOIN = "s_cbranch_execz .Lend", "s_or_b64 exec, exec, s[12:13]"
 REFUSED = {
     "a copy": "global_load_lds_dword v2, s[4:5]",
     "a flat load": "flat_load_dword v8, v[10:11]",
-    "an atomic": "ds_add_u32 v2, v5",
+    "an atomic where data say": "global_atomic_add v3, v5, s[4:5]",
     "a store where data say": "global_store_dword v3, v5, s[4:5]",
     "a store by all lanes to one place": "global_store_dword v8, v0, s[4:5]",
-    "LDS": "ds_write_b32 v2, v5",
+    "a store of LDS by all lanes to one place": "v_mov_b32_e32 v8, 0\nds_write_b32 v8, v0",
+    "a place in LDS that all lanes count": "ds_append v8",
     "another lane": "v_mov_b32_dpp v5, v6 row_shr:1 row_mask:0xf bank_mask:0xf",
     "a lane as a scalar": "v_readfirstlane_b32 s6, v5",
     "the mask by what leaves it": "s_andn1_wrexec_b64 s[14:15], s[10:11]",

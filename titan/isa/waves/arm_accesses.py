@@ -103,7 +103,9 @@ def access_memory(
     queues = {queue: list(entries) for queue, entries in wave.in_flight.items()}
     pending, issued, last = dict(wave.pending), dict(wave.issued), wave.last
     registers, run = _Registers(wave), _ArmRun(wave, origin, step_of)
-    group.stalls = False  # what is done for want of room depends on what data choose
+    words_known = group.words_known.copy()
+    # What is done for want of room depends on what data choose, and so does what LDS holds.
+    group.stalls, group.by_data = False, True
     followed = True
     try:
         for step in arms.steps:
@@ -114,7 +116,7 @@ def access_memory(
                     group.events.append(CounterWait(*header, wait.queue, wait.pending))
     except Refused:
         followed = False
-    group.stalls = stalls
+    group.stalls, group.by_data = stalls, False
     registers.put_back()
     wave.issued, wave.pending, wave.last = issued, pending, last
     for queue, entries in queues.items():
@@ -127,7 +129,7 @@ def access_memory(
     )
     if not followed:
         del group.events[begun:], group.initially_read[initially:]
-        group.places = places
+        group.places, group.words_known = places, words_known
         return False
     arms.queues.leave(wave)
     return True

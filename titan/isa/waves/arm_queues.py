@@ -10,6 +10,7 @@ one of them is taken whatever data choose.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from titan.isa.gcn.opcodes import OpcodeKind
@@ -37,6 +38,9 @@ _PREFIX: dict[OpcodeKind, str | tuple[str, ...]] = {
     OpcodeKind.LDS: "ds_read",
     OpcodeKind.SCALAR_MEMORY: ("s_load_", "s_buffer_load_"),
 }
+_LDS_ATOMIC = re.compile(
+    r"ds_(pk_)?(add|sub|rsub|inc|dec|min|max|and|or|xor|mskor|wrxchg|cmpst|wrap)\d?(st64)?_"
+)
 
 
 def is_plain_load(code: DecodedInstruction) -> bool:
@@ -49,10 +53,19 @@ def is_plain_load(code: DecodedInstruction) -> bool:
 
 
 def is_plain_store(code: DecodedInstruction) -> bool:
-    """Whether an instruction stores registers to global memory, and does nothing else."""
+    """Whether an instruction stores registers to global memory or LDS, and does nothing else."""
     item = code.item
-    plain = item.base.startswith(("global_store_", "buffer_store_"))
-    return plain and code.opcode.kind in _QUEUE_OF and not code.writes and "lds" not in item.options
+    plain = item.base.startswith(("global_store_", "buffer_store_", "ds_write"))
+    other = "lds" in item.options or "gds" in item.options or "addtid" in item.base
+    return plain and code.opcode.kind in _QUEUE_OF and not code.writes and not other
+
+
+def is_atomic(code: DecodedInstruction) -> bool:
+    """Whether an instruction is one atomic operation on global memory or LDS."""
+    if code.opcode.kind is OpcodeKind.LDS:
+        return _LDS_ATOMIC.match(code.item.base) is not None and "gds" not in code.item.options
+    atomic = code.item.base.startswith(("global_atomic_", "buffer_atomic_"))
+    return atomic and code.opcode.kind in _QUEUE_OF
 
 
 def end_operations(wave: Wave, queue: WaveQueue, limit: int) -> int:
@@ -97,7 +110,7 @@ class ArmQueues:
     def __init__(self, wave: Wave) -> None:
         self.waits: list[ArmWait] = []
         self.accesses = False
-        self.reads_lds = False
+        self.touches_lds = False
         self._entries = {queue: list(wave.in_flight[queue]) for queue in _QUEUE_OF.values()}
         self._issued = {queue: wave.issued[queue] for queue in _QUEUE_OF.values()}
         self._pending = {
@@ -153,7 +166,7 @@ class ArmQueues:
         if not all(self._may_load(register, queue, scope) for register in code.writes):
             return False
         if queue is WaveQueue.LDS:
-            self.reads_lds = True
+            self.touches_lds = True
             copies = [one for one in self._entries[WaveQueue.VECTOR] if not one.registers]
             if any(self._is_done(one, scope) and not self._is_done(one) for one in copies):
                 return False  # what was copied to LDS is there in the arm alone

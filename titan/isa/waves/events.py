@@ -83,7 +83,8 @@ class WaveUse:
     `returns`: what it reads goes to registers. `value`: a mark of what is written, where it is
     known: of two writes with one mark every byte that both write gets the same. `word`: of an
     atomic, the operation if it leaves the same in any order with others of it and returns nothing;
-    `IN_TURN` where it returns something to several lanes of one place.
+    `IN_TURN` where it returns something to several lanes of one place. `by_data`: data decide
+    whether it takes place.
     """
 
     footprint: Footprint
@@ -93,6 +94,7 @@ class WaveUse:
     returns: bool = False
     value: bytes = b""
     word: str = ""
+    by_data: bool = False
 
 
 IN_TURN = "in turn"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -129,6 +129,7 @@ class WaveGroup:
         self.words: NDArray[np.uint32] = np.zeros((lds_bytes + 3) // 4 + 4, np.uint32)
         self.words_known: NDArray[np.bool_] = np.zeros(len(self.words), np.bool_)
         self.any_known = False
+        self.by_data = False  # data decide whether lanes store
         self.stalls = True  # an operation is issued only when its counter has room
         self.contents = contents
         self.initial: Contents | None = None  # global memory as it was before the launch
@@ -218,6 +219,8 @@ class WaveGroup:
         for register in registers:
             wave.pending[register] = entry
         header = self.header(wave, instruction)
+        if self.by_data:
+            uses = tuple(replace(use, by_data=True) for use in uses)
         self.events.append(OperationIssued(*header, queue, number, uses))
 
     def issue_flat(
@@ -310,7 +313,7 @@ class WaveGroup:
             touched = touched[(touched >= 0) & (touched < self.lds_bytes)]
             self.words_known[touched // 4] = False
         inside = (addresses >= 0) & (addresses + 4 <= self.lds_bytes)
-        if values is not None:
+        if values is not None and not self.by_data:
             good = inside & known & (addresses % 4 == 0)
             self.words[addresses[good] // 4] = np.broadcast_to(values, addresses.shape)[good]
             self.words_known[addresses[good] // 4] = True

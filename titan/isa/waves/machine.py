@@ -101,8 +101,9 @@ class Follower(Protocol):
 class ArmsFollower(Follower, Protocol):
     """One that also looks on where arms are skipped; for others a run ends there."""
 
-    def skipped(self, wave: Wave, arms: SkippedArms) -> None:
-        """In place of an instruction and what follows, arms have been skipped."""
+    def skipped(self, wave: Wave, arms: SkippedArms, begun: int) -> None:
+        """In place of an instruction and what follows, arms have been skipped, whose events are
+        those from `begun` on."""
 
 
 class WaveMachine:
@@ -260,15 +261,15 @@ class WaveMachine:
             return False
         unknown = OpaqueWord("lanes that data choose", code.number)
         origin = unknown if refusal.origin is None else refusal.origin
-        reads_lds = arms.queues.reads_lds and follower is not None
-        if reads_lds or not access_memory(self.group, wave, arms, self._step, origin):
+        begun = len(self.group.events)
+        if not access_memory(self.group, wave, arms, self._step, origin):
             return False
         self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
         if wave.unwritten and arms_read_unwritten(wave, arms):
             self.group.reads_unwritten = True
             wave.unwritten.clear()
         if isinstance(follower, ArmsFollower):
-            follower.skipped(wave, arms)
+            follower.skipped(wave, arms, begun)
         leave(wave, arms, origin)
         self.steps += arms.count - 1
         return True

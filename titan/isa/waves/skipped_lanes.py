@@ -4,8 +4,8 @@ The execution mask is followed through the text as a function of what is not kno
 mask is a symbol, a mask one value for each choice of the symbols, lane by lane. Where all values
 are those from before the arms, every lane goes on. What the arms write is unknown then, whichever
 lanes were in them. Accesses and waits are followed by what both ways round an arm guarantee
-(`arm_queues.py`, `arm_accesses.py`). Nothing is skipped that writes LDS, touches other lanes or
-barriers, reads what is still being loaded, or may come too soon behind another instruction.
+(`arm_queues.py`, `arm_accesses.py`). Nothing is skipped that touches other lanes or barriers, reads
+what is still being loaded, or may come too soon behind another instruction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
-from titan.isa.waves.arm_queues import ArmQueues, is_plain_load, is_plain_store
+from titan.isa.waves.arm_queues import ArmQueues, is_atomic, is_plain_load, is_plain_store
 from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
 from titan.isa.waves.masks import Mask, combined
@@ -269,7 +269,7 @@ def skipped_arms(
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
         lanes.note(code, followed.execution, branches)
         execution = followed.execution
-        if is_plain_load(code) or is_plain_store(code):
+        if is_plain_load(code) or is_plain_store(code) or is_atomic(code):
             on_masks = False
             followed.forget(writes)
             if writes & {EXEC, EXEC + 1} or not queues.issue(code, scope):

@@ -150,8 +150,8 @@ class UndefinedFollower:
         else:
             self._through_memory(wave, code)
 
-    def skipped(self, wave: Wave, arms: SkippedArms) -> None:
-        """Arms whose lanes data choose have been skipped."""
+    def skipped(self, wave: Wave, arms: SkippedArms, begun: int) -> None:
+        """Arms whose lanes data choose have been skipped; from `begun` on events are theirs."""
         self._number = arms.number
         self._use(self._scalars.made_now(), False)
         self._use(self._vectors.made_now(wave), False)
@@ -165,7 +165,10 @@ class UndefinedFollower:
             for register in arms.reads
             if register >= SCALAR_BASE
         ]
+        read += self._memory.read_in_arms(begun)
         taken = merged(read)
+        if taken.any:
+            self._memory.stored_in_arms(begun, int(taken.origins.max()))
         if arms.reads_condition:
             self._use([self._scalars.condition(wave)], False)
         if arms.queues.accesses or arms.branches:

@@ -19,7 +19,7 @@ from titan.isa.waves.decode import (
     results_of,
     written_in_order,
 )
-from titan.isa.waves.events import OperationIssued
+from titan.isa.waves.events import OperationIssued, lds_uses
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.memory_steps import LDS_ADDRESS, lds_addresses, lds_offsets
 from titan.isa.waves.private_steps import private_places, size_of
@@ -209,6 +209,26 @@ class UndefinedMemory:
             self._fill(footprint, NOWHERE)
         return found
 
+    # ------------------------------------------------------------------------------- arms
+
+    def read_in_arms(self, begun: int) -> list[UndefinedWord]:
+        """What arms that data choose may find in LDS. What they store there may not be stored, so
+        that what was there stays."""
+        found = []
+        for event, use in lds_uses(self._group.events[begun:]):
+            if not use.write or use.atomic:
+                held = self._held_at(event.instruction, use.footprint)
+                if held != NOWHERE:
+                    every = np.full(LANES, 0xFFFF_FFFF, np.uint32)
+                    found.append(UndefinedWord(every, np.full(LANES, held, np.int32)).unsure())
+        return found
+
+    def stored_in_arms(self, begun: int, origin: int) -> None:
+        """What arms store is undefined."""
+        for _, use in lds_uses(self._group.events[begun:]):
+            if use.write:
+                self._fill(use.footprint, origin)
+
     def _footprints(self, *, write: bool) -> list[Footprint]:
         """What the instruction has touched of LDS; an atomic operation writes."""
         return [
@@ -220,9 +240,15 @@ class UndefinedMemory:
         ]
 
     def _held_in(self, code: DecodedInstruction, footprint: Footprint) -> int:
+        return self._held_at(code.number, footprint)
+
+    def _held_at(self, number: int, footprint: Footprint) -> int:
+        """What an instruction reads that is undefined; bytes that nothing has written come from
+        it."""
         found = NOWHERE
         for low, high in footprint.ranges():
-            found = max(found, int(self._named(self._lds[low:high], code).max()))
+            here = self._lds[low:high]
+            found = max(found, int(np.where(here == _NEVER_WRITTEN, number, here).max()))
         return found
 
     def _fill(self, footprint: Footprint, origin: int) -> None:

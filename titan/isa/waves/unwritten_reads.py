@@ -1,4 +1,7 @@
-"""Which reads of LDS meet bytes that nothing has written before, in the order of a run of waves."""
+"""Which reads of LDS meet bytes that nothing has written before, in the order of a run of waves.
+
+An atomic operation leaves undefined what was, and a store that data choose may not take place.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,6 @@ def unwritten_lds_reads(run: Run) -> list[int]:
         reads = (not use.write or use.atomic) and event.instruction not in unknown
         if reads and not written.hold(use.footprint):
             found[event.instruction] = None
-        if use.write:
+        if use.write and not use.atomic and not use.by_data:
             written.add(use.footprint)
     return list(found)
