@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from titan.foundation.errors import TitanError
-from titan.frontends.grid.asked_words import NotWaiting, writes_of
+from titan.frontends.grid.asked_words import NotWaiting, Ranges, writes_of
 from titan.frontends.grid.word_loops import plain_event
 from titan.isa.simt.control_flow import FunctionGraphs, successors
 from titan.isa.simt.execution import SimtExecution
@@ -120,11 +120,7 @@ class ParkedStates:
         machine = ParkedExecution.again(made)
         machine.orders_lanes = False
         run = machine.run()
-        self.steps += machine.count
-        if self.steps > STEPS_MAX:
-            raise NotWaiting(
-                f"the states of CTAs that spin are compared for up to {STEPS_MAX:,} instructions"
-            )
+        self._count(machine)
         if not machine.parked:
             if run.outcome.ending is not Ending.FINISHED:
                 raise NotWaiting("the run of a CTA does not come to its end", run.outcome.site)
@@ -136,7 +132,26 @@ class ParkedStates:
         done = tuple(map(plain_event, machine.events[machine.answered :]))
         return ParkedState(asked, self._frozen(machine, written), done)
 
-    def _frozen(self, machine: ParkedExecution, written: Iterable[tuple[int, int]]) -> Hashable:
+    def at_question(
+        self, made: PreparedLaunch, written: Iterable[tuple[int, int]], forgotten: Ranges
+    ) -> Hashable:
+        """What the continuation of a run depends on where it ends, at a question or otherwise.
+        `forgotten`: bytes of global memory that nothing reads without asking."""
+        machine = SimtExecution.again(made)
+        machine.run()
+        self._count(machine)
+        for low, high in forgotten:
+            machine.memory.write(low, high - low, 0)
+        return self._frozen(machine, written)
+
+    def _count(self, machine: SimtExecution) -> None:
+        self.steps += machine.count
+        if self.steps > STEPS_MAX:
+            raise NotWaiting(
+                f"the states of CTAs that ask are compared for up to {STEPS_MAX:,} instructions"
+            )
+
+    def _frozen(self, machine: SimtExecution, written: Iterable[tuple[int, int]]) -> Hashable:
         ctas = [cta for cluster in machine.clusters for cta in cluster.ctas]
         pages = machine.memory.pages
         changed = {

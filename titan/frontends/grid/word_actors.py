@@ -11,10 +11,8 @@ reads (`check_loop`), so that it does so any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from math import prod
 
 from titan.frontends.grid.asked_words import (
     Answers,
@@ -31,7 +29,7 @@ from titan.frontends.grid.asked_words import (
     writes_of,
 )
 from titan.frontends.grid.ticket_order import known_behind
-from titan.frontends.grid.word_loops import check_loop, check_same, innermost, together
+from titan.frontends.grid.word_loops import check_loop, check_same, innermost
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace, merged
@@ -42,8 +40,6 @@ from titan.isa.simt.state import Fragment
 TURNS_MAX = 4_000  # of the first schedule
 ROUNDS = 4  # in which the words are found
 _IDLE = (ev.RendezvousEvent, ev.FenceEvent)  # what a loop that waits may do
-TOGETHER_MAX = 64  # numbers of polls in one loop that are tried, each with each
-TURNS_TOGETHER = 4  # in which numbers of all polls of a CTA are tried
 FAILED_ROUNDS = (0, 1, 2)  # how often each wait fails first in the runs that are judged
 
 
@@ -306,14 +302,17 @@ class WordWaits:
         """Whether a CTA goes on behind item `at`, a wait, with this number of its word."""
         key = cta, at, number
         if key not in self._known:
-            self._known[key] = self._passes(self.actors[cta], self.actors[cta].answers, at, number)
+            self._known[key] = self.passes_behind(
+                self.actors[cta], self.actors[cta].answers, at, number
+            )
         return self._known[key]
 
-    def _passes(self, actor: WordActor, answers: Answers, at: int, number: int) -> bool:
+    def passes_behind(self, actor: WordActor, answers: Answers, at: int, number: int) -> bool:
+        """The same, where the CTA has had these answers before."""
         item = actor.items[at]
-        right = self._to_question(actor.cta, answers[: item.asks + 1])
-        tried = self._to_question(actor.cta, (*answers[: item.asks], number))
-        if _alike(right, tried):
+        right = self.to_question(actor.cta, answers[: item.asks + 1])
+        tried = self.to_question(actor.cta, (*answers[: item.asks], number))
+        if alike(right, tried):
             self._check_rest(actor, item, (*answers[: item.asks], number), actor.run)
             return True
         again = question_of(tried)
@@ -321,14 +320,14 @@ class WordWaits:
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
         self._check_silent(actor, tried, at)
         passed = answers[item.asks]
-        then = self._to_question(actor.cta, (*(tried.launch.answers or ()), passed))
+        then = self.to_question(actor.cta, (*(tried.launch.answers or ()), passed))
         if question_of(then) != question_of(right):
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
         self.retried.add(again.instruction)
         first = self.failing.setdefault((actor.cta, at), number)
         self._check_again(actor, item, (*answers[: item.asks], first, number), passed, again, right)
         before = *answers[: item.asks], first, *answers[item.asks :]
-        one = self._to_question(actor.cta, before)
+        one = self.to_question(actor.cta, before)
         self._check_rest(actor, item, (*answers[: item.asks], number, passed), one)
         check_same(self.runs.made.code, actor.run, one, (again.instruction,))
         return False
@@ -343,16 +342,16 @@ class WordWaits:
         right: Run,
     ) -> None:
         """A wait that has failed fails with another number in the same way; raises NotWaiting."""
-        twice = self._to_question(actor.cta, answers)
-        ended = self._to_question(actor.cta, (*answers, passed))
+        twice = self.to_question(actor.cta, answers)
+        ended = self.to_question(actor.cta, (*answers, passed))
         if question_of(twice) != again or question_of(ended) != question_of(right):
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
 
     def _check_rest(self, actor: WordActor, item: Item, answers: Answers, expected: Run) -> None:
         """A CTA does the same to its end whatever it has read; raises NotWaiting."""
         rest = actor.answers[item.asks + 1 :]
-        run = self._to_question(actor.cta, (*answers, *rest))
-        if not _alike(expected, run) or question_of(run) is not None:
+        run = self.to_question(actor.cta, (*answers, *rest))
+        if not alike(expected, run) or question_of(run) is not None:
             raise NotWaiting("the number of a word decides more than waiting", item.instruction)
 
     def _check_silent(self, actor: WordActor, run: Run, at: int) -> None:
@@ -369,9 +368,9 @@ class WordWaits:
         if key in self._known:
             return
         item = actor.items[at]
-        right = self._to_question(cta, actor.answers[: item.asks + 1])
-        tried = self._to_question(cta, (*actor.answers[: item.asks], number))
-        if not _alike(right, tried):
+        right = self.to_question(cta, actor.answers[: item.asks + 1])
+        tried = self.to_question(cta, (*actor.answers[: item.asks], number))
+        if not alike(right, tried):
             raise NotWaiting("what an atomic finds decides", item.instruction)
         self._check_rest(actor, item, (*actor.answers[: item.asks], number), actor.run)
         self._known[key] = True
@@ -380,78 +379,7 @@ class WordWaits:
         """The numbers that were tried of an item."""
         return [number for one, place, number in self._known if (one, place) == (cta, at)]
 
-    def check_later(self) -> None:
-        """What atomics find changes nothing of what lets later waits pass; raises NotWaiting."""
-        for actor in self.actors:
-            several = {
-                item.asks: self.found_by(actor.cta, at)
-                for at, item in enumerate(actor.items)
-                if item.asks >= 0 and not item.polls
-            }
-            for place, answers in self._others(actor, several):
-                for at, item in enumerate(actor.items):
-                    if not item.polls or item.asks < place:
-                        continue
-                    for number in self.found_by(actor.cta, at):
-                        same = self._passes(actor, answers, at, number)
-                        if same is not self.passes(actor.cta, at, number):
-                            raise NotWaiting("what an atomic finds decides", item.instruction)
-
-    def check_together(self) -> None:
-        """Numbers with which waits pass one by one let all of them pass; raises NotWaiting.
-
-        A loop may ask for two words and go on when it has found one of them: each then passes with
-        any number where the other one has been found.
-        """
-        for actor in self.actors:
-            polls = [at for at, item in enumerate(actor.items) if item.polls]
-            choices = {at: self._passing(actor, at) for at in polls}
-            for group in together(self.runs.made.code, actor.items):
-                own = [choices[at] for at in group]
-                if prod(map(len, own)) > TOGETHER_MAX:
-                    place = actor.items[group[0]].instruction
-                    raise NotWaiting("a CTA polls several words at once", place)
-                for numbers in product(*own):
-                    self._check_numbers(actor, dict(zip(group, numbers, strict=True)))
-            if sum(len(one) > 1 for one in choices.values()) > 1:
-                for turn in range(1, min(TURNS_TOGETHER, max(map(len, choices.values())))):
-                    mixed = {at: one[min(turn, len(one) - 1)] for at, one in choices.items()}
-                    self._check_numbers(actor, mixed)
-
-    def _check_numbers(self, actor: WordActor, numbers: Mapping[int, int | None]) -> None:
-        """A CTA that finds these numbers does the same; raises NotWaiting."""
-        answers = list(actor.answers)
-        for at, number in numbers.items():
-            answers[actor.items[at].asks] = number
-        run = self._to_question(actor.cta, tuple(answers))
-        if not _alike(actor.run, run) or question_of(run) is not None:
-            place = actor.items[min(numbers)].instruction
-            raise NotWaiting("the numbers of several words decide together", place)
-
-    def _passing(self, actor: WordActor, at: int) -> list[int | None]:
-        """The numbers with which a wait passes: that of the first schedule, and others."""
-        first = actor.answers[actor.items[at].asks]
-        found = self.found_by(actor.cta, at)
-        return [first, *(one for one in found if one != first and self.passes(actor.cta, at, one))]
-
-    def _others(
-        self, actor: WordActor, several: dict[int, list[int]]
-    ) -> Iterator[tuple[int, Answers]]:
-        """Other answers to atomics: each of each, then mixed ones."""
-        for place, numbers in several.items():
-            for number in numbers:
-                if number != actor.answers[place]:
-                    yield place, (*actor.answers[:place], number, *actor.answers[place + 1 :])
-        if len(several) < 2:
-            return
-        first = min(several)
-        for turn in range(max(len(numbers) for numbers in several.values())):
-            answers = list(actor.answers)
-            for step, (place, numbers) in enumerate(several.items()):
-                answers[place] = numbers[(turn * (step + 1) + step) % len(numbers)]
-            yield first, tuple(answers)
-
-    def _to_question(self, cta: int, answers: Answers) -> Run:
+    def to_question(self, cta: int, answers: Answers) -> Run:
         """A run up to its next question for one of the words."""
         run = self.runs.run(cta, answers)
         asked = question_of(run)
@@ -482,7 +410,8 @@ class WordWaits:
         return run, failed
 
 
-def _alike(one: Run, other: Run) -> bool:
+def alike(one: Run, other: Run) -> bool:
+    """Whether two runs do the same up to the same question, or to their ends."""
     return list(one.events) == list(other.events) and question_of(one) == question_of(other)
 
 

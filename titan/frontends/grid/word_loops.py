@@ -12,7 +12,7 @@ guard; every other use of a register that the loop makes may be of the round bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from titan.frontends.grid.asked_words import Item, NotWaiting, asks_only
@@ -31,7 +31,7 @@ _DONE = PURE | {
     Op.LOAD, Op.ATOMIC, Op.PREFETCH, *_LEAVES, Op.BARRIER_NAMED, Op.FENCE,
     Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX, Op.ELECT, Op.ACTIVE_MASK, Op.WARP_SYNC,
 }  # fmt: skip
-_COLLECTIVE = frozenset({Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX})
+COLLECTIVE = frozenset({Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.MATCH, Op.REDUX})
 _TAKEN = (Op.LOAD, Op.ATOMIC, Op.BARRIER_NAMED, Op.SHUFFLE, Op.VOTE, Op.ELECT, Op.ACTIVE_MASK)
 
 
@@ -76,41 +76,16 @@ def votes(code: DecodedCode, instruction: int) -> bool:
         body = innermost(code, instruction)
     except NotWaiting:
         return True
-    return any(code.steps[at].op in _COLLECTIVE for at in body)
+    return any(code.steps[at].op in COLLECTIVE for at in body)
 
 
-def together(code: DecodedCode, items: Sequence[Item]) -> list[list[int]]:
-    """Polls of a CTA that may decide together whether it asks again, as numbers of its items: those
-    of a warp in one loop, or one after the other by one instruction. Raises NotWaiting for those of
-    several warps that meet in their loop."""
-    polls = [at for at, item in enumerate(items) if item.polls]
-    bodies = {items[at].instruction: _body(code, items[at].instruction) for at in polls}
+def check_alone_in_loops(code: DecodedCode, items: Sequence[Item]) -> None:
+    """No warps of a CTA that poll words meet in a loop in which they ask; raises NotWaiting."""
+    polls = [item for item in items if item.polls]
+    bodies = {item.instruction: _body(code, item.instruction) for item in polls}
     meets = any(code.steps[at].op is Op.BARRIER_NAMED for body in bodies.values() for at in body)
-    if meets and len({items[at].warp for at in polls}) > 1:
-        raise NotWaiting(
-            "several warps of a CTA ask for words together", items[polls[0]].instruction
-        )
-    groups: list[list[int]] = []
-    for at in polls:
-        joined = [
-            group for group in groups if any(_shared(items, bodies, one, at) for one in group)
-        ]
-        groups = [group for group in groups if group not in joined]
-        groups.append([*(one for group in joined for one in group), at])
-    return [group for group in groups if len(group) > 1]
-
-
-def _shared(
-    items: Sequence[Item], bodies: Mapping[int, frozenset[int]], first: int, second: int
-) -> bool:
-    one, other = items[first], items[second]
-    if one.warp != other.warp:
-        return False
-    if one.instruction == other.instruction:
-        return not any(item.changes for item in items[first:second])
-    return (
-        other.instruction in bodies[one.instruction] or one.instruction in bodies[other.instruction]
-    )
+    if meets and len({item.warp for item in polls}) > 1:
+        raise NotWaiting("several warps of a CTA ask for words together", polls[0].instruction)
 
 
 def _body(code: DecodedCode, instruction: int) -> frozenset[int]:

@@ -36,7 +36,9 @@ from titan.frontends.grid.word_actors import (
     actors_of,
     check_waiting,
 )
+from titan.frontends.grid.word_lanes import check_lanes
 from titan.frontends.grid.word_loops import check_loop
+from titan.frontends.grid.word_numbers import WordNumbers
 from titan.frontends.grid.word_races import Comparison
 from titan.frontends.grid.word_schedules import Place, in_order, schedules
 from titan.frontends.grid.word_states import explore_word
@@ -116,8 +118,9 @@ class _Launch:
         self.start = {at: number for at, (_, number) in self.runs.words.items()}
         try:
             edges = self._reads_from()
-            waits.check_together()
-            waits.check_later()
+            WordNumbers(waits).check()
+            for actor in actors:
+                check_lanes(waits, actor)
         except NotWaiting as why:
             return self._missed(why)
         for instruction in sorted(waits.retried):
