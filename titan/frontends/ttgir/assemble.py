@@ -19,6 +19,7 @@ from titan.frontends.ttgir.effects import CLUSTER, QUEUES, Made
 from titan.frontends.ttgir.integers import holds_only, joined, least, split
 from titan.frontends.ttgir.last_trip import with_last_trips_behind
 from titan.frontends.ttgir.model import TtgirFunction
+from titan.frontends.ttgir.values import Root
 from titan.frontends.ttgir.waves import WORK_GROUP
 from titan.language.kernel.model import Kernel, RoleShape
 from titan.sync import program as ir
@@ -134,12 +135,18 @@ def _declared(
                     name,
                     root.stages,
                     parts=1 if place.half is None else 2,
-                    space=ir.Space.TENSOR if root.type.tensor else ir.Space.SHARED,
+                    space=_space_of(root),
                     bytes_per_stage=root.bytes_here // root.stages,
                     cta=place.cta,
                     span=root.span,
                 )
     return tuple(barriers.values()), tuple(buffers.values())
+
+
+def _space_of(root: Root) -> ir.Space:
+    if root.maps:
+        return ir.Space.GLOBAL
+    return ir.Space.TENSOR if root.type.tensor else ir.Space.SHARED
 
 
 def _named_barriers(

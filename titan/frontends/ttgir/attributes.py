@@ -28,7 +28,7 @@ _KNOWN: dict[str, frozenset[str]] = {
     "ttg.async_wait": frozenset({"num"}),
     "ttng.async_copy_mbarrier_arrive": frozenset({"noIncrement"}),
     "ttng.warp_group_dot": frozenset({"inputPrecision", "maxNumImpreciseAcc", "isAsync"}),
-    "ttng.warp_group_dot_wait": frozenset({"pendings"}),
+    "ttng.warp_group_dot_wait": frozenset({"pendings", "warpGroupLocal"}),
     "ttng.tc_gen5_mma": _PRODUCT,
     "ttng.tc_gen5_mma_scaled": _PRODUCT | {"a_type", "b_type"},
     "ttng.tmem_load": frozenset({"redOp", "abs", "NaN"}),
@@ -39,6 +39,10 @@ _KNOWN: dict[str, frozenset[str]] = {
     "amdg.buffer_load_to_local": frozenset({"contiguity", "stride"}) | _CACHES,
     "amdg.local_load_packed_transposed": frozenset(),
     "ttg.local_alloc": frozenset({"alignment"}),
+    "ttg.global_scratch_alloc": frozenset({"alignment", "nbytes"}),
+    "ttng.tensormap_create": frozenset(
+        {"elem_type", "fill_mode", "interleave_layout", "swizzle_mode"}
+    ),
     "ttg.memdesc_trans": frozenset({"order"}),
     "ttg.memdesc_subslice": frozenset({"offsets"}),
 }

@@ -16,7 +16,7 @@ from titan.sync.expression import Expression, Name, names_of, substitute
 QUIET = ("arith.", "math.", "ub.", "tt.", "rocdl.sched.", "rocdl.iglp.")
 IGNORED = {
     "scf.yield", "scf.condition", "ttg.local_dealloc", "ttg.convert_layout", "tt.return",
-    "ttg.warp_yield", "ttg.warp_return", "ttg.async_token", "llvm.intr.assume",
+    "ttg.warp_yield", "ttg.warp_return", "ttg.async_token", "llvm.intr.assume", "ttg.fp4_to_fp",
     "rocdl.s.setprio",
     # Data in registers and global memory on AMD GPUs.
     "amdg.buffer_load", "amdg.buffer_store", "amdg.buffer_atomic_rmw", "amdg.buffer_atomic_cas",

@@ -21,6 +21,7 @@ from titan.sync.expression import ONE, ZERO, Constant, Expression
 
 BULK, COPY, WGMMA, TENSOR_CORE = "bulk group", "cp.async", "wgmma", "tcgen05"
 CLUSTER = "cluster"
+CREATE_MAP, ACQUIRE_MAP = "ttng.tensormap_create", "ttng.tensormap_fenceproxy_acquire"
 QUEUES = {
     BULK: ir.Queue(BULK),
     COPY: ir.Queue(COPY),
@@ -38,7 +39,7 @@ class Operands:
     """The operands of one operation by their places, with what is asked of them.
 
     `place`: whose operation it is; `layouts`: those of the module; `pairs`: whether tensor cores
-    work for pairs of CTAs.
+    work for pairs of CTAs; `makes_maps`: whether the function writes tensor maps.
     """
 
     operation: TtgirOperation
@@ -47,6 +48,7 @@ class Operands:
     place: DraftPlace = field(default_factory=DraftPlace)
     layouts: Mapping[str, str] = field(default_factory=dict)
     pairs: bool = False
+    makes_maps: bool = False
 
     def check(self) -> None:
         """Raises Untranslatable where an attribute, or an operand in memory, is not followed."""
@@ -60,7 +62,7 @@ class Operands:
     def view(self, place: int) -> MemoryView:
         """The view of memory at a place. Raises Untranslatable."""
         value = self.values[place] if place < len(self.values) else None
-        if not isinstance(value, MemoryView):
+        if not isinstance(value, MemoryView) or value.root.maps:
             raise Untranslatable(f"operand {place} is not memory that the analysis tracks")
         return value
 
@@ -80,8 +82,24 @@ class Operands:
         return found
 
     def views(self) -> list[MemoryView]:
-        """All operands that are memory."""
-        return [value for value in self.values if isinstance(value, MemoryView)]
+        """All operands that are memory, but for tensor maps."""
+        found = [value for value in self.values if isinstance(value, MemoryView)]
+        return [value for value in found if not value.root.maps]
+
+    def map_effect(self, write: bool) -> ir.Effect:
+        """The access to the tensor map at the first operand."""
+        view = self.values[0]
+        if not isinstance(view, MemoryView) or not view.root.maps or view.stage is None:
+            raise Untranslatable("which tensor map it accesses is not followed")
+        proxy = ir.Proxy.GENERIC if write else ir.Proxy.TENSORMAP
+        return ir.Effect(self.place.named(view.root.name), view.stage, write, proxy=proxy)
+
+    def described(self) -> tuple[ir.Effect, ...]:
+        """The read of its tensor map by a copy, where the function writes maps."""
+        view = self.values[0]
+        if not self.makes_maps or (isinstance(view, MemoryView) and view.root.given):
+            return ()
+        return (self.map_effect(write=False),)
 
     def integer(self, place: int, default: Expression = ONE) -> Expression:
         """The number at a place, or the default where nothing stands there."""
@@ -245,7 +263,7 @@ def _load_tile(of: Operands) -> Made:
     for cta in targets:
         reference = of.reference(barrier, of.leader(barrier, cta))
         completion = ir.Completion(reference, Constant(of.bytes_here(destination)))
-        effects = of.effects(destination, True, ir.Proxy.ASYNC, cta=cta)
+        effects = of.effects(destination, True, ir.Proxy.ASYNC, cta=cta) + of.described()
         made.append(ir.Asynchronous(effects, None, (completion,)))
     return guarded(condition, made)
 
@@ -254,7 +272,7 @@ def _store_tile(of: Operands) -> Made:
     views = of.views()
     if len(views) != 1:
         raise Untranslatable("a store has one source in shared memory")
-    effects = of.effects(views[0], False, ir.Proxy.ASYNC)
+    effects = of.effects(views[0], False, ir.Proxy.ASYNC) + of.described()
     return [ir.Asynchronous(effects, BULK), ir.Commit(BULK)]
 
 
@@ -393,6 +411,16 @@ def _cluster_barrier(of: Operands) -> Made:
     return [ir.BarrierSync(ir.Reference(CLUSTER), count, order)]
 
 
+def _create_map(of: Operands) -> Made:
+    """It is made in shared memory, and copied behind a release (`tensormap.cp_fenceproxy`)."""
+    release = ir.Fence(ir.FenceKind.TENSORMAP_RELEASE, (ir.Space.GLOBAL,))
+    return [ir.Access((of.map_effect(write=True),)), release]
+
+
+def _acquire_map(of: Operands) -> Made:
+    return [ir.Fence(ir.FenceKind.TENSORMAP_ACQUIRE, (ir.Space.GLOBAL,))]
+
+
 def _fence(of: Operands) -> Made:
     return [ir.Fence(ir.FenceKind.ASYNC, (ir.Space.SHARED,))]
 
@@ -426,6 +454,8 @@ HANDLERS: dict[str, Callable[[Operands], Made]] = {
     "ttg.local_gather": _read,
     "ttg.local_scatter": _store,
     "ttng.fence_async_shared": _fence,
+    CREATE_MAP: _create_map,
+    ACQUIRE_MAP: _acquire_map,
     "ttng.cluster_barrier": _cluster_barrier,
     # The LDS of AMD GPUs: copies go into the queue of `ttg.async_commit_group` as well.
     "amdg.buffer_load_to_local": _copy,

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from titan.frontends.ttgir.effects import Untranslatable
+from titan.frontends.ttgir import integers
+from titan.frontends.ttgir.effects import HANDLERS, Untranslatable
 from titan.frontends.ttgir.model import MemoryType, TtgirOperation, memory_types
+from titan.frontends.ttgir.tensor_maps import DESCRIPTOR, POINTER, SCRATCH, map_memory, map_view
 from titan.frontends.ttgir.values import MemoryView, Root, Value, is_integer, why_unknown
 
 STAGES_MAX = 256
-ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc")
+ALLOCATIONS = ("ttg.local_alloc", "ttng.tmem_alloc", SCRATCH)
 SAME_BYTES = ("ttg.memdesc_trans", "ttg.memdesc_reshape")
-VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", *SAME_BYTES)
+VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", DESCRIPTOR, *SAME_BYTES)
+SELECT = "arith.select"
+KNOWN = (*HANDLERS, *ALLOCATIONS, *VIEWS)
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class Allocations:
 
     def allocate(self, operation: TtgirOperation) -> MemoryView:
         """All of what an operation allocates. Raises Untranslatable."""
+        if operation.name == SCRATCH:
+            return map_memory(operation, self.roots, self.fresh)
         types = memory_types(operation.types)
         if not types:
             raise Untranslatable("an allocation without a type of memory")
@@ -47,10 +53,21 @@ class Allocations:
         return MemoryView(root, None, found)
 
 
+def makes_view(name: str, values: list[Value]) -> bool:
+    """Whether an operation makes a view: by its name, or because it moves or selects views."""
+    if name == SELECT:
+        return len(values) == 3 and isinstance(values[1], MemoryView) and values[1].like(values[2])
+    return name in VIEWS or (name == POINTER and isinstance(values[0], MemoryView))
+
+
 def view_of(operation: TtgirOperation, values: list[Value]) -> MemoryView:
-    """The view that one of `VIEWS` makes. Raises Untranslatable."""
-    types = memory_types(operation.types)
+    """The view that an operation makes (`makes_view`). Raises Untranslatable."""
     base = values[0] if values else None
+    if operation.name in (DESCRIPTOR, POINTER):
+        return map_view(values)
+    if operation.name == SELECT:
+        return _selected(values)
+    types = memory_types(operation.types)
     if not isinstance(base, MemoryView) or not types:
         raise Untranslatable("what is viewed is not memory that the analysis tracks")
     if operation.name == "ttg.memdesc_index":
@@ -65,6 +82,17 @@ def view_of(operation: TtgirOperation, values: list[Value]) -> MemoryView:
     if whole and (operation.name != "ttg.memdesc_trans" or not order.startswith("0")):
         raise Untranslatable("stages that change their address are not supported")
     return replace(base, type=types[-1])
+
+
+def _selected(values: list[Value]) -> MemoryView:
+    """One of two views that differ in their stage at most."""
+    condition, left, right = values
+    assert isinstance(left, MemoryView) and isinstance(right, MemoryView)
+    if left.stage is None or right.stage is None or left == right:
+        return left
+    if not is_integer(condition):
+        raise Untranslatable(f"which of two views is taken is not known: {why_unknown(condition)}")
+    return replace(left, stage=integers.select(condition, left.stage, right.stage))
 
 
 def _stage(base: MemoryView, values: list[Value], types: list[MemoryType]) -> MemoryView:

@@ -308,6 +308,10 @@ def _header(operation: TtgirOperation, text: str, line: int) -> None:
     at, depth = 0, 0
     while at < len(text):
         character = text[at]
+        if character == '"':  # a text, such as assembly, in which nothing is a name or a bracket
+            end = text.find('"', at + 1)
+            at = len(text) if end < 0 else end + 1
+            continue
         if character == "{" or text.startswith("<{", at):
             start = at + (character == "<")
             end = _closing(text, start, line)

@@ -42,10 +42,11 @@ from titan.frontends.ttgir.loops import (
     while_form,
     while_trips,
 )
-from titan.frontends.ttgir.memory import ALLOCATIONS, VIEWS, Allocations, view_of
+from titan.frontends.ttgir.memory import ALLOCATIONS, KNOWN, Allocations, makes_view, view_of
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirModule, TtgirOperation
 from titan.frontends.ttgir.places import DraftPlace, works_in_pairs
 from titan.frontends.ttgir.sums import sums_of
+from titan.frontends.ttgir.tensor_maps import makes_maps, maps_without_acquire, of_the_launch
 from titan.frontends.ttgir.values import (
     Arithmetic,
     MemoryView,
@@ -101,13 +102,16 @@ class _Translator:
         self.decided: dict[str, Name] = {}  # by data, of which every value is possible
         indexed = indexed_shapes(function.body, set())
         self.allocations = Allocations(self.draft.roots, indexed, self._fresh)
+        self.makes_maps = makes_maps(function.body)
         self.quiet = False  # an attempt: faults are reported when the real one is made
 
     def run(self) -> None:
         """Translate the body; values are known by their names in `environment`."""
         environment: dict[str, Value] = {}
         for name, type_text in self.function.arguments:
-            environment[name] = self._argument(name) if is_scalar(type_text) else Unknown()
+            other = of_the_launch(name, type_text, self.makes_maps)
+            environment[name] = self._argument(name) if is_scalar(type_text) else other
+        self.draft.faults += maps_without_acquire(self.function.body)
         self.role.body = self._block(self.function.body, environment)
 
     def _argument(self, name: str) -> Name:
@@ -133,8 +137,7 @@ class _Translator:
                 self._fault(operation, f"a number is unknown: {reason}")
                 continue
             for one in found:
-                label = operation.source
-                made.append(one if one.span is not None else placed(one, operation, label))
+                made.append(placed(one, operation, operation.source) if one.span is None else one)
         return made
 
     def _operation(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
@@ -158,7 +161,7 @@ class _Translator:
                 return []
         if name in ALLOCATIONS:
             return self._allocate(operation, values, environment)
-        if name in VIEWS:
+        if makes_view(name, values):
             self._view(operation, values, environment)
         elif name in THREAD_NUMBERS:
             environment[operation.results[0]] = self.waves.number(name)
@@ -173,8 +176,7 @@ class _Translator:
         ):
             self._fault(operation, "assembly with side effects is not supported")
         elif loads_number(operation) and self._once():
-            number = self._argument(operation.results[0])
-            environment[operation.results[0]] = number
+            number = environment[operation.results[0]] = self._argument(operation.results[0])
             self.draft.loaded[number.name] = operation.span
         elif name in REFUSED:
             self._fault(operation, f"{quoted(name)} is {REFUSED[name]}")
@@ -187,12 +189,12 @@ class _Translator:
         return self.role.name == MAIN and not self.loops and self.place.ctas == 1
 
     def _unknown(self, operation: TtgirOperation) -> None:
-        known = [*HANDLERS, *ALLOCATIONS, *VIEWS, *MEETINGS, *_CONTROL]
-        helps = suggestion(operation.name, known)
+        helps = suggestion(operation.name, [*KNOWN, *MEETINGS, *_CONTROL])
         self._fault(operation, f"the operation {quoted(operation.name)} is not known", helps)
 
     def _operands(self, operation: TtgirOperation, values: list[Value]) -> Operands:
-        return Operands(operation, values, self.role.threads, self.place, self.layouts, self.pairs)
+        of = self.role.threads, self.place, self.layouts, self.pairs, self.makes_maps
+        return Operands(operation, values, *of)
 
     def _meeting(self, operation: TtgirOperation, values: list[Value]) -> Made:
         try:
@@ -203,11 +205,11 @@ class _Translator:
 
     def _inline(self, operation: TtgirOperation, environment: dict[str, Value]) -> Made:
         """A region that is executed once where it stands."""
-        if not operation.regions:
-            return []
-        inner = dict(environment)
-        made = self._block(operation.regions[0], inner)
-        environment |= zip(operation.results, yielded(operation.regions[0], inner), strict=False)
+        made: Made = []
+        for region in operation.regions[:1]:
+            inner = dict(environment)
+            made = self._block(region, inner)
+            environment |= zip(operation.results, yielded(region, inner), strict=False)
         return self.waves.stage(operation, made)
 
     def _effects(
@@ -260,8 +262,8 @@ class _Translator:
         if len(operands) < 4:
             self._fault(operation, "a loop has a variable, a start, an end and a step")
             return []
-        variable, carried = operands[0], operands[4:]
-        names, starts = carried[0::2], [environment.get(x, Unknown()) for x in carried[1::2]]
+        variable, names = operands[0], operands[4::2]
+        starts = [environment.get(x, Unknown()) for x in operands[5::2]]
         if len(names) != len(starts):
             self._fault(operation, "a loop carries a value that has no first one")
             return []
@@ -285,8 +287,7 @@ class _Translator:
         probed = self._probed(loop, names, starts, environment)
         pair = self._pair(loop, dict(zip(names, starts, strict=True)), probed)
         if pair is not None:
-            name, loop = pair
-            return self._carried(loop, names, starts, environment, {name: 0})
+            return self._carried(pair[1], names, starts, environment, {pair[0]: 0})
         steady = {} if self.loops else steady_growth(probed)
         if PIPELINED not in operation.attributes:
             return self._carried(loop, names, starts, environment, steady)
@@ -401,9 +402,8 @@ class _Translator:
             elif name in steady and is_integer(start):
                 growth = Constant(steady[name])
                 inner[name] = integers.add(start, integers.multiply(growth, Name(loop.counter)))
-                passed = binary("max", loop.trips, ZERO)
-                if (self.arithmetic.least(loop.trips) or -1) >= 0:
-                    passed = loop.trips
+                certain = (self.arithmetic.least(loop.trips) or -1) >= 0
+                passed = loop.trips if certain else binary("max", loop.trips, ZERO)
                 after[name] = integers.add(start, integers.multiply(growth, passed))
             elif isinstance(start, ThreadNumber):
                 inner[name] = after[name] = Unknown("it differs by thread")

@@ -42,7 +42,7 @@ class Root:
     """One allocation. `stages` is its first extent where it is indexed, else 1.
 
     `bytes_here`: what one CTA has of it. `led`: as a barrier, it is the one that CTAs use which
-    share it.
+    share it. `maps`: tensor maps in global memory, `given` those that the launch brings.
     """
 
     name: str
@@ -53,6 +53,8 @@ class Root:
     span: Span | None = None
     bytes_here: int = 0
     led: bool = True
+    maps: bool = False
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
