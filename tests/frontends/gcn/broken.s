@@ -2743,12 +2743,11 @@ global_store_dword v1, v12, s[4:5] offset:2048
 global_load_dword v10, v1, s[4:5]
 s_waitcnt vmcnt(0)
 v_cmp_eq_u32_e32 vcc, 0, v10
-v_mov_b32_e32 v14, 0
-ds_write_b32 v1, v1
+ds_write_b32 v1, v9
 s_waitcnt lgkmcnt(0)
 s_and_saveexec_b64 s[10:11], vcc
 s_cbranch_execz .Lover
-ds_write_b32 v1, v9
+ds_write_b32 v1, v1
 .Lover:
 s_or_b64 exec, exec, s[10:11]
 ds_read_b32 v16, v1
@@ -2920,3 +2919,217 @@ s_barrier
 ds_read_b32 v12, v1
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v12, s[4:5] offset:2048
+; right | fewer lanes by data, of some that are known, store to lds | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b64 s[14:15], vcc
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_and_b32_e32 v17, 63, v0
+v_mov_b32_e32 v16, 0
+v_cmp_gt_u32_e32 vcc, 32, v17
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v16, v1
+s_waitcnt lgkmcnt(0)
+s_and_b64 exec, exec, s[14:15]
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | fewer lanes by data, of some that are known, store to lds that another wave reads | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b64 s[14:15], vcc
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_and_b32_e32 v17, 63, v0
+v_mov_b32_e32 v16, 0
+v_cmp_gt_u32_e32 vcc, 32, v17
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v16, v3
+s_waitcnt lgkmcnt(0)
+s_and_b64 exec, exec, s[14:15]
+s_cbranch_execz .Lover
+ds_write_b32 v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+global_store_dword v1, v16, s[4:5] offset:3072
+; broken | all lanes come back behind fewer by data, and store without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b64 s[14:15], vcc
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_and_b32_e32 v17, 63, v0
+v_mov_b32_e32 v16, 0
+v_cmp_gt_u32_e32 vcc, 32, v17
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v16, v3
+s_waitcnt lgkmcnt(0)
+s_and_b64 exec, exec, s[14:15]
+s_cbranch_execz .Lover
+v_mov_b32_e32 v13, 0
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | one lane of those by data counts in lds | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_mbcnt_lo_u32_b32 v14, exec_lo, 0
+v_mbcnt_hi_u32_b32 v14, exec_hi, v14
+v_cmp_eq_u32_e32 vcc, 0, v14
+s_and_b64 exec, exec, vcc
+s_cbranch_execz .Lover
+v_mov_b32_e32 v15, 1
+ds_add_u32 v9, v15
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v9
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | one lane of those by data counts in lds, and no barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_mbcnt_lo_u32_b32 v14, exec_lo, 0
+v_mbcnt_hi_u32_b32 v14, exec_hi, v14
+v_cmp_eq_u32_e32 vcc, 0, v14
+s_and_b64 exec, exec, vcc
+s_cbranch_execz .Lover
+v_mov_b32_e32 v15, 1
+ds_add_u32 v9, v15
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v12, v9
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data gets words of other lanes
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_bpermute_b32 v12, v1, v10
+s_waitcnt lgkmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data gets words of other lanes, too early
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_bpermute_b32 v12, v1, v10
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data gets words of other lanes, and waits for global memory
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_bpermute_b32 v12, v1, v10
+s_waitcnt vmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a word of another lane is a place in lds | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v16, v1
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_mov_b32_e32 v16, v1
+s_nop 1
+v_mov_b32_dpp v16, v1 row_shr:1 row_mask:0xf bank_mask:0xf
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+ds_write_b32 v16, v0
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data moves a word of another lane
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_nop 1
+v_mov_b32_dpp v12, v10 row_shr:1 row_mask:0xf bank_mask:0xf
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | an arm by data moves a word of another lane that nothing has written | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_nop 1
+v_mov_b32_dpp v12, v40 row_shr:1 row_mask:0xf bank_mask:0xf
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data has a product
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v30, v1
+v_mov_b32_e32 v31, v1
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_nop 7
+v_mfma_f32_16x16x16_f16 v[40:43], v[30:31], v[30:31], 0
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_nop 15
+global_store_dword v1, v40, s[4:5] offset:2048

@@ -18,7 +18,7 @@ from titan.isa.waves.events import CounterWait, OperationIssued, UnknownAddress
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
-from titan.isa.waves.skipped_lanes import ArmStep, SkippedArms
+from titan.isa.waves.skipped_lanes import ArmStep, SkippedArms, takes_all_lanes
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
 
 _EXPECTED = (OperationIssued, UnknownAddress, Assumption)
@@ -59,24 +59,29 @@ class _ArmRun:
         if code.opcode.kind is OpcodeKind.CONTROL:
             return
         scalars = [at - SCALAR_BASE for at in code.writes - _MASK if at >= SCALAR_BASE]
-        if step.on_masks or code.reads & _MASK:
+        if step.on_masks or code.reads & _MASK or takes_all_lanes(code):
+            if code.opcode.kind is OpcodeKind.CROSS_LANE:
+                self._execute(code, step.execution)
             self._forget_scalars(scalars)
             wave.condition = self.origin
             for register in (at for at in code.writes if at < SCALAR_BASE):
                 self._forget(register)
             return
-        wave.set_exec(joined(int.__or__, step.execution))
         for register in code.reads | code.writes if keeps_part(code.item) else code.reads:
             missed = combined(_without, step.execution, self._right.get(register, (-1,)))
             if register < SCALAR_BASE and any(missed):
                 self._forget(register)
-        if code.step is None:
-            code.step = self.step_of(code)
-        code.step(wave)
+        self._execute(code, step.execution)
         for register in (at for at in code.writes if at < SCALAR_BASE):
             self._right[register] = step.execution
         if code.opcode.kind is OpcodeKind.VECTOR:
             self._forget_scalars(scalars)  # bits of lanes, which may be in the arm or not
+
+    def _execute(self, code: DecodedInstruction, execution: Mask) -> None:
+        self.wave.set_exec(joined(int.__or__, execution))
+        if code.step is None:
+            code.step = self.step_of(code)
+        code.step(self.wave)
 
     def _forget(self, register: int) -> None:
         self.wave.forget(register, 1, self.origin, whole=True)

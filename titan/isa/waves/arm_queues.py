@@ -30,12 +30,14 @@ _QUEUE_OF = {
     OpcodeKind.GLOBAL: WaveQueue.VECTOR,
     OpcodeKind.BUFFER: WaveQueue.VECTOR,
     OpcodeKind.LDS: WaveQueue.LDS,
+    OpcodeKind.CROSS_LANE: WaveQueue.LDS,
     OpcodeKind.SCALAR_MEMORY: WaveQueue.SCALAR,
 }
 _PREFIX: dict[OpcodeKind, str | tuple[str, ...]] = {
     OpcodeKind.GLOBAL: "global_load_",
     OpcodeKind.BUFFER: "buffer_load_",
     OpcodeKind.LDS: "ds_read",
+    OpcodeKind.CROSS_LANE: ("ds_permute_", "ds_bpermute_", "ds_swizzle_"),
     OpcodeKind.SCALAR_MEMORY: ("s_load_", "s_buffer_load_"),
 }
 _LDS_ATOMIC = re.compile(
@@ -44,7 +46,8 @@ _LDS_ATOMIC = re.compile(
 
 
 def is_plain_load(code: DecodedInstruction) -> bool:
-    """Whether an instruction loads registers by one counter, and does nothing else."""
+    """Whether an instruction loads registers by one counter, or gets them from other lanes by it,
+    and does nothing else."""
     prefix, item = _PREFIX.get(code.opcode.kind), code.item
     if prefix is None or not item.base.startswith(prefix) or not code.writes:
         return False
@@ -110,7 +113,6 @@ class ArmQueues:
     def __init__(self, wave: Wave) -> None:
         self.waits: list[ArmWait] = []
         self.accesses = False
-        self.touches_lds = False
         self._entries = {queue: list(wave.in_flight[queue]) for queue in _QUEUE_OF.values()}
         self._issued = {queue: wave.issued[queue] for queue in _QUEUE_OF.values()}
         self._pending = {
@@ -165,8 +167,7 @@ class ArmQueues:
         queue, registers = _QUEUE_OF[code.opcode.kind], written_in_order(code)
         if not all(self._may_load(register, queue, scope) for register in code.writes):
             return False
-        if queue is WaveQueue.LDS:
-            self.touches_lds = True
+        if code.opcode.kind is OpcodeKind.LDS:
             copies = [one for one in self._entries[WaveQueue.VECTOR] if not one.registers]
             if any(self._is_done(one, scope) and not self._is_done(one) for one in copies):
                 return False  # what was copied to LDS is there in the arm alone

@@ -271,7 +271,7 @@ class WaveMachine:
         if isinstance(follower, ArmsFollower):
             follower.skipped(wave, arms, begun)
         leave(wave, arms, origin)
-        self.steps += arms.count - 1
+        self.steps += len(arms.steps) - 1
         return True
 
     def _decoded(self, number: int) -> DecodedInstruction:

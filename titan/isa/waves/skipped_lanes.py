@@ -2,10 +2,10 @@
 
 The execution mask is followed through the text as a function of what is not known: each unknown
 mask is a symbol, a mask one value for each choice of the symbols, lane by lane. Where all values
-are those from before the arms, every lane goes on. What the arms write is unknown then, whichever
+are the same, it is known again which lanes go on. What the arms write is unknown then, whichever
 lanes were in them. Accesses and waits are followed by what both ways round an arm guarantee
-(`arm_queues.py`, `arm_accesses.py`). Nothing is skipped that touches other lanes or barriers, reads
-what is still being loaded, or may come too soon behind another instruction.
+(`arm_queues.py`, `arm_accesses.py`). Nothing is skipped that waits for other waves, reads what is
+still being loaded, or may come too soon behind another instruction.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from titan.isa.gcn.operands import EXEC
 from titan.isa.waves.arm_queues import ArmQueues, is_atomic, is_plain_load, is_plain_store
 from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
-from titan.isa.waves.masks import Mask, combined
+from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.scalar import BITWISE
 from titan.isa.waves.state import OpaqueWord, Wave
 from titan.isa.waves.wait_states import ClosePair
 
-INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 8, 4
-_OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_cmpx", "v_swap", "v_s_")
+INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 10, 4
+_OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
 _BY_CONDITION = ("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz")
 _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
@@ -84,7 +84,8 @@ class ArmStep:
 
 @dataclass(slots=True)
 class SkippedArms:
-    """`place`: where all lanes go on. `vectors`, `scalars`: registers that are unknown there.
+    """`place`: where it is known which lanes go on, `execution`. `vectors`, `scalars`: registers
+    that are unknown there; in all lanes where some were there that had not come (`more_lanes`).
 
     `reads`: registers, by the lanes that may read what they held before. `surely`: those that are
     written whatever the choices, by these lanes. Scalar registers have `SCALAR_BASE` added, and 1.
@@ -92,7 +93,8 @@ class SkippedArms:
 
     number: int
     place: int
-    count: int
+    execution: int
+    more_lanes: bool
     vectors: set[int]
     scalars: set[int]
     reads: dict[int, int]
@@ -132,8 +134,9 @@ class _Lanes:
             taken = tuple(int(lanes != 0) for lanes in branch.execution)
             scalar = combined(int.__and__, scalar, taken)
         reads = code.reads | code.writes if keeps_part(code.item) else code.reads
+        anywhere = takes_all_lanes(code)
         for register in reads - _EXECUTION:
-            lanes = scalar if register >= SCALAR_BASE else execution
+            lanes = scalar if register >= SCALAR_BASE else ((-1,) if anywhere else execution)
             left = combined(_without, lanes, self._written.get(register, (0,)))
             found = self.reads.get(register, 0)
             for one in left:
@@ -141,6 +144,8 @@ class _Lanes:
             if found:
                 self.reads[register] = found
         for register in code.writes - _EXECUTION:
+            if anywhere and register < SCALAR_BASE:
+                continue  # which lanes are written is not known
             lanes = scalar if register >= SCALAR_BASE else execution
             before = self._written.get(register, (0,))
             self._written[register] = combined(int.__or__, before, lanes)
@@ -250,8 +255,11 @@ def skipped_arms(
     def made(place: int) -> SkippedArms:
         scalars = followed.written - {EXEC, EXEC + 1}
         left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
+        ends = decoded(place).item.base == "s_endpgm"
+        execution = wave.exec if ends else followed.execution[0]
+        more = any(joined(int.__or__, step.execution) & ~wave.exec for step in steps)
         return SkippedArms(
-            number, place, place - number, vectors, scalars, lanes.reads, lanes.surely(), left,
+            number, place, execution, more, vectors, scalars, lanes.reads, lanes.surely(), left,
             steps, queues,
         )  # fmt: skip
 
@@ -286,14 +294,14 @@ def skipped_arms(
         vectors |= {register for register in code.writes if register < SCALAR_BASE}
         for branch in branches:
             branch.written |= writes - {EXEC, EXEC + 1}
-        if not branches and set(followed.execution) == {wave.exec}:
+        if not branches and place + 1 < end and len(set(followed.execution)) == 1:
             return made(place + 1)
     return None
 
 
 def _all_go_on(followed: _Followed, code: DecodedInstruction) -> bool:
-    """Whether all lanes execute it, or the wave ends, whichever lanes are there."""
-    return set(followed.execution) == {followed.wave.exec} or code.item.base == "s_endpgm"
+    """Whether it is known which lanes execute it, or the wave ends, whichever are there."""
+    return len(set(followed.execution)) == 1 or code.item.base == "s_endpgm"
 
 
 def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int] | None:
@@ -302,7 +310,9 @@ def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int
     forgotten = set[int]()
     for branch in [one for one in branches if one.target == place]:
         branches.remove(branch)
-        if any(combined(int.__xor__, branch.execution, followed.execution)):
+        # Where the branch is taken none of its lanes is there, nor any of those that are left.
+        differ = int.__xor__ if branch.before is not None else _without
+        if any(combined(differ, followed.execution, branch.execution)):
             return None
         followed.forget(branch.written)
         forgotten |= branch.written
@@ -359,16 +369,24 @@ def _is_followed(
         followed.forget(writes)
         masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))
         return not masks and not writes & {EXEC, EXEC + 1}
-    if kind is not OpcodeKind.VECTOR or code.item.opcode.endswith("_dpp"):
-        return False
     followed.forget(writes)
-    return not base.startswith(_OTHER_LANES) and not writes & {EXEC, EXEC + 1}
+    computes = kind in (OpcodeKind.VECTOR, OpcodeKind.MATRIX)
+    return computes and not base.startswith("v_cmpx") and not writes & {EXEC, EXEC + 1}
+
+
+def takes_all_lanes(code: DecodedInstruction) -> bool:
+    """Whether what a lane gets, or a scalar register, may come from any lane, active or not."""
+    kind = code.opcode.kind
+    if kind in (OpcodeKind.MATRIX, OpcodeKind.CROSS_LANE) or code.item.opcode.endswith("_dpp"):
+        return True
+    return kind is OpcodeKind.VECTOR and code.item.base.startswith(_OTHER_LANES)
 
 
 def leave(wave: Wave, arms: SkippedArms, origin: OpaqueWord) -> None:
     """All lanes go on behind the arms."""
     for register in sorted(arms.vectors):
-        wave.forget(register, 1, origin)
+        wave.forget(register, 1, origin, whole=arms.more_lanes)
+    wave.set_exec(arms.execution)
     left = arms.left
     for register in sorted(arms.scalars):
         left.words[register] = replace(origin)  # another object, so that a copy is none of these
