@@ -36,6 +36,7 @@ class Program:
         self.labels = 0
         self.registers = iter(REGISTERS)
         self.loaded: list[int] = []
+        self.apart = ""  # blocks behind the end of the kernel
 
     def line(self) -> str:
         """A load to a register of its own, a wait, or a use of what was loaded."""
@@ -72,6 +73,15 @@ class Program:
         head = f"v_cmp_gt_u32_e64 {mask}, v{self.chooser.choice((3, 4))}, 2\ns_nop 1\n"
         jump = f"s_cbranch_execz {name}\n" if self.chooser.random() < 0.8 else ""
         then = self.block(depth + 1, self.chooser.randrange(1, 4))
+        if self.chooser.random() < 0.3:
+            end = f"s_or_b64 exec, exec, {other}\n"
+            begin = f"{head}s_and_saveexec_b64 {other}, {mask}\ns_cbranch_execnz {name}x\n"
+            if self.chooser.random() < 0.4:
+                self.apart += f"{name}x:\n{then}s_branch {name}\n"
+            else:  # what is behind the arm stands there twice
+                twice = choose_wait(self.chooser)
+                self.apart += f"{name}x:\n{then}{end}{twice}s_branch {name}j\n"
+            return f"{begin}{name}:\n{end}{choose_wait(self.chooser)}{name}j:\n"
         if self.chooser.random() < 0.6:
             return (
                 f"{head}s_and_saveexec_b64 {other}, {mask}\n{jump}{then}{name}:\n"
@@ -90,13 +100,22 @@ class Program:
         word = self.chooser.choice(("scc0", "scc1"))
         then = self.block(depth + 1, self.chooser.randrange(1, 4))
         head = f"s_cmp_gt_u32 s{self.chooser.choice((47, 48))}, 2\ns_cbranch_{word} {name}\n"
-        if self.chooser.random() < 0.5:
+        roll = self.chooser.random()
+        if roll < 0.2:
+            self.apart += f"{name}:\n{then}s_branch {name}e\n"
+            return f"{head}{self.block(depth + 1, 1)}{name}e:\n"
+        if roll < 0.5:
             return f"{head}{then}{name}:\n"
         other = self.block(depth + 1, 2)
         return f"{head}{then}s_branch {name}e\n{name}:\n{other}{name}e:\n"
 
     def text(self) -> str:
-        return BEGIN + self.block(2, 2) + self.condition(0) + self.block(2, 3)
+        lines = BEGIN + self.block(2, 2) + self.condition(0) + self.block(2, 3)
+        return f"{lines}s_endpgm\n{self.apart}" if self.apart else lines
+
+
+def choose_wait(chooser):
+    return chooser.choice(("", "", "s_waitcnt vmcnt(0)\n", "s_waitcnt vmcnt(1)\n"))
 
 
 KINDS = {"glob": "v", "buff": "v", "ds_r": "d", "ds_w": "d", "ds_a": "d", "s_lo": "s"}
@@ -235,6 +254,16 @@ s_cbranch_execz .Lboth
 {}.Lboth:
 s_or_b64 exec, exec, s[10:11]
 """
+JOIN = "s_or_b64 exec, exec, s[12:13]\n"
+APART = f"""v_cmp_gt_u32_e64 s[10:11], v3, 2
+s_nop 1
+s_and_saveexec_b64 s[12:13], s[10:11]
+s_cbranch_execnz .Lapart
+s_branch .Lback
+.Lapart:
+{A}{{join}}{{end}}.Lback:
+{JOIN}.Lbehind:
+"""
 PLACES = {
     "counted on a load of an arm": (A + arm(B) + wait(1) + USE.format(20), None),
     "counted on a load that no branch leads over": (
@@ -352,6 +381,19 @@ PLACES = {
     ),
     "a branch of all lanes within an arm": (arm(branch(A + wait(0)) + B) + wait(0), True),
     "an arm within a branch of all lanes": (branch(arm(A) + wait(0) + USE.format(20), B), True),
+    "an arm out of line": (APART.format(join="", end="s_branch .Lback\n") + wait(0), True),
+    "an arm out of line, used without a wait": (
+        APART.format(join="", end="s_branch .Lback\n") + USE.format(20), False,
+    ),
+    "an arm out of line, and what is behind it": (
+        APART.format(join=JOIN, end="s_branch .Lbehind\n") + wait(0) + USE.format(20), True,
+    ),
+    "an arm out of line, and what is behind it with a wait": (
+        APART.format(join=JOIN, end=wait(0) + "s_branch .Lbehind\n") + USE.format(20), True,
+    ),
+    "an arm out of line, and what is behind it with a wait for what was loaded before": (
+        C + APART.format(join=JOIN, end=wait(0) + "s_branch .Lbehind\n") + USE.format(22), False,
+    ),
     "a load behind, waited for": (arm(A) + B + wait(0) + USE.format(20) + USE.format(21), True),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 A register holds what it should in the lanes that have written it last, whatever data choose; what
 other lanes read of it is taken as unknown. Addresses that are made of such registers are unknown.
 Accesses take place by all lanes that may be in an arm. Behind the arms all that they have written
-is unknown, so that registers are put back here as they were.
+is unknown, but for what is right in all lanes; registers are put back here as they were.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from titan.isa.waves.events import CounterWait, OperationIssued, UnknownAddress
 from titan.isa.waves.group import WaveGroup
 from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
-from titan.isa.waves.skipped_lanes import ArmStep, SkippedArms, takes_all_lanes
+from titan.isa.waves.skipped_lanes import ArmStep, KeptRegister, SkippedArms, takes_all_lanes
 from titan.isa.waves.state import OpaqueWord, Refused, Wave
 
 _EXPECTED = (OperationIssued, UnknownAddress, Assumption)
@@ -77,6 +77,15 @@ class _ArmRun:
         if code.opcode.kind is OpcodeKind.VECTOR:
             self._forget_scalars(scalars)  # bits of lanes, which may be in the arm or not
 
+    def kept(self) -> dict[int, KeptRegister]:
+        """The registers that are right in all lanes."""
+        wave = self.wave
+        return {
+            at: KeptRegister(wave.vectors[at].copy(), wave.known[at], wave.origins[at])
+            for at, lanes in self._right.items()
+            if joined(int.__and__, lanes) & wave.lanes_all == wave.lanes_all
+        }
+
     def _execute(self, code: DecodedInstruction, execution: Mask) -> None:
         self.wave.set_exec(joined(int.__or__, execution))
         if code.step is None:
@@ -121,6 +130,7 @@ def access_memory(
                     group.events.append(CounterWait(*header, wait.queue, wait.pending))
     except Refused:
         followed = False
+    arms.kept = run.kept()
     group.stalls, group.by_data = stalls, False
     registers.put_back()
     wave.issued, wave.pending, wave.last = issued, pending, last

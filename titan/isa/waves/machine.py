@@ -27,6 +27,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.arm_accesses import access_memory
 from titan.isa.waves.arm_queues import end_operations
+from titan.isa.waves.arm_ways import ArmWays
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.copies_gfx1250 import copy_step
 from titan.isa.waves.counter_waits import waits_of
@@ -140,6 +141,7 @@ class WaveMachine:
             if contents is None:
                 wave.unwritten = unwritten_at_start(wave)
         self.decoded: dict[int, DecodedInstruction] = {}
+        self.ways = ArmWays(self._decoded, kernel.start, kernel.end)
         self.steps = 0
         self.at: tuple[int, int] = (-1, -1)
         self.watched: dict[int, list[ClosePair]] = {}
@@ -256,7 +258,7 @@ class WaveMachine:
         ):
             return False
         pairs = [pair for pairs in self.watched.values() for pair in pairs]
-        arms = skipped_arms(wave, code.number, self._decoded, self.kernel.end, pairs)
+        arms = skipped_arms(wave, code.number, self.ways, pairs)
         if arms is None or (arms.reads_condition and wave.condition is NOT_WRITTEN):
             return False
         unknown = OpaqueWord("lanes that data choose", code.number)

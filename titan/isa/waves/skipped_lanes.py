@@ -10,19 +10,21 @@ still being loaded, or may come too soon behind another instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
 from titan.isa.waves.arm_queues import ArmQueues, is_atomic, is_plain_load, is_plain_store
+from titan.isa.waves.arm_ways import ArmWays
 from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
 from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
 from titan.isa.waves.scalar import BITWISE
-from titan.isa.waves.state import OpaqueWord, Wave
+from titan.isa.waves.state import OpaqueWord, Wave, Words
 from titan.isa.waves.wait_states import ClosePair
 
 INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 10, 4
@@ -34,13 +36,15 @@ _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
 
 @dataclass(slots=True)
 class _Branch:
-    """A branch over code that no lane is in: where it leads, and what holds there, too.
+    """A branch over code that no lane is in, and what holds behind it.
 
-    `before`: of one by a condition of all lanes, which narrows the mask of the code behind it by a
-    symbol, the mask in front of it. `otherwise`: where the code that it leads to ends.
+    `target`: where the ways come together. `place`: the branch. `before`: of one by a condition of
+    all lanes, which narrows the mask of one arm by a symbol, the mask in front of it. `otherwise`:
+    where its other arm begins.
     """
 
     target: int
+    place: int
     execution: Mask
     number: int
     before: Mask | None = None
@@ -67,6 +71,15 @@ class LeftArms:
         }
 
 
+class KeptRegister(NamedTuple):
+    """A vector register that arms leave the same whatever data choose: its lanes, which of them
+    are known, and why the others are not."""
+
+    words: Words
+    known: int
+    origin: OpaqueWord
+
+
 @dataclass(frozen=True, slots=True)
 class ArmStep:
     """An instruction in arms: the lanes that execute it, and whether some data go round it.
@@ -85,7 +98,8 @@ class ArmStep:
 @dataclass(slots=True)
 class SkippedArms:
     """`place`: where it is known which lanes go on, `execution`. `vectors`, `scalars`: registers
-    that are unknown there; in all lanes where some were there that had not come (`more_lanes`).
+    that are unknown there, but for those that are `kept`; in all lanes where some were there that
+    had not come (`more_lanes`).
 
     `reads`: registers, by the lanes that may read what they held before. `surely`: those that are
     written whatever the choices, by these lanes. Scalar registers have `SCALAR_BASE` added, and 1.
@@ -102,6 +116,7 @@ class SkippedArms:
     left: LeftArms
     steps: list[ArmStep]
     queues: ArmQueues
+    kept: dict[int, KeptRegister] = field(default_factory=dict)
 
     @property
     def branches(self) -> bool:
@@ -170,8 +185,8 @@ def _without(lanes: int, others: int) -> int:
 
 
 class _Followed:
-    def __init__(self, wave: Wave, before: LeftArms, queues: ArmQueues) -> None:
-        self.wave, self.queues = wave, queues
+    def __init__(self, wave: Wave, before: LeftArms) -> None:
+        self.wave = wave
         self.execution: Mask = (wave.exec,)
         self.masks = before.still(wave)  # by the first register of a pair
         self.symbols = before.symbols
@@ -238,140 +253,171 @@ class _Followed:
         return self.put(operands[0], before)
 
 
-def skipped_arms(
-    wave: Wave, number: int, decoded: Callable[[int], DecodedInstruction], end: int,
-    close: Iterable[ClosePair],
-) -> SkippedArms | None:  # fmt: skip
-    """The arms that begin with an instruction; None where they are not skipped."""
-    near = {place for pair in close for place in (pair.first, pair.second)}
-    before = LeftArms()
-    if isinstance(wave.arms, LeftArms) and wave.arms.symbols <= SYMBOLS_KEPT_MAX:
-        before = wave.arms if wave.arms.still(wave) else before
-    queues = ArmQueues(wave)
-    followed, branches = _Followed(wave, before, queues), list[_Branch]()
-    vectors: set[int] = set()
-    lanes, steps = _Lanes(before.written), list[ArmStep]()
+class _Walk:
+    """Along one way through arms, which has the instructions of all of them."""
 
-    def made(place: int) -> SkippedArms:
+    def __init__(self, wave: Wave, number: int, ways: ArmWays, close: Iterable[ClosePair]) -> None:
+        before = LeftArms()
+        if isinstance(wave.arms, LeftArms) and wave.arms.symbols <= SYMBOLS_KEPT_MAX:
+            before = wave.arms if wave.arms.still(wave) else before
+        self.wave, self.number, self.ways = wave, number, ways
+        self.near = {place for pair in close for place in (pair.first, pair.second)}
+        self.queues = ArmQueues(wave)
+        self.followed, self.lanes = _Followed(wave, before), _Lanes(before.written)
+        self.branches: list[_Branch] = []
+        self.vectors: set[int] = set()
+        self.steps: list[ArmStep] = []
+        self.forgotten: set[int] = set()
+        self.waits: dict[int, set[int]] = {}  # that not every way has: by the branches round them
+        self.place = number
+
+    def arms(self) -> SkippedArms | None:
+        """The arms; None where they are not followed."""
+        seen = set[int]()
+        while len(self.steps) < INSTRUCTIONS_MAX and self.place < self.ways.end:
+            if not self._join():
+                return None
+            code = self.ways.code(self.place)
+            if self.steps and not self.branches and not self.waits and self._is_known(code):
+                return self._made()
+            if self.place in seen or not self._step(code):
+                return None
+            seen.add(code.number)
+        return None
+
+    def _is_known(self, code: DecodedInstruction) -> bool:
+        """Whether it is known which lanes go on, or the wave ends, whichever are there."""
+        return len(set(self.followed.execution)) == 1 or code.item.base == "s_endpgm"
+
+    def _made(self) -> SkippedArms:
+        wave, followed, lanes = self.wave, self.followed, self.lanes
         scalars = followed.written - {EXEC, EXEC + 1}
         left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
-        ends = decoded(place).item.base == "s_endpgm"
+        ends = self.ways.code(self.place).item.base == "s_endpgm"
         execution = wave.exec if ends else followed.execution[0]
-        more = any(joined(int.__or__, step.execution) & ~wave.exec for step in steps)
+        more = any(joined(int.__or__, step.execution) & ~wave.exec for step in self.steps)
         return SkippedArms(
-            number, place, execution, more, vectors, scalars, lanes.reads, lanes.surely(), left,
-            steps, queues,
+            self.number, self.place, execution, more, self.vectors, scalars, lanes.reads,
+            lanes.surely(), left, self.steps, self.queues,
         )  # fmt: skip
 
-    for place in range(number, min(end, number + INSTRUCTIONS_MAX)):
-        code = decoded(place)
-        forgotten = _joined(followed, branches, place)
-        if forgotten is None:
+    def _join(self) -> bool:
+        """Branches end at this place, and the other one of two arms begins; whether it is known
+        which lanes go on."""
+        while self.branches:
+            branch, followed = self.branches[-1], self.followed
+            extra = self._ends(branch)
+            if extra is None:
+                return True
+            for place in extra:
+                self.waits.setdefault(place, set()).add(branch.number)
+            self.branches.pop()
+            # Where the branch is taken none of its lanes is there, nor any of those that are left.
+            differ = int.__xor__ if branch.before is not None else _without
+            if any(combined(differ, followed.execution, branch.execution)):
+                return False
+            followed.forget(branch.written)
+            self.forgotten |= branch.written
+            if branch.before is not None:
+                followed.execution = branch.before
+            if branch.otherwise >= 0 and branch.before is not None:
+                left = combined(_without, branch.before, branch.execution)
+                self._enter(branch.target, left, branch.before, branch.number)
+                self.place = branch.otherwise
+        return True
+
+    def _ends(self, branch: _Branch) -> list[int] | None:
+        """The waits behind this place that the way of a branch lacks; None if it does not end."""
+        if self.place == branch.target:
+            return []
+        begins = not self.steps or self.steps[-1].code.number == branch.place
+        if branch.before is not None or begins or self.waits:
             return None
-        if place > number and not branches and _all_go_on(followed, code):
-            return made(place)
-        scope = frozenset(branch.number for branch in branches)
+        return self.ways.alike(self.place, branch.target)
+
+    def _step(self, code: DecodedInstruction) -> bool:
+        """Follow an instruction; whether that is possible."""
+        followed, queues, place = self.followed, self.queues, self.place
+        scope = frozenset(branch.number for branch in self.branches)
         touched = code.reads if is_plain_load(code) else code.touches
-        if place in near or not queues.may_use(touched, scope):
-            return None
+        if place in self.near or not queues.may_use(touched, scope):
+            return False
         writes = {register - SCALAR_BASE for register in code.writes if register >= SCALAR_BASE}
-        lanes.note(code, followed.execution, branches)
-        execution = followed.execution
+        self.lanes.note(code, followed.execution, self.branches)
+        execution, on_masks = followed.execution, False
+        self.place = place + 1
         if is_plain_load(code) or is_plain_store(code) or is_atomic(code):
-            on_masks = False
             followed.forget(writes)
             if writes & {EXEC, EXEC + 1} or not queues.issue(code, scope):
-                return None
+                return False
         elif code.item.base == "s_waitcnt":
             on_masks = True
+            scope |= self.waits.pop(place, set())
             for counter, limit in waits_of(code.item.operands[0] if code.item.operands else None):
                 queues.wait(place, counter, limit, scope)
         else:
             on_masks = followed.step(code)
-            if not on_masks and not _is_followed(followed, code, branches, writes):
-                return None
-        steps.append(ArmStep(code, execution, bool(scope), on_masks, frozenset(forgotten)))
-        vectors |= {register for register in code.writes if register < SCALAR_BASE}
-        for branch in branches:
+            if not on_masks and not self._is_followed(code, writes):
+                return False
+        self.steps.append(
+            ArmStep(code, execution, bool(scope), on_masks, frozenset(self.forgotten))
+        )
+        self.forgotten = set()
+        self.vectors |= {register for register in code.writes if register < SCALAR_BASE}
+        for branch in self.branches:
             branch.written |= writes - {EXEC, EXEC + 1}
-        if not branches and place + 1 < end and len(set(followed.execution)) == 1:
-            return made(place + 1)
-    return None
-
-
-def _all_go_on(followed: _Followed, code: DecodedInstruction) -> bool:
-    """Whether it is known which lanes execute it, or the wave ends, whichever are there."""
-    return len(set(followed.execution)) == 1 or code.item.base == "s_endpgm"
-
-
-def _joined(followed: _Followed, branches: list[_Branch], place: int) -> set[int] | None:
-    """Branches end at a place: the scalar registers that are unknown then; None if it is not
-    known which lanes go on."""
-    forgotten = set[int]()
-    for branch in [one for one in branches if one.target == place]:
-        branches.remove(branch)
-        # Where the branch is taken none of its lanes is there, nor any of those that are left.
-        differ = int.__xor__ if branch.before is not None else _without
-        if any(combined(differ, followed.execution, branch.execution)):
-            return None
-        followed.forget(branch.written)
-        forgotten |= branch.written
-        if branch.before is not None:
-            followed.execution = branch.before
-        if branch.otherwise >= 0 and branch.before is not None:
-            left = combined(_without, branch.before, branch.execution)
-            _enter(followed, branches, branch.otherwise, left, branch.before, branch.number)
-    return forgotten
-
-
-def _enter(
-    followed: _Followed, branches: list[_Branch], target: int, execution: Mask,
-    before: Mask | None = None, other: int | None = None,
-) -> None:  # fmt: skip
-    """A branch leads over what comes next, which is executed by these lanes. `other`: that over
-    the other one of two arms, of which all lanes take one."""
-    followed.wave.branches_by_data += 1
-    number = followed.wave.branches_by_data
-    followed.execution = execution
-    followed.queues.enter(number, execution, other)
-    branches.append(_Branch(target, execution, number, before))
-
-
-def _branches(followed: _Followed, code: DecodedInstruction, branches: list[_Branch]) -> bool:
-    """A branch ahead; whether it is followed."""
-    base, target, now = code.item.base, code.item.target, followed.execution
-    if target <= code.number:
-        return False
-    if base == "s_cbranch_execz":
-        _enter(followed, branches, target, now)
         return True
-    if base in _BY_CONDITION and followed.symbols < SYMBOLS_MAX:
-        every, count = (1 << 64) - 1, 1 << followed.symbols
+
+    def _enter(
+        self, target: int, execution: Mask, before: Mask | None = None, other: int | None = None,
+        otherwise: int = -1,
+    ) -> None:  # fmt: skip
+        """A branch leads over what comes next, which is executed by these lanes. `other`: that over
+        the other one of two arms, of which all lanes take one."""
+        self.wave.branches_by_data += 1
+        number = self.wave.branches_by_data
+        self.followed.execution = execution
+        self.queues.enter(number, execution, other)
+        branch = _Branch(target, self.place, execution, number, before, otherwise)
+        self.branches.append(branch)
+
+    def _branches(self, code: DecodedInstruction) -> bool:
+        """A branch; whether it is followed."""
+        base, target, followed = code.item.base, code.item.target, self.followed
+        if base == "s_branch":
+            self.place = target
+            return True
+        if base in ("s_cbranch_execz", "s_cbranch_execnz"):
+            over, on = (target, code.number + 1)[:: 1 if base.endswith("cz") else -1]
+            self._enter(over, followed.execution)
+            self.place, self.branches[-1].place = on, code.number
+            return True
+        join = self.ways.join(code.number) if base in _BY_CONDITION else -1
+        if join < 0 or followed.symbols == SYMBOLS_MAX:
+            return False
+        every, count, now = (1 << 64) - 1, 1 << followed.symbols, followed.execution
         followed.symbols += 1
         goes_on = combined(int.__and__, now, (0,) * count + (every,) * count)
-        _enter(followed, branches, target, goes_on, now)
+        self._enter(join, goes_on, now, otherwise=-1 if target == join else target)
         return True
-    last = branches[-1] if branches else None
-    ends = base == "s_branch" and last is not None and last.target == code.number + 1
-    if not ends or last is None or last.before is None or last.otherwise >= 0:
-        return False
-    last.otherwise = target
-    return not any(combined(int.__xor__, last.execution, now))
 
-
-def _is_followed(
-    followed: _Followed, code: DecodedInstruction, branches: list[_Branch], writes: set[int]
-) -> bool:
-    kind, base = code.opcode.kind, code.item.base
-    if kind is OpcodeKind.CONTROL:
-        return base in _PAUSES or _branches(followed, code, branches)
-    if kind is OpcodeKind.SCALAR:
+    def _is_followed(self, code: DecodedInstruction, writes: set[int]) -> bool:
+        kind, base, followed = code.opcode.kind, code.item.base, self.followed
+        if kind is OpcodeKind.CONTROL:
+            return base in _PAUSES or self._branches(code)
         followed.forget(writes)
-        masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))
-        return not masks and not writes & {EXEC, EXEC + 1}
-    followed.forget(writes)
-    computes = kind in (OpcodeKind.VECTOR, OpcodeKind.MATRIX)
-    return computes and not base.startswith("v_cmpx") and not writes & {EXEC, EXEC + 1}
+        if kind is OpcodeKind.SCALAR:
+            masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))
+            return not masks and not writes & {EXEC, EXEC + 1}
+        computes = kind in (OpcodeKind.VECTOR, OpcodeKind.MATRIX)
+        return computes and not base.startswith("v_cmpx") and not writes & {EXEC, EXEC + 1}
+
+
+def skipped_arms(
+    wave: Wave, number: int, ways: ArmWays, close: Iterable[ClosePair]
+) -> SkippedArms | None:
+    """The arms that begin with an instruction; None where they are not skipped."""
+    return _Walk(wave, number, ways, close).arms()
 
 
 def takes_all_lanes(code: DecodedInstruction) -> bool:
@@ -386,6 +432,9 @@ def leave(wave: Wave, arms: SkippedArms, origin: OpaqueWord) -> None:
     """All lanes go on behind the arms."""
     for register in sorted(arms.vectors):
         wave.forget(register, 1, origin, whole=arms.more_lanes)
+        kept = arms.kept.get(register)
+        if kept is not None:
+            wave.vectors[register], wave.known[register], wave.origins[register] = kept
     wave.set_exec(arms.execution)
     left = arms.left
     for register in sorted(arms.scalars):
