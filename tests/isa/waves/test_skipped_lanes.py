@@ -186,3 +186,22 @@ def test_what_an_arm_writes_is_unknown_behind_it():
     assert wave.known[6] == wave.lanes_all
     assert not isinstance(wave.scalar(6), int)
     assert wave.exec == wave.lanes_all
+
+
+def test_a_mask_that_only_one_way_changes_is_unknown():
+    """Of a branch that all lanes take or none."""
+    way = "s_load_dword s47, s[4:5], 0x0\ns_waitcnt lgkmcnt(0)\ns_cmp_gt_u32 s47, 2\n"
+    way += "s_cbranch_scc0 .Lend\n{}.Lend:\ns_barrier\n"
+    for lines, ending in (("s_and_b64 exec, exec, 5\n", Ending.REFUSED), ("", Ending.FINISHED)):
+        assert machine(way.format(lines)).run().outcome.ending is ending
+
+
+def test_lanes_that_come_in_the_arms_are_unknown():
+    """The arms begin with eight lanes, and others may be there in between."""
+    text = "v_cmp_gt_u32_e64 s[10:11], v3, v4\ns_nop 1\ns_mov_b64 exec, 0xff\n"
+    text += "s_mov_b64 exec, s[10:11]\nv_mov_b32_e32 v6, 1\ns_mov_b64 exec, -1\n"
+    found = machine(text)
+    assert found.run().outcome.ending is Ending.FINISHED
+    (wave,) = found.waves
+    assert wave.exec == wave.lanes_all
+    assert wave.known[6] == 0

@@ -293,8 +293,8 @@ class _Walk:
         wave, followed, lanes = self.wave, self.followed, self.lanes
         scalars = followed.written - {EXEC, EXEC + 1}
         left = LeftArms(followed.symbols, dict(followed.masks), {}, lanes.vectors())
-        ends = self.ways.code(self.place).item.base == "s_endpgm"
-        execution = wave.exec if ends else followed.execution[0]
+        known = len(set(followed.execution)) == 1  # else the wave ends
+        execution = followed.execution[0] if known else wave.exec
         more = any(joined(int.__or__, step.execution) & ~wave.exec for step in self.steps)
         return SkippedArms(
             self.number, self.place, execution, more, self.vectors, scalars, lanes.reads,
