@@ -33,7 +33,7 @@ from titan.device.emulated import ADVERSARIAL, CHECKED, EmulatedPackage
 from titan.device.manifests import Sizes
 from titan.device.packages import References, emulated_run
 from titan.device.records import NOT_RUN, RunCase
-from titan.device.stress import sizes_for
+from titan.device.sizes import sizes_for
 from titan.device.variants import SAFE, variants
 from titan.foundation.resources import root
 from titan.target.completion import Vendor

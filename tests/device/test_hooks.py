@@ -16,7 +16,8 @@ import pytest
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
 from titan.device import hooks
-from titan.device.stress import StressSettings, document, sizes_for, stress
+from titan.device.sizes import sizes_for
+from titan.device.stress import StressSettings, document, stress
 from titan.device.watchdog import run_job
 from titan.foundation.resources import root
 from titan.package.produce import produce

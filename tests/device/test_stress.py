@@ -14,7 +14,8 @@ import pytest
 from titan.cli.main import run as titan
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
-from titan.device.stress import StressSettings, document, sizes_for, stress, trips_of
+from titan.device.sizes import sizes_for, spread_cases, trips_of
+from titan.device.stress import StressSettings, document, planned, stress
 from titan.device.variants import (
     COUNTER_VARIANTS,
     SAFE,
@@ -55,6 +56,44 @@ def test_sizes_below_at_and_beyond_the_depth_whole_and_ragged(package):
     assert trips == {1, 2, 3, 5}
     assert any(size["K"] % 64 for size in sizes)
     assert any(not size["K"] % 64 for size in sizes)
+
+
+def test_few_runs_cover_all_policies_and_the_ends_of_the_sizes():
+    """Every case once; of the first ones no two in a row are alike in size, policy or seed."""
+    for seeds, count, policies in ((2, 8, 5), (1, 10, 5), (3, 4, 4), (2, 1, 5), (2, 9, 1)):
+        sizes = [{"K": number} for number in range(count)]
+        names = [f"policy {number}" for number in range(policies)]
+        cases = spread_cases(range(seeds), sizes, names)
+        every = {(case["sizes"]["K"], case["seed"], case["policy"]) for case in cases}
+        assert len(cases) == len(every) == seeds * count * policies
+        assert cases[0]["sizes"] == sizes[-1]
+        front = cases[: seeds * policies]
+        assert {case["policy"] for case in front} == set(names)
+        assert {case["seed"] for case in front} == set(range(seeds))
+        assert len({case["sizes"]["K"] for case in front}) >= min(count, policies)
+    assert spread_cases([0], [], ["shuffled"]) == []
+
+
+def test_a_limit_on_runs_is_counted(package):
+    """What it leaves out, of all variants together; without one nothing is left out."""
+    settings = StressSettings("emulated", seeds=(0, 1), runs=10)
+    plan, whole = planned([package], settings), planned([package], replace(settings, runs=None))
+    assert set(plan.runs.values()) == {10} and whole.left_out == 0
+    assert plan.left_out == sum(whole.runs.values()) - sum(plan.runs.values()) > 0
+
+
+@needs_compiler
+def test_progress_is_a_line_for_each_variant_where_there_is_no_terminal(package, capfd):
+    """On standard error, so that the document on standard output stays whole."""
+    command = ["stress", str(package), "--backend", "emulated", "--seeds", "1", "--safe-only"]
+    assert titan([*command, "--runs", "2", "--format", "json"]) == 0
+    shown = capfd.readouterr()
+    data = json.loads(shown.out)
+    assert data["runs"] == 2 and data["left_out"] > 0
+    assert shown.err.splitlines() == [
+        f"variants: 1, runs: 2 of {2 + data['left_out']} (--runs)",
+        "1 of 1: gemm_small_tiles depth 2, safe: 2 correct",
+    ]
 
 
 def synthetic(trip_count, work):

@@ -1,8 +1,9 @@
 """The current step, its progress and its duration, on the last line of a terminal.
 
-Nothing is written where standard error is not a terminal. The line is wiped before anything else is
-written (`titan.cli.output.write`) and when the work ends, however it ends. The clock is for the eye
-alone: nothing is decided by it.
+Where standard error is not a terminal the line is not shown; a command that may take minutes before
+its first result writes a line for each part that is done (`milestone`). The line is wiped before
+anything else is written (`titan.cli.output.write`) and when the work ends, however it ends. The
+clock is for the eye alone: nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -92,6 +93,16 @@ _current = ProgressLine()
 def current() -> ProgressLine:
     """The line of the running command; one that is never shown where none is wanted."""
     return _current
+
+
+def milestone(text: str) -> None:
+    """A line of its own about what is done, where standard error is not a terminal."""
+    if not sys.stderr.isatty():
+        import click
+
+        from titan.foundation.diagnostics.wording import printable
+
+        click.echo(printable(text, 200), err=True)
 
 
 @contextlib.contextmanager

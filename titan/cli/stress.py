@@ -14,10 +14,12 @@ from titan.cli.output import deliver, report_options
 from titan.cli.paths import ExistingPath
 from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange
+from titan.cli.stress_progress import StressProgress
 from titan.cli.stress_report import render
 from titan.foundation.scratch import scratch
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+EMULATED_RUNS = 5  # for each seed: all policies, and as many of the sizes
 
 
 @click.command()
@@ -37,8 +39,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Ring depths to build tile files with; by default 2, 3, 4 and 5.",
 )  # fmt: skip
 @click.option(
-    "--seeds", type=click.IntRange(1, 10_000), default=2, show_default=True, help="Runs of each."
-)
+    "--seeds", type=click.IntRange(1, 10_000), default=2, show_default=True,
+    help="Seeds that each size and policy is run with.",
+)  # fmt: skip
+@click.option(
+    "--runs", "runs_each", type=click.IntRange(1, 1_000_000), metavar="N",
+    help="Runs of each variant, at most; what is left out is counted. Default: 5 for each seed on "
+    "the emulated device, all on a GPU.",
+)  # fmt: skip
 @click.option(
     "--trips", type=click.IntRange(1, 100_000), metavar="N",
     help="Also launch with this many trips, not only around the depth (1000: parities wrap).",
@@ -61,6 +69,7 @@ def stress(
     backend: str,
     depths: tuple[int, ...],
     seeds: int,
+    runs_each: int | None,
     trips: int | None,
     budget: float | None,
     findings: Path,
@@ -80,7 +89,7 @@ def stress(
     from titan.device.__main__ import Outputs
     from titan.device.findings import Keep
     from titan.device.spread import devices
-    from titan.device.stress import StressRun, StressSettings, document
+    from titan.device.stress import StressRun, StressSettings, document, planned
     from titan.device.stress import stress as run_all
     from titan.foundation.extras import require
 
@@ -91,12 +100,11 @@ def stress(
         click.echo(f"no device: {error}", err=True)
         return ExitCode.BAD_INPUT
 
-    done: dict[str, int] = {}
+    if runs_each is None and backend == "emulated":
+        runs_each = EMULATED_RUNS * seeds
 
     def report(run: StressRun) -> None:
-        done[run.state] = done.get(run.state, 0) + 1
-        states = ", ".join(f"{count} {state}" for state, count in sorted(done.items()))
-        current().show(f"{run.package}, {run.variant}: {states}")
+        reached.add(run)
         if not verbose:
             return
         current().wipe()
@@ -109,13 +117,13 @@ def stress(
             raise click.UsageError("no packages and no tile files there")
         settings = StressSettings(
             backend=backend, seeds=range(seeds), unsafe=not safe_only, budget=budget,
-            longest=trips,
+            longest=trips, runs=runs_each,
         )  # fmt: skip
-        found = run_all(
-            folders, settings, report, places=devices(facts), keep=Keep(findings, facts)
-        )
+        plan = planned(folders, settings)
+        reached = StressProgress(plan, lines=not verbose)
+        found = run_all(plan, settings, report, places=devices(facts), keep=Keep(findings, facts))
         runs = list(found)
-    data = document(facts, runs)
+    data = document(facts, runs, plan.left_out)
     Outputs(result=result, page=page).write(data)
     deliver(render(data, format_name), output)
     if data["safe_failures"]:

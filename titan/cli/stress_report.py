@@ -68,6 +68,7 @@ def _sum(data: StressDocument) -> str:
         f"{data['runs']} runs; safe kernels failed {len(data['safe_failures'])} times; "
         f"{data['unsafe_seen_to_fail']} of {data['unsafe_variants']} unsafe variants seen to fail"
         + (f"; {data['not_run']} could not be run" if data["not_run"] else "")
+        + (f"; {data['left_out']:,} runs left out (--runs)" if data.get("left_out") else "")
     )
 
 
@@ -83,6 +84,7 @@ def _document(data: StressDocument) -> str:
         "unsafe_variants": data["unsafe_variants"],
         "unsafe_seen_to_fail": data["unsafe_seen_to_fail"],
         "skipped": data["skipped"],
+        "left_out": data.get("left_out", 0),
         "rows": rows,
     }
     return json.dumps(content, indent=2) + "\n"

@@ -23,7 +23,7 @@ from titan.device import cycles, work
 from titan.device.documents import BenchDocument, TimedRow
 from titan.device.manifests import Sizes
 from titan.device.records import DeviceFacts, Job, Record, TimeRecord, WatchOptions
-from titan.device.stress import sizes_for, trips_of
+from titan.device.sizes import sizes_for, trips_of
 from titan.device.watchdog import reason, run_job
 
 SECONDS = 120.0

@@ -24,7 +24,7 @@ from titan.device.fit import Observation
 from titan.device.manifests import Sizes
 from titan.device.plan import Unlaunchable, plan
 from titan.device.records import DeviceFacts, EndRecord, Job, WatchOptions
-from titan.device.stress import trips_of
+from titan.device.sizes import trips_of
 from titan.device.watchdog import run_job
 
 SECONDS = 60.0

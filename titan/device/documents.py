@@ -160,6 +160,7 @@ class StressDocument(TypedDict):
     unsafe_variants: int
     unsafe_seen_to_fail: int
     skipped: list[SkippedRow]
+    left_out: NotRequired[int]
     rows: list[StressRow]
 
 

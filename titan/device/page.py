@@ -159,6 +159,8 @@ def stress_part(document: StressDocument) -> str:
     parts = [found, f"<ul>{failures}</ul>" if failures else "", _matrix(rows)]
     if skipped:
         parts.append(f"<h2>Not reached</h2><ul>{skipped}</ul>")
+    if document.get("left_out"):
+        parts.append(f"<p>Left out by the limit on runs: {document['left_out']}.</p>")
     parts += [_imbalance(row) + _policies(row) for row in rows]
     return "".join(parts)
 

@@ -12,16 +12,16 @@ reported as skipped. Source: seed evaluation plan, A1 to A5.
 from __future__ import annotations
 
 import datetime
-import itertools
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack, cast
+from typing import Unpack
 
-from titan.codegen.tile.manifest import COORDINATE_MOST, Manifest
+from titan.codegen.tile.manifest import Manifest
 from titan.device import findings
 from titan.device.documents import (
     ImbalancePoint,
@@ -33,11 +33,8 @@ from titan.device.documents import (
     StressFailure,
     StressRow,
 )
-from titan.device.expressions import BadExpression, evaluate, names_in
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, describe, levels, new_progress, read_progress
-from titan.device.manifests import Sizes
-from titan.device.plan import Unlaunchable, plan
 from titan.device.platforms import AMD_TARGETS
 from titan.device.records import (
     NOT_RUN,
@@ -50,6 +47,7 @@ from titan.device.records import (
     WaitRow,
     WatchOptions,
 )
+from titan.device.sizes import sizes_for, spread_cases, trips_of
 from titan.device.spread import spread
 from titan.device.variants import SAFE, variants
 from titan.device.watchdog import reason, run_job
@@ -61,7 +59,6 @@ RUN_SECONDS = 30.0
 EMULATED_RUN_SECONDS = 900.0  # a run without a GPU ends by its steps; compilers wait for processors
 BAD = ("wrong", "fault", "hung", "failed")
 SKIPPED = "skipped"
-WIDTHS = (1, 8, 16, 32, 48, 64, 96, 128, 256)  # elements of a trip, tried for long runs
 WITHOUT_RESULT = (SKIPPED, NOT_RUN)
 # Errors of a child that say nothing of the kernel, and what the runs that were left are then.
 _NO_RUN = {"OtherDevice": SKIPPED, "ModuleNotFoundError": NOT_RUN}
@@ -85,109 +82,6 @@ class StressRun:
     waits: tuple[WaitRow, ...] = ()
 
 
-CHOICES = (1, 8, 40, 64, 72, 128, 136, 200, 256, 264, 320, 384, 520, 640, 776, 1032)
-FEW_CHOICES = (1, 8, 64, 128)  # of sizes without influence on the trips, where there are many
-NAMES_MOST = 5
-GRID_MAX = 8
-TRIPS_LEAST = 3  # different trip counts, where the kernel has as many
-
-
-def sizes_for(manifest: Manifest, depth: int, longest: int | None = None) -> list[Sizes]:
-    """Launches whose trip counts are 1, below, at, and beyond the depth, whole and ragged.
-
-    Found by trying: small numbers for every size, the fewest elements for each trip count. Where a
-    kernel has few of these trip counts (some always make the same number of turns), those that it
-    has. `longest`: one more launch, of that many trips, for parities that wrap many times.
-    """
-    names = [str(item["name"]) for item in manifest["parameters"]]
-    wanted = {1, max(1, depth - 1), depth, depth + 1, 2 * depth + 1}
-    found: dict[tuple[int, bool], tuple[int, dict[str, int]]] = {}
-    for values, trips in _candidates(manifest, names):
-        sizes = dict(zip(names, values, strict=True))
-        elements = sum(values)
-        key = trips, any(value % 64 for value in values)
-        if key in found and found[key][0] <= elements:
-            continue
-        try:
-            if plan(manifest, sizes, 2).grid <= GRID_MAX:
-                found[key] = (elements, sizes)
-        except (Unlaunchable, BadExpression):
-            continue
-    have = {trips for trips, _ in found}
-    chosen = wanted & have
-    for trips in sorted(have - chosen):
-        if len(chosen) < TRIPS_LEAST:
-            chosen.add(trips)
-    made = [sizes for (trips, _), (_, sizes) in sorted(found.items()) if trips in chosen]
-    if longest is not None and made:
-        made += long_sizes(manifest, made[0], longest)
-    return made
-
-
-def _candidates(manifest: Manifest, names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """All choices of sizes that have a trip count, with it; evaluated once for all choices that
-    are alike in the sizes that it depends on."""
-    try:
-        used = trip_names(manifest)
-    except BadExpression:
-        return
-    places = [place for place, name in enumerate(names) if name in used]
-    known: dict[tuple[int, ...], int | None] = {}
-    others = CHOICES if len(names) <= NAMES_MOST else FEW_CHOICES
-    choices = [CHOICES if name in used else others for name in names]
-    for values in itertools.product(*choices):
-        relevant = tuple(values[place] for place in places)
-        if relevant not in known:
-            try:
-                known[relevant] = trips_of(manifest, dict(zip(names, values, strict=True)))
-            except BadExpression:
-                known[relevant] = None
-        trips = known[relevant]
-        if trips is not None:
-            yield values, trips
-
-
-def long_sizes(manifest: Manifest, least: Sizes, trips: int) -> list[Sizes]:
-    """The launch of so many trips with the fewest elements, by one size alone; none where no size
-    gives them."""
-    found: list[tuple[int, dict[str, int]]] = []
-    for name in least:
-        for width in WIDTHS:
-            sizes = {**least, name: trips * width}
-            try:
-                launch = plan(manifest, sizes, 2)
-                if launch.grid <= GRID_MAX and trips_of(manifest, sizes) == trips:
-                    found.append((sum(sizes.values()), sizes))
-            except (Unlaunchable, BadExpression):
-                continue
-    return [min(found, key=lambda one: one[0])[1]] if found else []
-
-
-def trips_of(manifest: Manifest, sizes: Mapping[str, int]) -> int:
-    """Iterations of the longest of the first and the last work item. Raises BadExpression."""
-    program = cast(WorkSizes, manifest.get("program", {}))
-    names = {**program.get("sizes", {}), **sizes}
-    work = {name: evaluate(extent, names) for name, extent in program.get("work", {}).items()}
-    ends = (dict.fromkeys(work, 0), {name: extent - 1 for name, extent in work.items()})
-    text = str(manifest["trip_count"])
-    most = dict.fromkeys(names_in(text), COORDINATE_MOST)  # what lookups may give
-    return max(1, *(evaluate(text, {**most, **sizes, **end}) for end in ends))
-
-
-def trip_names(manifest: Manifest) -> frozenset[str]:
-    """The sizes on which the trip count may depend. Raises BadExpression."""
-    work = cast(WorkSizes, manifest.get("program", {})).get("work", {})
-    names = names_in(str(manifest["trip_count"]))
-    return names.union(*(names_in(extent) for name, extent in work.items() if name in names))
-
-
-class WorkSizes(TypedDict, total=False):
-    """The entries of a tile program that say how many work items there are."""
-
-    sizes: Sizes
-    work: dict[str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class StressSettings:
     """What packages are tried with.
@@ -195,7 +89,8 @@ class StressSettings:
     On a GPU the policies are the levels of disturbance that fit the kernel; None tries all.
     `unsafe`: the variants that break a rule, too. `seconds` is the limit of one run (None: that of
     the back end), `budget` the seconds for all of it. `cache`: machine code that was compiled
-    ahead. `longest`: a launch of so many trips beside the others.
+    ahead. `longest`: a launch of so many trips beside the others. `runs`: at most so many of each
+    variant (None: all), spread evenly over seeds, sizes and policies.
     """
 
     backend: str
@@ -206,23 +101,52 @@ class StressSettings:
     budget: float | None = None
     cache: Path | None = None
     longest: int | None = None
+    runs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StressPlan:
+    """Which runs there will be: of each package (by its kernel), depth and variant how many."""
+
+    jobs: tuple[_Job, ...]
+
+    @property
+    def runs(self) -> dict[tuple[str, int, str], int]:
+        """By package, depth and variant; of packages that have all these, together."""
+        found: Counter[tuple[str, int, str]] = Counter()
+        for job in self.jobs:
+            name = str(job.manifest["kernel"])
+            found[name, job.depth, str(job.job["variant"])] += len(job.cases)
+        return found
+
+    @property
+    def left_out(self) -> int:
+        """Runs that the limit on those of each variant leaves out."""
+        return sum(job.left_out for job in self.jobs)
+
+
+def planned(folders: Sequence[Path], settings: StressSettings) -> StressPlan:
+    """The runs of these packages, the safe kernels first."""
+    jobs = [job for folder in folders for job in _jobs(folder, settings)]
+    jobs.sort(key=lambda job: job.job["variant"] != SAFE)
+    return StressPlan(tuple(jobs))
 
 
 def stress(
-    folders: Sequence[Path],
+    given: Sequence[Path] | StressPlan,
     settings: StressSettings,
     report: Callable[[StressRun], None] = lambda run: None,
     places: Sequence[str] = (),
     keep: Keep | None = None,
     **options: Unpack[WatchOptions],
 ) -> Iterator[StressRun]:
-    """All runs, as they come; `options` go to the watchdog.
+    """All runs of packages, or of a plan, as they come; `options` go to the watchdog.
 
     One child for each variant goes through all seeds, policies and sizes. `places`: the GPUs, where
     there are several. `keep`: where safe kernels that fail are kept.
     """
-    jobs = [job for folder in folders for job in _jobs(folder, settings)]
-    jobs.sort(key=lambda job: job.job["variant"] != SAFE)
+    plan = given if isinstance(given, StressPlan) else planned(given, settings)
+    jobs = plan.jobs
     if settings.cache is not None:
         for job in jobs:
             job.job["cache"] = str(settings.cache)
@@ -250,16 +174,14 @@ def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
     elif str(manifest["target"]).startswith(AMD_TARGETS):
         known = SEEDED[:-1]
     adversarial = [name for name in known if policies is None or name in policies]
-    chosen = itertools.product(
-        settings.seeds, sizes_for(manifest, depth, settings.longest), adversarial
-    )
-    cases: list[RunCase] = [
-        {"sizes": sizes, "seed": seed, "policy": policy} for seed, sizes, policy in chosen
-    ]
+    sizes = sizes_for(manifest, depth, settings.longest)
+    cases = spread_cases(settings.seeds, sizes, adversarial)
+    chosen = cases[: settings.runs]
     texts = variants(source)
     for variant in texts if settings.unsafe else [SAFE]:
         job: Job = {"kind": "check", "folder": str(folder), "variant": variant, "backend": backend}
-        yield _Job(job, manifest, texts[variant], depth, cases)
+        left_out = len(cases) - len(chosen)
+        yield _Job(job, manifest, texts[variant], depth, chosen, left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +193,7 @@ class _Job:
     source: str
     depth: int
     cases: list[RunCase]
+    left_out: int = 0
 
 
 class _Share:
@@ -415,7 +338,7 @@ def _run(job: _Job, case: RunCase, record: RunRecord) -> StressRun:
     )  # fmt: skip
 
 
-def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
+def document(facts: DeviceFacts, runs: Sequence[StressRun], left_out: int = 0) -> StressDocument:
     """The result as data: a row for each package and variant, and every run that went wrong."""
     rows: list[StressRow] = []
     keys = dict.fromkeys((run.package, run.depth, run.variant) for run in runs)
@@ -453,6 +376,7 @@ def document(facts: DeviceFacts, runs: Sequence[StressRun]) -> StressDocument:
         "unsafe_variants": len(unsafe),
         "unsafe_seen_to_fail": sum(row["seen_to_fail"] > 0 for row in unsafe),
         "skipped": skipped(runs),
+        "left_out": left_out,
         "rows": rows,
     }
 
