@@ -187,6 +187,36 @@ def test_an_end_that_is_not_decided_names_the_cluster_barrier_that_decides_it():
     assert finding_of(edited).narrowing is None
 
 
+MBARRIERS = (ROOT / "examples" / "mbarriers.yaml").read_text(encoding="utf-8")
+
+
+def with_bytes(expected: str, copied: str) -> str:
+    """The ring whose copies have so many bytes; the larger ones are for the deepest trips."""
+    completes = "completes: full[t % depth]"
+    text = MBARRIERS.replace("bytes: 16384", f"bytes: {expected}")
+    return text.replace(completes, f"{completes}\n          bytes: {copied}")
+
+
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        (with_bytes("32 * t + 32", "16 * t + 16"),
+         with_bytes("min(32 * t + 32, 16384)", "min(16 * t + 16, 8192)")),
+        (with_bytes("32 * depth * t + 64", "16 * depth * t + 32"),
+         with_bytes("min(32 * depth * t + 64, 16384)", "min(16 * depth * t + 32, 8192)")),
+    ],
+    ids=["bytes", "of a fixed size"],
+)  # fmt: skip
+def test_amounts_that_grow_are_to_be_bounded(text: str, edited: str):
+    """They choose no stage, so nothing is taken modulo the stages; the edit gives any number."""
+    finding = finding_of(text)
+    assert finding.verdict is Verdict.VERIFIED and finding.narrowing is not None
+    assert "bound the bytes, by `min(" in finding.narrowing.edit
+    assert "%" not in finding.narrowing.edit
+    decided = finding_of(edited)
+    assert decided.verdict is Verdict.VERIFIED and decided.narrowing is None
+
+
 def test_tiles_that_are_counted_apart_are_named_with_the_edit_that_decides_all():
     """The output over its operands, numbered by its own: the edit gives any number."""
     path = ROOT / "tests" / "cases" / "attacks" / "output_over_stages.yaml"

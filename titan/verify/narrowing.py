@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from titan.foundation.verdict import Reason, Verdict
+from titan.sync import program as ir
 from titan.sync.exits import ends_on_meeting
-from titan.sync.expression import Binary, Constant, Expression, Name, Not, names_of, to_text
-from titan.sync.program import SyncProgram
+from titan.sync.expression import (
+    Binary,
+    Constant,
+    Expression,
+    Name,
+    Not,
+    names_of,
+    substitute,
+    to_text,
+)
+from titan.sync.program import SyncProgram, walk
 from titan.sync.relays import relays
 from titan.sync.weak import asks_for_tensor_fences, weak_operation
 from titan.verify.model import EngineReport, Narrowing
@@ -119,6 +129,9 @@ def _edit_of(program: SyncProgram, obstacle: Expression) -> str:
             return (
                 f"declare the number of iterations as a separate size in place of `{to_text(stop)}`"
             )
+    amount = _amount(program, obstacle)
+    if amount is not None:
+        return f"bound the {amount}, by `min({text}, LARGEST)`: no hardware takes ever more"
     depths = [barrier.stages for barrier in program.barriers]
     stages = max([1, *depths, *(buffer.stages for buffer in program.buffers)])
     if stages > 1:
@@ -128,6 +141,36 @@ def _edit_of(program: SyncProgram, obstacle: Expression) -> str:
             else (f"write `{text} % {stages}` where `{text}` chooses a stage, in prologues as well")
         )
     return f"use a counter that every iteration steps by a constant in place of `{text}`"
+
+
+def _amount(program: SyncProgram, obstacle: Expression) -> str | None:
+    """What the expression counts, where it is an amount: that chooses no stage."""
+    given = {item.name: item.value for item in program.parameters if item.value is not None}
+    for role in program.roles:
+        for operation in walk(role.body):
+            for what, expression in _amounts(operation):
+                if substitute(expression, given) == obstacle:
+                    return what
+    return None
+
+
+def _amounts(operation: ir.Operation) -> Iterator[tuple[str, Expression]]:
+    """The amounts of an operation, by what they count."""
+    match operation:
+        case ir.Asynchronous(completes=completes):
+            yield from (("bytes", completion.bytes) for completion in completes)
+        case ir.Arrive(count=count, transaction=size):
+            yield from (("bytes", size), ("arrivals", count))
+        case ir.ExpectTransaction(bytes=size):
+            yield "bytes", size
+        case ir.Init(count=count) | ir.QueueArrive(count=count):
+            yield "arrivals", count
+        case ir.QueueWait(pending=pending):
+            yield "operations in flight", pending
+        case ir.BarrierSync(threads=threads) | ir.BarrierArrive(threads=threads):
+            yield "threads", threads
+        case ir.PoolTake(amount=amount) | ir.PoolGive(amount=amount):
+            yield "amount", amount
 
 
 def _counter(program: SyncProgram, text: str, product: Binary) -> str:
