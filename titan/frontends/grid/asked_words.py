@@ -12,7 +12,7 @@ whose bytes are not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
@@ -42,6 +42,13 @@ class NotWaiting(TitanError):
         self.instruction = instruction
 
 
+class JointError(NotWaiting):
+    """Warps vote together on what they ask for by an instruction that is not known to be so."""
+
+    def __init__(self, instruction: int) -> None:
+        super().__init__("several warps of a CTA ask for words together", instruction)
+
+
 class NoWaitError(NotWaiting):
     """No CTA waits for a word, so that other engines may decide the launch."""
 
@@ -61,7 +68,8 @@ class Item:
 
     `operation`: what is done to the number of the word, an atomic's name or `store`; empty for a
     load. `operands`: its numbers. `place`: the number of its event in the run. `parts`: in how many
-    equal steps it adds, one for each lane.
+    equal steps it adds, one for each lane. `members`: the places and lanes of what warps that vote
+    together read in one round; such an item is of no warp (`warp` is -1).
     """
 
     address: int
@@ -74,6 +82,12 @@ class Item:
     operation: str = ""
     operands: tuple[int, ...] = ()
     parts: int = 1
+    members: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def reads(self) -> tuple[tuple[int, int], ...]:
+        """Its events with their lanes: one, or those of all warps that vote together."""
+        return self.members or ((self.place, self.lanes),)
 
     @property
     def writes(self) -> bool:
@@ -127,20 +141,29 @@ class Item:
 OPERATIONS = ("store", "exch", "cas", "inc", "dec", "add", "and", "or", "xor")
 
 
+def _never(_: int) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class AskedRuns:
     """Runs of the CTAs of a launch. `words`: size and number at the start, by address; `written`:
     bytes of global memory that any CTA writes. `bare`: nothing is known of global memory but
-    variables of the module."""
+    variables of the module. `joint`: instructions by which warps ask that vote together, whose
+    questions of one round have one answer (`joint_votes.py`); `votes`: whether an instruction may
+    be one."""
 
     made: PreparedLaunch
     words: dict[int, tuple[int, int]] = field(default_factory=dict)
     written: Ranges = ()
     count: int = 0
     bare: bool = False
+    joint: set[int] = field(default_factory=set)
+    votes: Callable[[int], bool] = field(default=_never)
     _start: dict[int, bytes] = field(default_factory=dict)
     _variables: dict[int, bytes] = field(default_factory=dict)
     _runs: dict[tuple[int, Answers, Given], Run] = field(default_factory=dict)
+    _of_warps: dict[tuple[int, Answers, Given], Answers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start = known_memory(self.made)
@@ -159,6 +182,7 @@ class AskedRuns:
     def forget(self) -> None:
         """Make all runs again."""
         self._runs.clear()
+        self._of_warps.clear()
 
     def number_at(self, address: int, size: int) -> int | None:
         """The number that the launch gives a word."""
@@ -179,6 +203,38 @@ class AskedRuns:
 
     def attempt(self, cta: int, answers: Answers, given: Given = ()) -> Run:
         """The same, also where it does not come to its end."""
+        asked = self._answers_of_warps(cta, answers, given)
+        run = self._made(cta, asked, given)
+        if run.outcome.site in self.joint and _is_question(run):
+            run = replace(run, outcome=replace(run.outcome, warp=-1))
+        if len(asked) == len(answers):
+            return run
+        return replace(run, launch=replace(run.launch, answers=answers))
+
+    def _answers_of_warps(self, cta: int, answers: Answers, given: Given) -> Answers:
+        """The answers with those to other warps that vote together. Raises JointError."""
+        if not answers:
+            return ()
+        key = cta, answers, given
+        if key not in self._of_warps:
+            found = *self._answers_of_warps(cta, answers[:-1], given), answers[-1]
+            while self._asks_again(self._made(cta, found, given)):
+                found = *found, answers[-1]
+            self._of_warps[key] = found
+        return self._of_warps[key]
+
+    def _asks_again(self, run: Run) -> bool:
+        """Whether another warp asks for what one has asked for in this round."""
+        question = question_of(run)
+        if question is None or not _follows(run, question):
+            return False
+        if question.instruction not in self.joint:
+            if not self.votes(question.instruction):
+                return False
+            raise JointError(question.instruction)
+        return True
+
+    def _made(self, cta: int, answers: Answers, given: Given) -> Run:
         found = self._runs.get((cta, answers, given))
         if found is not None:
             return found
@@ -230,20 +286,68 @@ def asks_only(code: DecodedCode, instruction: int) -> bool:
     return first in constants and neutral.get(operation) == constants[first]
 
 
+def _is_question(run: Run) -> bool:
+    return run.outcome.ending is Ending.REFUSED and run.outcome.reason == QUESTION
+
+
 def question_of(run: Run) -> AskedWord | None:
     """What a run asks for that has no answer."""
     outcome = run.outcome
-    if outcome.ending is not Ending.REFUSED or outcome.reason != QUESTION:
+    if not _is_question(run):
         return None
     return AskedWord(outcome.map_offset, outcome.site, outcome.warp)
 
 
-def asked_in(run: Run) -> list[ev.AccessEvent]:
-    """The accesses that were answered, in order. Raises NotWaiting where they are not known."""
-    answers = run.launch.answers or ()
-    found = [event for event in run.events if isinstance(event, ev.AccessEvent) and _asks(event)]
-    if len(found) != len(answers):
-        raise NotWaiting("whether a word is read depends on data", found[0].instruction)
+Rounds = dict[int, tuple[int, int]]  # the last barrier of the CTA that each warp has passed
+
+
+def _asking(run: Run) -> tuple[list[tuple[ev.AccessEvent, object]], Rounds]:
+    """What was asked for, in order, with what is alike for warps that ask in one round; and the
+    barriers that the warps have passed at the end."""
+    passed: Rounds = {}
+    found: list[tuple[ev.AccessEvent, object]] = []
+    for event in run.events:
+        if isinstance(event, ev.RendezvousEvent):
+            if event.side is ev.Side.PASS and event.meeting is not ev.Meeting.WARP:
+                passed[event.warp] = event.number, event.generation
+        elif isinstance(event, ev.AccessEvent) and _asks(event):
+            at = event.instruction, event.footprint.bounds[0], passed.get(event.warp)
+            found.append((event, at))
+    return found, passed
+
+
+def _follows(run: Run, question: AskedWord) -> bool:
+    """Whether a warp asks for what another one has asked for in the same round."""
+    asked, passed = _asking(run)
+    round_ = question.instruction, question.address, passed.get(question.warp)
+    warps = set()
+    for event, its in reversed(asked):
+        if its != round_:
+            break
+        warps.add(event.warp)
+    return bool(warps) and question.warp not in warps
+
+
+def asked_before(run: Run, place: int) -> int:
+    """How many questions a run has been answered before one of its events, by each warp."""
+    events = run.events[:place]
+    return sum(isinstance(event, ev.AccessEvent) and _asks(event) for event in events)
+
+
+def asked_in(run: Run, joint: Container[int] = ()) -> list[list[ev.AccessEvent]]:
+    """The accesses that were answered, in order, those with one answer together. Raises NotWaiting
+    where they are not known."""
+    found: list[list[ev.AccessEvent]] = []
+    before: object = None
+    for event, round_ in _asking(run)[0]:
+        again = event.instruction in joint and round_ == before
+        if again and event.warp not in [one.warp for one in found[-1]]:
+            found[-1].append(event)
+        else:
+            found.append([event])
+        before = round_
+    if len(found) != len(run.launch.answers or ()):
+        raise NotWaiting("whether a word is read depends on data", found[0][0].instruction)
     return found
 
 
@@ -258,9 +362,12 @@ def _asks(event: ev.AccessEvent) -> bool:
     return len(ranges) == 1 and ranges[0][1] - ranges[0][0] in WORD_BYTES
 
 
-def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
-    """What a run does to the words, in order. Raises NotWaiting for what is not followed."""
-    asked = {event.sequence: number for number, event in enumerate(asked_in(run))}
+def items_of(run: Run, words: dict[int, tuple[int, int]], joint: Container[int] = ()) -> list[Item]:
+    """What a run does to the words, in order. Raises NotWaiting for what is not followed. `joint`:
+    as of the runs."""
+    groups = asked_in(run, joint)
+    asked = {group[0].sequence: number for number, group in enumerate(groups)}
+    others = {event.sequence for group in groups for event in group[1:]}
     found = []
     for event, footprint, mode in global_accesses(run, set()):
         first, end = footprint.bounds
@@ -271,8 +378,8 @@ def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
             and at < end
             and any(low < at + size and at < high for low, high in footprint.ranges())
         ]
-        if not touched:
-            continue
+        if not touched or event.sequence in others:
+            continue  # the first one of its round counts for all
         at = touched[0]
         size = words[at][0]
         single = isinstance(event, ev.AccessEvent) and footprint.ranges() == ((at, at + size),)
@@ -284,7 +391,7 @@ def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
         if mode is ev.Mode.READ:
             if question < 0:
                 raise NotWaiting("a word is read by a plain load", event.instruction)
-            found.append(Item(*place))
+            found.append(_read(place, groups[question], joint))
             continue
         operation, operands = _operation(run, event, size)
         if event.lanes & (event.lanes - 1) and (operation != "add" or question >= 0):
@@ -294,6 +401,16 @@ def items_of(run: Run, words: dict[int, tuple[int, int]]) -> list[Item]:
             operands = (operands[0] * parts,)
         found.append(Item(*place, operation, operands, parts))
     return found
+
+
+def _read(
+    place: tuple[int, int, int, int, int, int, int], group: Sequence[ev.AccessEvent],
+    joint: Container[int],
+) -> Item:  # fmt: skip
+    if group[0].instruction not in joint:
+        return Item(*place)
+    members = tuple((event.sequence, event.lanes) for event in group)
+    return replace(Item(*place), warp=-1, members=members)
 
 
 def _operation(run: Run, event: ev.AccessEvent, size: int) -> tuple[str, tuple[int, ...]]:

@@ -183,7 +183,18 @@ class _Schedule:
         read, *since = turn.run.events[len(before.events) :]
         loads = isinstance(read, ev.AccessEvent) and read.mode is ev.Mode.READ
         asks = loads or asks_only(self.runs.made.code, read.instruction)
-        return asks and all(isinstance(event, _IDLE) for event in since)
+        joint = self.runs.joint
+        return asks and all(
+            isinstance(event, _IDLE) or (read.instruction in joint and _same_read(event, read))
+            for event in since
+        )
+
+
+def _same_read(event: ev.Event, read: ev.Event) -> bool:
+    """Whether an event is what another warp reads that votes with the one that has read."""
+    if not isinstance(event, ev.AccessEvent) or not isinstance(read, ev.AccessEvent):
+        return False
+    return (event.instruction, event.footprint) == (read.instruction, read.footprint)
 
 
 def _alone(run: Run, event: ev.AccessEvent) -> Item:
@@ -228,7 +239,7 @@ def actors_of(runs: AskedRuns) -> list[WordActor]:
         run = runs.run(turn.cta, tuple(answers))
         if question_of(run) is not None:
             raise NotWaiting("a CTA does not do the same again")
-        actor = WordActor(turn.cta, tuple(answers), run, items_of(run, runs.words))
+        actor = WordActor(turn.cta, tuple(answers), run, items_of(run, runs.words, runs.joint))
         _check_order(actor)
         found.append(actor)
     return found
@@ -275,13 +286,22 @@ def _check_order(actor: WordActor) -> None:
     items = actor.items
     if len({(item.warp, item.lanes) for item in items}) < 2:
         return
-    masks = [known_behind(actor.run.events, {item.place: item.lanes}) for item in items]
+    masks = [
+        [known_behind(actor.run.events, {place: lanes}) for place, lanes in item.reads]
+        for item in items
+    ]
     for at, item in enumerate(items):
         for before in range(at):
             if not (item.changes or items[before].changes):
                 continue
             own = (item.warp, item.lanes) == (items[before].warp, items[before].lanes)
-            if not own and masks[before].get(item.place, 0) & item.lanes != item.lanes:
+            own = own and not item.members
+            behind = all(
+                mask.get(place, 0) & lanes == lanes
+                for mask in masks[before]
+                for place, lanes in item.reads
+            )
+            if not own and not behind:
                 raise NotWaiting("a CTA touches words in no certain order", item.instruction)
 
 
@@ -356,7 +376,7 @@ class WordWaits:
 
     def _check_silent(self, actor: WordActor, run: Run, at: int) -> None:
         """A wait that asks again has written no word."""
-        made = items_of(run, self.runs.words)
+        made = items_of(run, self.runs.words, self.runs.joint)
         before = [item for item in actor.items[:at] if item.changes]
         if len([item for item in made if item.changes]) != len(before):
             raise NotWaiting("a CTA writes a word while it waits", actor.items[at].instruction)
@@ -427,7 +447,7 @@ class _Watched(SimtExecution):
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
         answers = self.launch.answers or ()
-        if self.asked == len(answers) and fragment.warp.index == self.warp:
+        if self.asked == len(answers) and self.warp in (fragment.warp.index, -1):
             self.passed.add(fragment.pc)
         return super().step(fragment)
 

@@ -11,10 +11,12 @@ same whatever they have read.
 
 from __future__ import annotations
 
-from titan.frontends.grid.asked_words import Item, NotWaiting
+from titan.frontends.grid.asked_words import Item, NotWaiting, asked_before
+from titan.frontends.grid.joint_votes import check_vote
 from titan.frontends.grid.word_actors import WordActor, WordWaits
 from titan.frontends.grid.word_loops import COLLECTIVE, votes
 from titan.isa.simt.execution import SimtExecution
+from titan.isa.simt.outcome import Run
 from titan.isa.simt.state import Fragment
 from titan.isa.simt.values import Scalar, lane, lanes_of
 
@@ -25,13 +27,17 @@ class _Voting(SimtExecution):
     """A run that notes what lanes of a warp bring to what they meet at behind the last answer."""
 
     item: Item
+    behind: int
     brought: Brought
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
         step = self.code.steps[fragment.pc]
-        answered = self.asked == len(self.launch.answers or ())
-        if answered and fragment.warp.index == self.item.warp and step.op in COLLECTIVE:
+        if (
+            self.asked > self.behind
+            and fragment.warp.index == self.item.warp
+            and step.op in COLLECTIVE
+        ):
             for register in step.args:
                 if register >= 0:
                     value = fragment.warp.registers[register]
@@ -43,19 +49,26 @@ def check_lanes(waits: WordWaits, actor: WordActor) -> None:
     """Lanes that vote on a word wait for the same numbers; raises NotWaiting."""
     code = waits.runs.made.code
     for at, item in enumerate(actor.items):
-        if not item.polls or not item.lanes & (item.lanes - 1):
+        if not item.polls:
             continue
-        if votes(code, item.instruction):
-            found = waits.found_by(actor.cta, at)
-            brought = [_brought(waits, actor, item, number) for number in found]
+        before = actor.answers[: item.asks]
+        found = [
+            waits.to_question(actor.cta, (*before, number))
+            for number in waits.found_by(actor.cta, at)
+        ]
+        if item.members:
+            check_vote(code, actor.run, item, found)
+        elif item.lanes & (item.lanes - 1) and votes(code, item.instruction):
+            behind = asked_before(actor.run, item.place)
+            brought = [_brought(run, item, behind) for run in found]
             if not all(map(_alike, zip(*brought, strict=False))):
                 raise NotWaiting("lanes wait for different numbers of a word", item.instruction)
 
 
-def _brought(waits: WordWaits, actor: WordActor, item: Item, number: int) -> Brought:
-    made = waits.runs.prepared(actor.cta, (*actor.answers[: item.asks], number))
-    machine = _Voting.again(made)
-    machine.item, machine.brought = item, []
+def _brought(run: Run, item: Item, behind: int) -> Brought:
+    assert run.prepared is not None
+    machine = _Voting.again(run.prepared)
+    machine.item, machine.behind, machine.brought = item, behind, []
     machine.run()
     return machine.brought
 

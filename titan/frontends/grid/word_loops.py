@@ -81,7 +81,7 @@ def votes(code: DecodedCode, instruction: int) -> bool:
 
 def check_alone_in_loops(code: DecodedCode, items: Sequence[Item]) -> None:
     """No warps of a CTA that poll words meet in a loop in which they ask; raises NotWaiting."""
-    polls = [item for item in items if item.polls]
+    polls = [item for item in items if item.polls and not item.members]
     bodies = {item.instruction: _body(code, item.instruction) for item in polls}
     meets = any(code.steps[at].op is Op.BARRIER_NAMED for body in bodies.values() for at in body)
     if meets and len({item.warp for item in polls}) > 1:

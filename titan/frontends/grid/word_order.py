@@ -18,7 +18,7 @@ behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
@@ -68,8 +68,8 @@ def sides_of(run: Run, items: Sequence[Item]) -> Sides:
     starts: dict[int, Masks] = {}  # of writes, by node
     ends: dict[int, list[tuple[Masks, Masks]]] = {}  # of reads, with what is behind them
     for number, item in enumerate(items):
-        event = events[item.place]
-        assert isinstance(event, ev.AccessEvent)
+        reads = list(_accesses(events, item))
+        event = reads[0]
         here = {item.place: item.lanes}
         if item.writes:
             starts[WAYS * number] = _joined(releases_of(events, one) for one in _lanes(event))
@@ -79,7 +79,7 @@ def sides_of(run: Run, items: Sequence[Item]) -> Sides:
                 found.before[node] = known_before(events, starts[node])
             found.before[WAYS * number + 2] = here
         if item.asks >= 0:
-            for way, ways in enumerate(_ends(run, event)):
+            for way, ways in enumerate(_ends(run, reads)):
                 node = WAYS * number + way
                 ends[node] = [(end, known_behind(events, end)) for end in ways]
                 found.behind[node], doubtful = _common([after for _, after in ends[node]])
@@ -91,20 +91,27 @@ def sides_of(run: Run, items: Sequence[Item]) -> Sides:
                 hands = [_hands_on(end, after, start, every=every) for end, after in choices]
                 found.relays |= {(one, other)} if all(hands) else set()
                 found.perhaps |= {(one, other)} if any(hands) else set()
-    found.complete = is_complete(events, {item.place for item in items})
+    found.complete = is_complete(events, {place for item in items for place, _ in item.reads})
     return found
 
 
-def _ends(run: Run, event: ev.AccessEvent) -> list[list[Masks]]:
+def _accesses(events: Sequence[ev.Event], item: Item) -> Iterator[ev.AccessEvent]:
+    for place, _ in item.reads:
+        event = events[place]
+        assert isinstance(event, ev.AccessEvent)
+        yield event
+
+
+def _ends(run: Run, reads: Sequence[ev.AccessEvent]) -> list[list[Masks]]:
     """Where a read takes over, by way: for each choice of the lanes that have read the number."""
-    events, lanes = run.events, _lanes(event)
+    events, lanes = run.events, [lane for event in reads for lane in _lanes(event)]
     assert run.prepared is not None
     choices = (
-        [lanes] if not votes(run.prepared.code, event.instruction) else [[one] for one in lanes]
+        [lanes] if not votes(run.prepared.code, reads[0].instruction) else [[one] for one in lanes]
     )
     found: list[list[Masks]] = [[], [], []]
     for some in choices:
-        here = {event.sequence: _joined({0: one.lanes} for one in some)[0]}
+        here = _joined({one.sequence: one.lanes} for one in some)
         found[0].append(_joined(acquires_of(events, one) for one in some))
         found[1].append(sequential_in(events, known_behind(events, here)))
         found[2].append(here)

@@ -71,7 +71,7 @@ class Comparison:
             if any(list(run.events) == list(other.events) for other in done):
                 continue
             done.append(run)
-            made = items_of(run, self.waits.runs.words)
+            made = items_of(run, self.waits.runs.words, self.waits.runs.joint)
             items = [item for item in made if item.asks < 0 or item.asks not in failed]
             if list(map(_shape, items)) != list(map(_shape, actor.items)):
                 raise NotWaiting("waits that fail first change what a CTA does")

@@ -17,16 +17,19 @@ all of them to be there at once, which a cooperative launch ensures and nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.grid.asked_words import (
     AskedRuns,
+    JointError,
     NotWaiting,
     NoWaitError,
     asks_only,
 )
 from titan.frontends.grid.hand_over import RACES_MAX, HandOver
+from titan.frontends.grid.joint_votes import is_joint_vote
 from titan.frontends.grid.lock_states import check_alone
 from titan.frontends.grid.race_text import coordinates
 from titan.frontends.grid.word_actors import (
@@ -82,13 +85,18 @@ def waited_for(first: Run, label: str, places: CodePlaces, judge: Judge) -> Hand
     `judge`: the judgement on a run by itself, for a label and the name of a CTA.
     """
     assert first.prepared is not None
-    runs = AskedRuns(first.prepared)
+    runs = AskedRuns(first.prepared, votes=partial(is_joint_vote, first.prepared.code))
     try:
         if first.launch.ctas > CTAS_MAX or first.launch.cluster_size > 1:
             raise NotWaiting(
                 f"words are followed in grids of up to {CTAS_MAX} CTAs without clusters"
             )
-        return _Launch(runs, label, places, judge).decided()
+        while True:
+            try:
+                return _Launch(runs, label, places, judge).decided()
+            except JointError as why:
+                runs.joint.add(why.instruction)
+                runs.forget()
     except NotWaiting as why:
         place = f" (line {places.span(why.instruction).start_line})" if why.instruction >= 0 else ""
         waits = not isinstance(why, NoWaitError)
@@ -121,6 +129,8 @@ class _Launch:
             WordNumbers(waits).check()
             for actor in actors:
                 check_lanes(waits, actor)
+        except JointError:
+            raise
         except NotWaiting as why:
             return self._missed(why)
         for instruction in sorted(waits.retried):
