@@ -280,3 +280,28 @@ def test_narrow_elements(data_type, bits, words, row):
         if 0 <= row + number < 8:
             wanted[number, :, :part] = source[row + number].reshape(-1, part)
     loaded(map_, source, copy, wanted, words)
+
+
+@pytest.mark.parametrize("data_type", [7, 10, 11, 12], ids=["f32", "f32 ftz", "tf32", "tf32 ftz"])
+def test_loads_round_to_the_type_of_the_map(data_type):
+    random = np.random.default_rng(7)
+    source = random.integers(0, 1 << 32, size=(4, 32), dtype=np.uint32)
+    source[0, :9] = [0x3F801000, 0x3F803000, 0x3F801001, 0x7F7FFFFF, 0x7F800000, 0xFF800001,
+                     0x00000001, 0x807FF000, 0x80000000]  # fmt: skip
+    source[2] = random.standard_normal(32).astype(np.float32).view(np.uint32)
+    map_ = LaunchTensorMap(data_type, BASE, (32, 4), (128,), (32, 4), (1, 1), swizzle=3)
+    copy = (
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
+        "[%r2], [m, {0, 0}], [%r3];"
+    )
+    wanted = source.copy()
+    small = (source & 0x7F800000) == 0
+    if data_type in (10, 12):
+        wanted[small] &= 0x80000000
+    if data_type in (11, 12):  # half a unit of the last place is 2^12: ties go to the even one
+        finite = (source & 0x7F800000) != 0x7F800000
+        low, even = wanted & 0x1FFF, (wanted >> 13 & 1) == 0
+        up = (low > 0x1000) | ((low == 0x1000) & ~even)
+        nearest = (wanted - low + np.where(up, 0x2000, 0)).astype(np.uint32)
+        wanted = np.where(finite, nearest, wanted)
+    loaded(map_, source.view(np.uint8), copy, wanted.view(np.uint8), 4)

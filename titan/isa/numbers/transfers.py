@@ -4,16 +4,28 @@ Boxes of tensors lie in shared memory row after row, innermost dimension first, 
 at its swizzled place (PTX, "Swizzling Modes"; the pattern is of the address, not of the box).
 Elements outside of the tensor are filled with zeros, or with NaN where the map says so. Narrow
 elements that are padded in shared memory (CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B and
-..._16U6_ALIGN16B) come in sixteens; what pads them is unknown.
+..._16U6_ALIGN16B) come in sixteens; what pads them is unknown. Loads of a map of type TFLOAT32
+round to the nearest number of that format (Triton's tests compare so on devices); stores do not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from titan.isa.numbers.formats import BF16, F16, F32, F64, FloatFormat, decode, encode
+from titan.isa.numbers.formats import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    TF32,
+    FloatFormat,
+    decode,
+    encode,
+    flushed,
+)
 from titan.isa.simt.decode_async import GATHER, IM2COL, IM2COL_W, SCATTER, TILE
 from titan.isa.simt.descriptors import swizzled
 from titan.isa.simt.launch import LaunchTensorMap
@@ -23,7 +35,8 @@ from titan.isa.simt.tensor_maps import ELEMENT_BITS, wrapped
 PACKED_PAIRS = 13  # CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B: two elements a byte
 SWIZZLE_WIDTHS = {0: 16, 1: 32, 2: 64, 3: 128}
 # CUtensorMapDataType: how elements are added; the others are integers
-_FLOATS: dict[int, FloatFormat] = {6: F16, 7: F32, 8: F64, 9: BF16, 10: F32}
+_FLOATS: dict[int, FloatFormat] = {6: F16, 7: F32, 8: F64, 9: BF16, 10: F32, 11: F32, 12: F32}
+_FLUSHED, _ROUNDED = (10, 12), (11, 12)  # FLOAT32_FTZ, TFLOAT32, TFLOAT32_FTZ
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +242,7 @@ def load_box(memory: Sparse, shared: list[tuple[Bytes, int]], box: TensorBox) ->
             data, state = (fill * run.count)[: run.count], bytes((KNOWN,)) * run.count
         else:
             data, state = _read_grains(memory, run.at, run.count, grain_of(box.map))
+            data, state = _rounded(box.map.data_type, data, state)
         for target, base in shared:
             for offset, at, count in units(base, run, width):
                 part = slice(offset, offset + count)
@@ -247,6 +261,25 @@ def _read_grains(memory: Sparse, at: int, count: int, grain: Grain) -> tuple[byt
         data += part + bytes(padding)
         states += state + bytes((OPAQUE,)) * padding
     return data, states
+
+
+def _rounded(data_type: int, data: bytes, state: bytes) -> tuple[bytes, bytes]:
+    """Words as a load brings them: rounded where the map's type is tf32, subnormals as zeros where
+    it is one with `ftz`. A word of which a byte is unknown is unknown.
+    """
+    if data_type not in (*_FLUSHED, *_ROUNDED):
+        return data, state
+    found, states = bytearray(data), bytearray(state)
+    for at in range(0, len(data) - 3, 4):
+        bits = int.from_bytes(data[at : at + 4], "little")
+        if data_type in _FLUSHED:
+            bits = flushed(bits, F32)
+        if data_type in _ROUNDED and math.isfinite(decode(bits, F32)):
+            bits = encode(decode(bits, F32), TF32) << 13
+        found[at : at + 4] = bits.to_bytes(4, "little")
+        if any(one != KNOWN for one in state[at : at + 4]):
+            states[at : at + 4] = bytes((OPAQUE,)) * 4
+    return bytes(found), bytes(states)
 
 
 def _fill(map_: LaunchTensorMap) -> bytes:

@@ -77,6 +77,21 @@ static void read_grains(Machine *machine, Grain grain, int64_t at, int64_t count
         read_many(machine, GLOBAL, NULL, at + n * grain.outer, grain.outer, data + n * grain.inner,
                   state + n * grain.inner);
 }
+/* Words as a load brings them: rounded to tf32, or subnormals as zeros, where the type says so. */
+static void round_words(int type, uint8_t *data, uint8_t *state, int64_t count)
+{
+    int flushes = type == 10 || type == 12, rounds = type == 11 || type == 12;
+    if (!flushes && !rounds) return;
+    for (int64_t n = 0; n + 4 <= count; n += 4) {
+        uint32_t bits, exponent = 0x7F800000;
+        memcpy(&bits, data + n, 4);
+        if (!all_known(state + n, 4)) memset(state + n, OPAQUE_BYTE, 4);
+        if (flushes && !(bits & exponent)) bits &= 0x80000000;
+        if (rounds && (bits & exponent) != exponent)
+            bits = (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000;
+        memcpy(data + n, &bits, 4);
+    }
+}
 /* Bytes that stay together: `at` in global memory, or outside of the tensor. */
 static void move_run(Machine *machine, const Transfer *given, int64_t shared, int64_t at,
                      int64_t count, int inside)
@@ -92,6 +107,7 @@ static void move_run(Machine *machine, const Transfer *given, int64_t shared, in
                                                               : 0;
         if (inside) {
             read_grains(machine, grain_of(given->map->data_type), at, count, data, state);
+            round_words(given->map->data_type, data, state, count);
         } else {
             for (int64_t n = 0; n < count; n += size) memcpy(data + n, &fill_value, (size_t)size);
             memset(state, KNOWN, (size_t)count);
