@@ -3133,3 +3133,61 @@ v_mfma_f32_16x16x16_f16 v[40:43], v[30:31], v[30:31], 0
 s_or_b64 exec, exec, s[10:11]
 s_nop 15
 global_store_dword v1, v40, s[4:5] offset:2048
+; broken | an arm by data stores what it finds in lds that nothing has written | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v1 offset:1024
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; right | an arm by data stores what it finds in lds | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0 offset:1024
+s_waitcnt lgkmcnt(0)
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_read_b32 v12, v1 offset:1024
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+; broken | an arm by data reads a lane in which nothing has written | unwritten
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b64 s[16:17], exec
+v_mov_b32_e32 v12, 0
+s_mov_b32 exec_hi, 0
+v_mov_b32_e32 v40, v0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_readlane_b32 s14, v40, 40
+s_nop 4
+v_mov_b32_e32 v12, s14
+.Lover:
+s_mov_b64 exec, s[16:17]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | an arm by data reads a lane in which something was written
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_mov_b64 s[16:17], exec
+v_mov_b32_e32 v12, 0
+s_mov_b32 exec_hi, 0
+v_mov_b32_e32 v40, v0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_readlane_b32 s14, v40, 20
+s_nop 4
+v_mov_b32_e32 v12, s14
+.Lover:
+s_mov_b64 exec, s[16:17]
+global_store_dword v1, v12, s[4:5] offset:2048
