@@ -138,10 +138,15 @@ def test_waves_that_end_early_do_not_hold_others_up():
     assert judged(race).verdict is Verdict.REFUTED
 
 
-def test_other_targets_are_refused_by_name():
-    finding = judged(RING.replace("--gfx950", "--gfx1100"))
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1201", "gfx90c", "gfx1030", "gfx908"])
+@pytest.mark.parametrize("line", ["s_barrier", "s_load_b64 s[4:5], s[0:1], 0x0"])
+def test_other_targets_are_refused_by_name(target, line):
+    """And by nothing else, though their instructions are not known either."""
+    text = RING.replace("--gfx950", f"--{target}").replace("s_barrier", line)
+    finding = judged(text)
     assert finding.verdict is Verdict.REFUSED
-    assert "gfx1100" in finding.diagnostics[0].headline
+    (item,) = finding.diagnostics
+    assert f"assembly of {target} is not read, only of `gfx90a`, `gfx942`" in item.headline
 
 
 def test_the_command(tmp_path, capsys):

@@ -37,7 +37,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial
 from titan.frontends.verify_code import CodeOptions, ctas_of, for_any, refused
-from titan.isa.gcn.assembly import parse_assembly
+from titan.isa.gcn.assembly import named_target, parse_assembly
 from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.launch import Launch
@@ -79,6 +79,9 @@ def _read_text(
     options: CodeOptions,
     notes: list[str],
 ) -> ReadAssembly:
+    named = named_target(source.text)
+    if named and named not in TARGETS:  # its instructions have other names
+        return ReadAssembly(diagnostics=[_other_target(named, source)])
     assembly, errors = parse_assembly(source)
     if assembly is None:
         return ReadAssembly(diagnostics=errors)

@@ -55,6 +55,15 @@ _BARE = ("s_waitcnt", "s_sendmsg", "s_sendmsghalt", "s_delay_alu", "s_wait_alu")
 _LATER = re.compile(
     rf"^\s*(?:\.amdgcn_target\b.*|amdhsa\.target:.*)\b{TARGET}\b|-mcpu={TARGET}", re.M
 )
+_NAMED = re.compile(
+    r"^\s*(?:\.amd(?:gcn|hsa)_target\b|amdhsa\.target:).*?\b(gfx[0-9a-f]{3,5})\b", re.M
+)
+
+
+def named_target(text: str) -> str:
+    """The processor that a text names; empty if it names none."""
+    found = _NAMED.search(text)
+    return found[1] if found is not None else ""
 
 
 def parse_assembly(source: Source) -> tuple[AssemblyFile | None, list[Diagnostic]]:
