@@ -58,12 +58,12 @@ def uses(text: str, threads: int = 32) -> UndefinedUses | None:
     return found if found.reads or found.registers else None
 
 
-def made(text: str, threads: int = 32) -> Run:
+def made(text: str, threads: int = 32, native: bool | None = None) -> Run:
     module, findings = parse(text, "k.ptx")
     assert module is not None, findings
     parameters = (LaunchParameter(OUT.to_bytes(8, "little")),)
     launch = Launch("k", (1, 1, 1), (threads, 1, 1), (1, 1, 1), 0, parameters, {}, {}, ())
-    found, findings = run(module, launch)
+    found, findings = run(module, launch, native=native)
     assert found is not None, findings
     return found
 
@@ -492,23 +492,26 @@ def test_products_in_tensor_memory(left_out, adds, stored, below, columns, rows)
     assert bool(uses(text, 128)) == leaves_unknown(text, 128, 128 * columns), text
 
 
-ALL_LANES = "mov.b32 %r20, 0; mov.b32 %r21, 31; mov.b32 %r22, -1;"
+ALL_LANES = "mov.b32 %r20, 9; mov.b32 %r21, 31; mov.b32 %r22, -1;"
 EXCHANGE = "shfl.sync.idx.b32 %r23|%p1, %r2, %r20, %r21, %r22;"
 LEAVE = "setp.lt.u32 %p2, %r1, {n}; @%p2 bra GO; ret; GO:"
+LEAVE_TO_END = "setp.lt.u32 %p2, %r1, {n}; @!%p2 bra GO;"  # one instruction that ends all lanes
 
 
 @pytest.mark.parametrize(
-    ("body", "followed"),
+    ("body", "open_"),
     [
         (f"{ALL_LANES} {EXCHANGE}", False),
         (f"{ALL_LANES} {EXCHANGE} {LEAVE.format(n=9)}", False),  # first, and then the roles
         (f"{ALL_LANES} {LEAVE.format(n=9)} {EXCHANGE}", True),
-        (f"{ALL_LANES.replace('-1', '255')} {EXCHANGE}", True),
-        (f"{ALL_LANES} @%p2 mov.b32 %r22, 255; {EXCHANGE}", True),
+        (f"{ALL_LANES} {LEAVE.format(n=10)} {EXCHANGE}", False),
+        (f"{ALL_LANES} {LEAVE_TO_END.format(n=9)} {EXCHANGE} GO:", True),
+        (f"{ALL_LANES} {LEAVE_TO_END.format(n=10)} {EXCHANGE} GO:", False),
+        (f"{ALL_LANES.replace('-1', '255')} setp.lt.u32 %p2, %r1, 8; @%p2 {EXCHANGE}", True),
+        (f"{ALL_LANES.replace('-1', '1023')} setp.lt.u32 %p2, %r1, 10; @%p2 {EXCHANGE}", False),
     ],
 )
-def test_which_exchanges_are_followed(body: str, followed: bool):
-    """A run is made again, slowly, where some lane may be missing from an exchange alone."""
-    prepared = made(text_of(f"mov.pred %p2, 0; {body}")).prepared
-    assert prepared is not None
-    assert unwritten_registers(prepared.code).exchanged is followed
+@pytest.mark.parametrize("native", [False, None])
+def test_which_exchanges_are_open(body: str, open_: bool, native: bool | None):
+    """A run is made again, slowly, where a lane is read that takes no part."""
+    assert bool(made(text_of(body), native=native).undefined) is open_

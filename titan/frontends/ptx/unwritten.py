@@ -25,9 +25,9 @@ USES_MAX = 4
 def with_unwritten(run: Run) -> Run:
     """The run with such reads; where it cannot be made again every read of memory is used."""
     found = unwritten_reads(run)
-    made, threads = run.prepared, run.launch.threads
+    made = run.prepared
     reads = bool(found) or bool(run.undefined)
-    if not reads and (made is None or not any(unwritten_registers(made.code, threads))):
+    if not reads and (made is None or not any(unwritten_registers(made.code))):
         return run
     uses = undefined_uses(run)
     if uses is None:

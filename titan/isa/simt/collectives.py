@@ -44,6 +44,8 @@ def shuffle(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: i
         source, valid = found_in
         inside[index] = int(valid)
         values[index] = lane(a, source) if mask >> source & 1 else opaque_at(pc)
+        if not mask >> source & 1:
+            machine.undefined.add(pc)
     found = marks(machine, fragment, step)
     put(machine, fragment, step.out[0], values, mask, found)
     put(machine, fragment, step.out[1], inside, mask, found)

@@ -7,27 +7,23 @@ text.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from titan.isa.simt.control_flow import FlowGraph
 from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import DecodedCode, DecodedStep, Op, PresetKind
-from titan.isa.simt.values import ALL, LANES
 
 
 class UnwrittenRegisters(NamedTuple):
     """By the first instruction of a function, its registers that may be read unwritten; `local`:
-    whether memory of a thread is read. `exchanged`: whether lanes exchange values in code where
-    some of a warp may not take part."""
+    whether memory of a thread is read."""
 
     registers: dict[int, tuple[int, ...]]
     local: bool
-    exchanged: bool
 
 
-def unwritten_registers(code: DecodedCode, threads: int = LANES) -> UnwrittenRegisters:
-    """What may be read unwritten in the functions of a program, in a CTA of so many threads."""
+def unwritten_registers(code: DecodedCode) -> UnwrittenRegisters:
+    """What may be read unwritten in the functions of a program."""
     preset = 0
     constants: dict[int, int] = {}
     for item in code.presets:
@@ -44,40 +40,7 @@ def unwritten_registers(code: DecodedCode, threads: int = LANES) -> UnwrittenReg
     local = code.local_bytes > 0 and any(
         step.op is Op.LOAD and step.flags[0] in spaces for step in code.steps
     )
-    members = _members(code, constants)
-    if members and threads % LANES == 0 and all(lanes == ALL for lanes in members):
-        return UnwrittenRegisters(found, local, any(map(_ends_before, graphs)))
-    return UnwrittenRegisters(found, local, bool(members))
-
-
-def _members(code: DecodedCode, constants: dict[int, int]) -> list[int | None]:
-    """The members that each shfl.sync names, where they are known."""
-    written = Counter(register for step in code.steps for register in step.out)
-    known = dict(constants)
-    for step in code.steps:  # nvcc moves a number to a register before it names it
-        if step.op is Op.MOV and step.guard < 0 and written[step.out[0]] == 1:
-            value = known.get(step.args[0])
-            known |= {step.out[0]: value} if value is not None else {}
-    return [known.get(step.args[-1]) for step in code.steps if step.op is Op.SHUFFLE]
-
-
-def _ends_before(graph: FlowGraph) -> bool:
-    """Whether lanes may part where some can end and others come to a shfl.sync.
-
-    In code that exchanges first and divides into roles then, as CUTLASS does, none can.
-    """
-
-    def with_any(*ops: Op) -> list[int]:
-        return [
-            number
-            for number, bounds in enumerate(graph.blocks)
-            if any(step.op in ops for step in graph.steps[slice(*bounds)])
-        ]
-
-    if len(with_any(Op.EXIT, Op.RETURN)) < 2:
-        return False
-    before = graph.leading_to(with_any(Op.SHUFFLE))
-    return any(len(set(graph.next[number])) > 1 for number in before)
+    return UnwrittenRegisters(found, local)
 
 
 def _read_unwritten(graph: FlowGraph, constants: dict[int, int]) -> int:

@@ -491,6 +491,12 @@ static int is_open(const titan_step *s, uint64_t value)
     uint64_t from = s->kind == KIND_SIGNED ? value + (1u << 23) : value;
     return (from & 0xFFFFFFFFu) >> 24 != 0;
 }
+static void note_undefined(Machine *machine, int32_t pc)
+{
+    if (machine->undefined_sites[pc]) return;
+    machine->undefined_sites[pc] = 1;
+    push(&machine->undefined, pc);
+}
 static void leave_open(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask,
                        Value *result)
 {
@@ -506,10 +512,7 @@ static void leave_open(Machine *machine, Fragment *fragment, const titan_step *s
         }
     }
     if (!lanes) return;
-    if (!machine->undefined_sites[fragment->pc]) {
-        machine->undefined_sites[fragment->pc] = 1;
-        push(&machine->undefined, fragment->pc);
-    }
+    note_undefined(machine, fragment->pc);
     result->opaque |= result->uniform ? 1 : lanes;
     for (int lane = 0; lane < (result->uniform ? 1 : 32); lane++)
         if (result->uniform || lanes >> lane & 1) result->v[lane] = (uint64_t)fragment->pc;

@@ -36,6 +36,7 @@ static void shuffle(Machine *machine, Fragment *fragment, const titan_step *s, u
         } else {
             value.v[lane] = site;
             value.opaque |= 1u << lane;
+            note_undefined(machine, fragment->pc);
         }
     }
     Marks marks = marks_of(machine, warp, s);
