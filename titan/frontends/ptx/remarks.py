@@ -50,6 +50,10 @@ STALE_STAGE = (
     "a stage of a ring is read again that nothing has filled since its last round, as others were"
 )
 EARLY_READ = "global memory is read before griddepcontrol.wait"
+EARLY_CHANGED = (
+    "global memory that this launch writes is read before griddepcontrol.wait: the grid before may"
+    " write it too, as the same kernel does"
+)
 EARLY_WRITE = (
     "global memory is written before griddepcontrol.wait, where the grid before may still use it"
 )

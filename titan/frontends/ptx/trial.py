@@ -64,6 +64,7 @@ from titan.frontends.ptx.register_operands import order_with_operands
 from titan.frontends.ptx.remarks import (
     COPY_HELP,
     DECIDES_MORE,
+    EARLY_CHANGED,
     EARLY_READ,
     EARLY_WRITE,
     EQUAL_LANES,
@@ -466,6 +467,8 @@ def _left_open(
             yield EARLY_WRITE, instruction
         for instruction in early.reads[:1] if policies.grid_wait == "none" else ():
             yield EARLY_READ, instruction
+        for instruction in early.changed[:1]:
+            yield EARLY_CHANGED, instruction
     if policies.register_ready == "refuse":
         for instruction in unfenced_products(run, certain=False):
             yield f"on some way {UNFENCED}", instruction

@@ -12,11 +12,12 @@ The order is that of the run: in another one a barrier has the same arrivals.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from titan.isa.simt import events as ev
-from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 
 OWN = (MemorySpace.SHARED, MemorySpace.LOCAL, MemorySpace.CONSTANT, MemorySpace.PARAMETER,
        MemorySpace.TENSOR)  # fmt: skip
@@ -24,10 +25,15 @@ OWN = (MemorySpace.SHARED, MemorySpace.LOCAL, MemorySpace.CONSTANT, MemorySpace.
 
 @dataclass(frozen=True, slots=True)
 class EarlyAccesses:
-    """The instructions that read and write global memory too early, in the order of the run."""
+    """The instructions that read and write global memory too early, in the order of the run.
+
+    `changed`: those that read bytes which this launch writes, so that they are no constants: where
+    the same kernel is the grid before, it may not have written them yet.
+    """
 
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+    changed: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -77,12 +83,46 @@ def early_accesses(events: Sequence[ev.Event]) -> EarlyAccesses:
     known = _Known()
     completes: dict[int, tuple[ev.BarrierAddress, ...]] = {}
     found: dict[bool, dict[int, None]] = {False: {}, True: {}}
+    reads: list[ev.Event] = []
     for event in events:
         modes = global_modes(event)
         if modes and known.unknown(event):
             found[modes != {ev.Mode.READ}][event.instruction] = None
+            reads += [event] if modes == {ev.Mode.READ} else []
         _follow(known, event, completes)
-    return EarlyAccesses(tuple(found[False]), tuple(found[True]))
+    changed = dict.fromkeys(_changed(reads, events))
+    return EarlyAccesses(tuple(found[False]), tuple(found[True]), tuple(changed))
+
+
+def _changed(reads: Sequence[ev.Event], events: Sequence[ev.Event]) -> Iterator[int]:
+    """The reads of bytes that some event writes, as far as both places are known."""
+    if not reads:
+        return
+    writes = merged(
+        run
+        for event in events
+        for mode, footprint in _global_places(event)
+        if mode is not ev.Mode.READ
+        for run in footprint.ranges()
+    )
+    ends = [end for _, end in writes]
+    for event in reads:
+        for _, footprint in _global_places(event):
+            for low, high in footprint.ranges():
+                next_ = bisect_right(ends, low)
+                if next_ < len(writes) and writes[next_][0] < high:
+                    yield event.instruction
+
+
+def _global_places(event: ev.Event) -> Iterator[tuple[ev.Mode, Footprint]]:
+    """The bytes of global memory that an event touches, and how."""
+    if isinstance(event, ev.AccessEvent):
+        found = [(event.mode, event.footprint)]
+    elif isinstance(event, ev.AsynchronousEvent):
+        found = [(effect.mode, effect.footprint) for effect in event.effects]
+    else:
+        found = []
+    yield from (one for one in found if one[1].space is MemorySpace.GLOBAL)
 
 
 def _follow(
