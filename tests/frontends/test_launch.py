@@ -170,6 +170,16 @@ def test_a_block_that_nothing_tells_is_asked_for():
     assert problems[0].headline == "the launch of k lacks its block, at most 128 threads"
 
 
+@pytest.mark.parametrize(
+    ("cluster", "right"), [([2], True), ([2, 2], True), ([5], False), ([2, 4], False)]
+)
+def test_clusters_are_no_larger_than_the_code_was_compiled_for(cluster, right):
+    text = f"{{grid: [20, 20], block: 64, cluster: {cluster}}}"
+    launch, problems, _ = completed(read(text)[0], entry(maxclusterrank=(4,)), whole_file("k.ptx"))
+    assert (launch is not None) is right, problems
+    assert right or (problems[0].code == "TTN017" and "at most 4 CTAs" in problems[0].headline)
+
+
 def test_clusters_are_those_of_the_code_and_may_be_what_the_grid_counts():
     plain = entry(reqntid=(64,), reqnctapercluster=(2,))
     counted = entry(reqntid=(64,), reqnctapercluster=(2,), blocksareclusters=())

@@ -458,6 +458,10 @@ def _cluster(reader: Reader, described: LaunchDescription, function: Function) -
     """Of the launch, or as the code requires it; a launch that names one CTA has named none."""
     required = _directive(function.performance, "reqnctapercluster")
     given = described.cluster
+    most = _directive(function.performance, "maxclusterrank")
+    if most is not None and given is not None and prod(given) > most[0]:
+        text = f"is compiled for clusters of at most {most[0]} CTAs, not {prod(given)}"
+        reader.error("TTN017", f"{function.name} {text}", described.span)
     if required is None or given is None or given == (1, 1, 1):
         return required or given or (1, 1, 1)
     if given != required:
