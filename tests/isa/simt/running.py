@@ -120,3 +120,11 @@ ret;
 def lanes(body: str, count: int = 32, **launch: int) -> list[int]:
     """What each thread has in %r0 after `body`."""
     return results(module_of(body + STORE), launch_of(block=count, **launch), count)
+
+
+def place_of(found: Run, name: str, entry: str = "ring") -> int:
+    """Where a variable of a function stands in shared memory."""
+    assert found.prepared is not None
+    place = found.prepared.layout.find(entry, name)
+    assert place is not None
+    return place[1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.isa.simt.running import MAP, OUT, launch_of, module_of, of, ran
+from tests.isa.simt.running import MAP, OUT, launch_of, module_of, of, place_of, ran
 from tests.isa.texts import text_of
 from titan.isa.ptx.parse import parse
 from titan.isa.simt import events as ev
@@ -59,15 +59,15 @@ def test_the_ring_finishes_and_counts(count, seed):
 
 
 def test_a_copy_names_its_bytes_and_its_barrier():
-    copy = next(
-        e for e in of(ring(2), ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.TENSOR_COPY
-    )
+    found, tensor_copy = ring(2), ev.RecordedOperation.TENSOR_COPY
+    copy = next(e for e in of(found, ev.AsynchronousEvent) if e.kind is tensor_copy)
     (read, write) = copy.effects
+    tiles, full = place_of(found, "tiles"), place_of(found, "full")
     assert read.footprint.boxes == (Box(0x100000, 128, ((64, 512),)),)
     assert (read.mode, read.proxy) == (ev.Mode.READ, ev.AccessProxy.ASYNC)
-    assert write.footprint.ranges() == ((2048, 2048 + 8192),)
+    assert write.footprint.ranges() == ((tiles, tiles + 8192),)
     assert write.footprint.cta == 0
-    assert copy.completes == (ev.RecordedCompletion(ev.BarrierAddress(0, 1024), 8192),)
+    assert copy.completes == (ev.RecordedCompletion(ev.BarrierAddress(0, full), 8192),)
     assert not copy.clipped
     assert copy.lanes == 1
 
@@ -82,12 +82,12 @@ def test_boxes_at_the_edge_are_clipped_and_count_whole():
 
 
 def test_wgmma_reads_the_rows_of_its_descriptor():
-    event = next(
-        e for e in of(ring(1), ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.WGMMA
-    )
+    found = ring(1)
+    event = next(e for e in of(found, ev.AsynchronousEvent) if e.kind is ev.RecordedOperation.WGMMA)
     a, b = event.effects
     # 64 rows of 128 bytes, 32 bytes of each, exchanged by the 128-byte swizzle: row r at r/2 xor 0
-    expected = sorted(2048 + row * 128 + (row % 8 // 2) * 32 for row in range(64))
+    tiles = place_of(found, "tiles")
+    expected = sorted(tiles + row * 128 + (row % 8 // 2) * 32 for row in range(64))
     got = sorted(at for low, high in a.footprint.ranges() for at in range(low, high, 32))
     assert got == expected
     assert sum(high - low for low, high in b.footprint.ranges()) == 8 * 32
@@ -101,8 +101,8 @@ def test_the_waits_of_a_ring_see_each_phase_once():
     seen: dict[tuple[int, int], list[int]] = {}
     for event in of(found, ev.WaitEvent):
         seen.setdefault((event.warp, event.barrier.offset), []).append(event.phase)
-    assert seen[(0, 1024)] == [0, 1, 2, 3]
-    assert seen[(4, 1040)] == [-1, 0, 1, 2]
+    assert seen[(0, place_of(found, "full"))] == [0, 1, 2, 3]
+    assert seen[(4, place_of(found, "empty"))] == [-1, 0, 1, 2]
     assert all(e.phase == e.current - 1 for e in of(found, ev.WaitEvent))
 
 
@@ -112,9 +112,9 @@ def test_a_missing_arrival_hangs_with_its_waiters():
     by_warp = {w.warp: w for w in found.outcome.waiters}
     assert by_warp[4].what == "mbarrier"
     assert (by_warp[4].barrier, by_warp[4].phase, by_warp[4].pending) == (
-        ev.BarrierAddress(0, 1040), 0, 128,
+        ev.BarrierAddress(0, place_of(found, "empty")), 0, 128,
     )  # fmt: skip
-    assert by_warp[0].barrier == ev.BarrierAddress(0, 1024)
+    assert by_warp[0].barrier == ev.BarrierAddress(0, place_of(found, "full"))
 
 
 def test_missing_bytes_hang_and_the_count_says_so():

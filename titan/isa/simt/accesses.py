@@ -101,6 +101,8 @@ def place(
 
 def outside(machine: SimtMachine, cta: Cta | None, space: int, at: int, count: int) -> bool:
     """Whether bytes are in no allocation."""
+    if machine.layout.in_hole(space, at, count):
+        return True
     if space == MemorySpace.SHARED:
         return cta is None or not RESERVED_BYTES <= at <= cta.shared.size - count
     if space == MemorySpace.GLOBAL:

@@ -32,9 +32,12 @@ GENERIC_WINDOWS = {
 }
 HIGHEST_GLOBAL = min(GENERIC_WINDOWS.values()) << WINDOW_BITS
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
-# Between variables, so that what leaves one of them is not in the next one. Shared memory has none:
-# its variables count for the limit of a CTA.
-GAPS = {MemorySpace.GLOBAL: 256}
+# Behind variables, so that what leaves one of them is not in the next one; in shared memory what
+# room there is.
+GAPS = {StateSpace.GLOBAL: 256, StateSpace.LOCAL: 256, StateSpace.CONSTANT: 256}
+SHARED_GAP_MAX = 1 << 14
+SHARED_GAP_STEP = 1 << 10  # so that a variable is as aligned as it is without gaps
+SHARED_ROOM = 1 << 18  # what descriptors of matrices can address
 GRID_WORKSPACE = 0xDF << WINDOW_BITS  # of a cooperative launch
 GRID_WORKSPACE_BYTES = 4096
 SPACES = {
@@ -74,6 +77,11 @@ class MemoryLayout:
     module_globals: tuple[tuple[int, int, bytes], ...]  # address, size, initial bytes
     local_bytes: int
     parameter_bytes: int
+    holes: tuple[tuple[MemorySpace, int, int], ...]  # space, start, end of what no variable has
+
+    def in_hole(self, space: int, at: int, count: int) -> bool:
+        """Whether some of the bytes are between variables."""
+        return any(s == space and at < end and start < at + count for s, start, end in self.holes)
 
     def find(self, function: str, name: str) -> tuple[MemorySpace, int] | None:
         """The space and start of a symbol, a function's own before the module's; None if absent."""
@@ -85,8 +93,11 @@ def _align(value: int, alignment: int) -> int:
 
 
 class _Builder:
-    def __init__(self, start: int = MODULE_BASE) -> None:
+    def __init__(self, start: int = MODULE_BASE, shared_gap: int = 0) -> None:
         self.start = start
+        self.gaps = {**GAPS, StateSpace.SHARED: shared_gap}
+        self.holes: dict[tuple[MemorySpace, int], int] = {}  # starts, by space and end
+        self.shared_count = 0
         self.places: dict[tuple[str, str], tuple[MemorySpace, int]] = {}
         self.next = {
             MemorySpace.SHARED: RESERVED_BYTES,
@@ -102,10 +113,21 @@ class _Builder:
             self.dynamic.append((owner, variable))
             return
         start = _align(self.next[space], variable.alignment)
-        self.next[space] = start + variable.size_bytes + GAPS.get(space, 0)
+        end, gap = start + variable.size_bytes, self.gaps.get(variable.space, 0)
+        self.widen(space, start)
+        self.next[space] = end + gap
+        self.shared_count += space is MemorySpace.SHARED
+        if gap and space is not MemorySpace.GLOBAL:
+            self.holes[space, end + gap] = end
         self.places[(owner, variable.name)] = (space, start)
         if space in (MemorySpace.CONSTANT, MemorySpace.GLOBAL):
             self.initial.append((space, start, variable.size_bytes, variable))
+
+    def widen(self, space: MemorySpace, start: int) -> None:
+        """The hole in front goes on to where the next variable starts."""
+        hole = self.holes.pop((space, self.next[space]), None)
+        if hole is not None:
+            self.holes[space, start] = hole
 
     def bytes_of(self, variable: Variable) -> bytes:
         data = bytearray(variable.initial or b"")
@@ -154,27 +176,12 @@ def lay_out(
     """Places everything that the entry and the functions that it may call can name. `held`: the
     variables of the module, which are elsewhere then.
     """
-    build = _Builder(MODULE_BASE if held is None else held.start)
-    build.module_variables(module)
-    if held is not None:
-        build.initial.clear()
-    for function in module.functions:
-        if function.entry and function is not entry:
-            continue
-        for variable in function.variables:
-            space = SPACES[variable.space]
-            build.place(function.name, variable, _own(space))
-        for parameter in function.parameters + function.results:
-            if function.entry:
-                build.places[(function.name, parameter.name)] = (
-                    MemorySpace.PARAMETER,
-                    parameter.offset,
-                )
-            else:
-                build.place(function.name, parameter, MemorySpace.LOCAL)
-    static_end = build.next[MemorySpace.SHARED]
+    dense = _place_all(module, entry, held, 0)
+    dense_end = dense.next[MemorySpace.SHARED]
+    build = _place_all(module, entry, held, _shared_gap(dense, dense_end + dynamic_bytes))
     alignment = max((v.alignment for _, v in build.dynamic), default=16)
-    dynamic_start = _align(static_end, max(16, alignment))
+    dynamic_start = _align(build.next[MemorySpace.SHARED], max(16, alignment))
+    build.widen(MemorySpace.SHARED, dynamic_start)
     for owner, variable in build.dynamic:
         build.places[(owner, variable.name)] = (MemorySpace.SHARED, dynamic_start)
     initial = [(s, at, size, build.bytes_of(v)) for s, at, size, v in build.initial]
@@ -185,14 +192,47 @@ def lay_out(
     return MemoryLayout(
         places=build.places,
         shared_bytes=dynamic_start + dynamic_bytes,
-        static_shared_bytes=static_end - RESERVED_BYTES,
+        static_shared_bytes=dense_end - RESERVED_BYTES,
         dynamic_start=dynamic_start,
         constants=constants,
         constant_bytes=build.next[MemorySpace.CONSTANT],
         module_globals=tuple((at, n, d) for s, at, n, d in initial if s is MemorySpace.GLOBAL),
         local_bytes=build.next[MemorySpace.LOCAL],
         parameter_bytes=0 if last is None else last.offset + last.size_bytes,
+        holes=tuple((space, low, high) for (space, high), low in build.holes.items()),
     )
+
+
+def _place_all(
+    module: Module, entry: Function, held: ModuleMemory | None, shared_gap: int
+) -> _Builder:
+    build = _Builder(MODULE_BASE if held is None else held.start, shared_gap)
+    build.module_variables(module)
+    if held is not None:
+        build.initial.clear()
+    for function in module.functions:
+        if function.entry and function is not entry:
+            continue
+        for variable in function.variables:
+            build.place(function.name, variable, _own(SPACES[variable.space]))
+        for parameter in function.parameters + function.results:
+            if function.entry:
+                build.places[(function.name, parameter.name)] = (
+                    MemorySpace.PARAMETER,
+                    parameter.offset,
+                )
+            else:
+                build.place(function.name, parameter, MemorySpace.LOCAL)
+    return build
+
+
+def _shared_gap(dense: _Builder, end: int) -> int:
+    """How far apart variables of shared memory may be; none where there is one alone."""
+    count = dense.shared_count
+    if count + bool(dense.dynamic) < 2:
+        return 0
+    room = (SHARED_ROOM - end) // count - SHARED_GAP_STEP  # the dynamic part may begin later
+    return max(0, min(SHARED_GAP_MAX, room // SHARED_GAP_STEP * SHARED_GAP_STEP))
 
 
 def _own(space: MemorySpace) -> MemorySpace:

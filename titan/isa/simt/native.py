@@ -189,6 +189,9 @@ class Native(_KeptArrays):
         if bounds:
             flat = [number for pair in bounds for number in pair]
             launch.bounds, launch.bound_count = self._array("int64_t", flat), len(bounds)
+        holes = [number for hole in layout.holes for number in hole]
+        if holes:
+            launch.holes, launch.hole_count = self._array("int64_t", holes), len(layout.holes)
         reaches = reach_of(machine)
         if reaches:
             pairs = [reaches.get(index, (0, 0)) for index in range(len(self.code.steps))]

@@ -95,7 +95,8 @@ def init(machine: SimtMachine, fragment: Fragment, step: DecodedStep, mask: int)
         cta = machine.ctas[place.cta]
         if place.offset % BYTES:
             misuse(machine, fragment, lanes, place, ev.Misuse.MISALIGNED)
-        if not 0 <= place.offset <= cta.shared.size - BYTES:
+        beyond = not 0 <= place.offset <= cta.shared.size - BYTES
+        if beyond or machine.layout.in_hole(MemorySpace.SHARED, place.offset, BYTES):
             misuse(machine, fragment, lanes, place, ev.Misuse.OUTSIDE)
             continue
         if not 1 <= count <= LIMIT:

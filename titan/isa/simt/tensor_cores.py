@@ -69,7 +69,11 @@ def shared_operand(
         if footprint is None:
             footprint = machine.footprints[key] = Footprint(MemorySpace.SHARED, cta.number, boxes)
         low, high = footprint.bounds
-        if low < 0 or high > cta.shared.size:
+        in_hole = machine.layout.in_hole(MemorySpace.SHARED, low, high - low) and any(
+            machine.layout.in_hole(MemorySpace.SHARED, start, end - start)
+            for start, end in footprint.ranges()
+        )
+        if low < 0 or high > cta.shared.size or in_hole:
             machine.record(ev.MemoryFault, fragment, lanes, ev.MemoryFaultKind.OUTSIDE, footprint,
                            0)  # fmt: skip
         found.append(ev.RecordedEffect(footprint, READ, ev.AccessProxy.ASYNC))

@@ -113,7 +113,8 @@ static void barrier_init(Machine *machine, Fragment *fragment, const titan_step 
         uint32_t lanes = groups[i].lanes;
         int64_t count = (int64_t)groups[i].values[1];
         if (place.offset % 8) misuse(machine, fragment, lanes, place, MISUSE_MISALIGNED);
-        if (place.offset < 0 || place.offset > cta->shared.size - 8) {
+        if (place.offset < 0 || place.offset > cta->shared.size - 8 ||
+            in_hole(machine, SHARED, place.offset, 8)) {
             misuse(machine, fragment, lanes, place, MISUSE_OUTSIDE);
             continue;
         }

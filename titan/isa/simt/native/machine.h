@@ -46,6 +46,7 @@ typedef struct {
     const uint8_t *constants, *constant_state; int64_t constant_bytes;
     const titan_map *maps; int32_t map_count;
     const int64_t *bounds; int32_t bound_count; /* pairs; none: no bounds */
+    const int64_t *holes; int32_t hole_count;   /* between variables: space, start, end */
     const int64_t *reaches;                     /* pairs by instruction, 0 for none; or null */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
     uint64_t seed; int64_t steps_max; int32_t first_poll_fails, highest_columns;

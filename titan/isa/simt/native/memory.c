@@ -215,11 +215,21 @@ static Spot spot_of(const Warp *warp, int space, uint64_t address)
     else spot.at = (int64_t)address; /* of other memory registers of 32 bits wrap */
     return spot;
 }
+/* As MemoryLayout.in_hole. */
+static int in_hole(const Machine *machine, int space, int64_t at, int64_t count)
+{
+    const int64_t *hole = machine->launch->holes;
+    for (int32_t n = 0; n < machine->launch->hole_count; n++, hole += 3)
+        if (hole[0] == space && at < hole[2] && hole[1] < at + count) return 1;
+    return 0;
+}
 static int outside(const Machine *machine, const Cta *cta, int space, int64_t at, int64_t count)
 {
     int64_t size = 0;
+    if (in_hole(machine, space, at, count)) return 1;
     switch (space) {
-    case SHARED: return !cta || at < RESERVED_BYTES || at > cta->shared.size - count;
+    case SHARED:
+        return !cta || at < RESERVED_BYTES || at > cta->shared.size - count;
     case GLOBAL:
         if (!machine->launch->bound_count)
             return at < LOWEST_GLOBAL || at >= window_of(CONSTANT) << 48;

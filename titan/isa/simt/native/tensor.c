@@ -75,6 +75,15 @@ static int32_t operand(Machine *machine, int32_t cta, const Descriptor *d, int e
         new_box(machine, runs->data[i].low, runs->data[i].high - runs->data[i].low);
     return intern(machine, SHARED, cta, first);
 }
+static int enters_hole(Machine *machine, int32_t footprint)
+{
+    if (!machine->launch->hole_count) return 0;
+    const Runs *runs = runs_of(machine, footprint);
+    for (int64_t n = 0; n < runs->count; n++)
+        if (in_hole(machine, SHARED, runs->data[n].low, runs->data[n].high - runs->data[n].low))
+            return 1;
+    return 0;
+}
 static void shared_operand(Machine *machine, Fragment *fragment, uint32_t lanes, uint64_t value,
                            int extent, int k_bytes, int mn_major, int element, int tensor,
                            Cta **ctas, int cta_count, Effects *effects)
@@ -91,7 +100,7 @@ static void shared_operand(Machine *machine, Fragment *fragment, uint32_t lanes,
         int32_t footprint = operand(machine, ctas[i]->number, &d, extent, k_bytes, mn_major,
                                     element);
         bounds_of(machine, footprint, &low, &high);
-        if (low < 0 || high > ctas[i]->shared.size)
+        if (low < 0 || high > ctas[i]->shared.size || enters_hole(machine, footprint))
             RECORD(EV_MEMORY_FAULT, fragment, lanes, FAULT_OUTSIDE, footprint, 0);
         add_effect(effects, footprint, READ, P_ASYNC);
     }
