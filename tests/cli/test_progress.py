@@ -9,7 +9,7 @@ import pytest
 
 from titan.cli import progress as module
 from titan.cli.output import write
-from titan.cli.progress import ProgressLine, current, progress
+from titan.cli.progress import ProgressLine, current, progress, show_part
 
 
 @pytest.fixture
@@ -58,3 +58,13 @@ def test_without_a_terminal_nothing_is_shown(capfd) -> None:
         shown.show("verifying gemm", 1, 2)
         assert shown is current() and shown._thread is None
     assert capfd.readouterr() == ("", "")
+
+
+def test_many_parts_have_a_line_for_each_tenth_where_there_is_no_terminal(capfd) -> None:
+    with progress():
+        for done in range(200):
+            show_part("rendering", done, 200)
+        for done in range(20):
+            show_part("few", done, 20)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == [f"rendering: {done} of 200" for done in range(0, 200, 20)]

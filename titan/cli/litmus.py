@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_check import check
 from titan.cli.litmus_files import FOUND, PATHS, entries_of, located, shown_path
 from titan.cli.litmus_run import run
+from titan.cli.progress import progress, show_part
 
 
 @click.group()
@@ -68,7 +70,10 @@ def render(paths: tuple[Path, ...], output: Path, language: str | None) -> int:
 
     named = {path for path in paths if not path.is_dir()}
     try:
-        rendered, refused = render_all([e.path for e in entries_of(paths)], language)
+        tests = [entry.path for entry in entries_of(paths)]
+        with progress():
+            report = partial(show_part, "rendering litmus tests")
+            rendered, refused = render_all(tests, language, report)
     except LitmusError as error:
         raise click.ClickException(located(str(error), error.span)) from None
     for path, refusal in refused:

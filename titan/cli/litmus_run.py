@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from titan.cli.exit_code import ExitCode
 from titan.cli.litmus_files import located
 from titan.cli.paths import ExistingPath
+from titan.cli.progress import progress, show_part
 from titan.cli.settings import NumberRange
 from titan.foundation.scratch import scratch
 
@@ -95,7 +97,9 @@ def _render(paths: tuple[Path, ...], folder: Path, language: str) -> None:
 
     try:
         tests = [entry.path for entry in find_tests(paths or (root("litmus"),))]
-        rendered, refused = render_all(tests, language)
+        with progress():
+            report = partial(show_part, "rendering litmus tests")
+            rendered, refused = render_all(tests, language, report)
     except LitmusError as error:
         raise click.ClickException(located(str(error), error.span)) from None
     if not rendered:

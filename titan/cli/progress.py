@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 EVERY_SECONDS = 0.25
 QUIET_SECONDS = 0.5  # what is done sooner is not shown
+PARTS_LEAST = 100  # fewer parts are soon done
 _WIPE = "\r\x1b[K"
 
 
@@ -103,6 +104,13 @@ def milestone(text: str) -> None:
         from titan.foundation.diagnostics.wording import printable
 
         click.echo(printable(text, 200), err=True)
+
+
+def show_part(text: str, done: int, of: int) -> None:
+    """One more of many is done: on the line, or where there is none a line for each tenth."""
+    current().show(text, done, of)
+    if of >= PARTS_LEAST and done * 10 // of != (done - 1) * 10 // of:
+        milestone(f"{text}: {done} of {of}")
 
 
 @contextlib.contextmanager

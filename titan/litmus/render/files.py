@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from titan.foundation.atomic import write_files
@@ -25,15 +25,19 @@ RENDERERS = {"cuda": render, "hip": render_hip, "c11": render_c11}
 
 
 def render_all(
-    paths: Iterable[Path], language: str | None = None
+    paths: Sequence[Path],
+    language: str | None = None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> tuple[dict[str, str], list[tuple[Path, NotRenderable]]]:
     """Name of a file -> its text, for each test a source and a manifest; and who was refused.
 
-    `language` is `cuda`, `hip` or `c11`; None is that of the device that the test is about.
+    `language` is `cuda`, `hip` or `c11`; None is that of the device that the test is about. The
+    solver is asked about each test, so that many take minutes: `report` gets how many are done.
     """
     texts: dict[str, str] = {}
     refused: list[tuple[Path, NotRenderable]] = []
-    for path in paths:
+    for number, path in enumerate(paths):
+        report(number, len(paths))
         try:
             test = read_test(path)
             renderer = RENDERERS[language or ("hip" if test.dialect.amd else "cuda")]
