@@ -38,6 +38,7 @@ OURS = {
     "attention_forward_gfx942": "attention 128",
     "attention_forward_causal_64_gfx942": "attention 64",
     "gemm_gfx942": "gemm",
+    "gemm_large_gfx942": "gemm",
 }
 PEERS = {
     "attention_128_2_stages": ("attention 128", "Triton, f16"),

@@ -62,6 +62,13 @@ TITAN_FUNCTION u32 opaque_of_lane(u32 value) {
     return value;
 }
 
+// The lane, counted again, so that neither it nor what follows from it is kept from before.
+TITAN_FUNCTION int lane_afresh(int) {
+    u32 all = ~0u;
+    asm volatile("" : "+s"(all));
+    return static_cast<int>(__builtin_amdgcn_mbcnt_hi(all, __builtin_amdgcn_mbcnt_lo(all, 0)));
+}
+
 // A number that is known not to be negative, as the compiler is to know as well.
 TITAN_FUNCTION int never_negative(int value) {
     __builtin_assume(value >= 0);
@@ -70,6 +77,9 @@ TITAN_FUNCTION int never_negative(int value) {
 
 // Words that are in registers from here on.
 template <class T> TITAN_FUNCTION void loaded_words(T &words) { asm volatile("" : "+v"(words)); }
+
+// The sums of a block are in accumulation registers, where the matrix unit alone uses them.
+template <class T> TITAN_FUNCTION void accumulation_words(T &sum) { asm volatile("" : "+a"(sum)); }
 
 // ------------------------------------------------------------------------------ synchronisation
 
@@ -91,6 +101,20 @@ TITAN_FUNCTION void wait_shared() {
 
 // All waves of the workgroup meet. Waits for no counter.
 TITAN_FUNCTION void workgroup_barrier() { asm volatile("s_barrier" ::: "memory"); }
+
+// Wishes for the order of instructions between two places that none crosses: so many reads of LDS,
+// then one of a kind behind every PRODUCTS of the matrix unit.
+template <int READS> TITAN_FUNCTION void reads_first() {
+    __builtin_amdgcn_sched_group_barrier(0x100, READS, 0);
+}
+enum class Beside { loads = 0x20, reads = 0x100, writes = 0x200 };
+template <Beside KIND, int COUNT, int PRODUCTS> TITAN_FUNCTION void between_products() {
+    if constexpr (COUNT > 0) {
+        __builtin_amdgcn_sched_group_barrier(0x8, PRODUCTS, 0);
+        __builtin_amdgcn_sched_group_barrier(static_cast<int>(KIND), 1, 0);
+        between_products<KIND, COUNT - 1, PRODUCTS>();
+    }
+}
 
 // The compiler moves no instruction across; the machine sees nothing.
 TITAN_FUNCTION void keep_order() { __builtin_amdgcn_sched_barrier(0); }
@@ -127,11 +151,10 @@ TITAN_FUNCTION Source source(Resource at) {
     return Source{words};
 }
 
-// Where a wave's copies to LDS go, from a place on: a scalar register.
+// Where a wave's copies to LDS go, from a place on: a scalar register. The dynamic array begins at
+// address 0, as there is no other memory in LDS.
 TITAN_FUNCTION u32 target_of(u32 place) {
-    auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
-    return static_cast<u32>(uniform(static_cast<int>(
-        static_cast<u32>(reinterpret_cast<__UINTPTR_TYPE__>(shared)) + place)));
+    return static_cast<u32>(uniform(static_cast<int>(place)));
 }
 
 // COUNT copies one behind the other: copy i brings WIDTH bytes of each lane, from its offset i plus
@@ -223,6 +246,16 @@ template <int BYTES>
 TITAN_FUNCTION void shared_write(u32 place, typename Bits<BYTES>::type value) {
     typedef typename Bits<BYTES>::type type __attribute__((may_alias));
     *reinterpret_cast<type *>(shared_memory + place) = value;
+}
+
+// Where a place is, in a vector register, and reads at constant distances from it, which the
+// instructions add themselves (up to 65535).
+TITAN_FUNCTION u32 address_of(u32 place) { return opaque_of_lane(place); }
+template <int BYTES>
+TITAN_FUNCTION typename Bits<BYTES>::type shared_read_at(u32 address, int distance) {
+    typedef __attribute__((address_space(3))) const typename Bits<BYTES>::type type
+        __attribute__((may_alias));
+    return *reinterpret_cast<type *>(address + static_cast<u32>(distance));
 }
 
 // ----------------------------------------------------------------------------------- arithmetic
@@ -329,10 +362,9 @@ TITAN_FUNCTION Accumulator<B> multiply_wide(u32x4 first, u32x4 second, Accumulat
 
 // Lanes go together by 16: lane l reads 8 bytes, quarter l % 4 of row l / 4, and gets column l of
 // the four rows (CDNA4 ISA, 11.4, DS_READ_B64_TR_B16).
-TITAN_FUNCTION u32x2 shared_read_transposed(u32 place) {
-    auto shared = (__attribute__((address_space(3))) unsigned char *)shared_memory;
+TITAN_FUNCTION u32x2 shared_read_transposed(u32 address, int distance) {
     return __builtin_bit_cast(u32x2, __builtin_amdgcn_ds_read_tr16_b64_v4i16(
-        (__attribute__((address_space(3))) s16x4 *)(shared + place)));
+        (__attribute__((address_space(3))) s16x4 *)(address + static_cast<u32>(distance))));
 }
 
 // 8-bit floating point of gfx950 is that of OCP; gfx942 has another (FNUZ), which is not spelled.
@@ -895,21 +927,40 @@ template <int COLUMNS, int B> struct Column {
 // `function` of the operands at every element that the lane holds; of two at a time where it has a
 // form for two, which is one instruction.
 template <int ROWS, int COLUMNS, int B, class F, class... X>
+TITAN_FUNCTION void elementwise_block(Fragment<ROWS, COLUMNS, B> &out, int r, int c, F function,
+                                      const X &...x) {
+#pragma unroll
+    for (int i = 0; i < Block<B>::REGISTERS; i += 2)
+        if constexpr (F::PAIRS) {
+            f32x2 both = function(x.two(r, c, i)...);
+            out.d[r][c][i] = both[0];
+            out.d[r][c][i + 1] = both[1];
+        } else {
+            out.d[r][c][i] = function(x.at(r, c, i)...);
+            out.d[r][c][i + 1] = function(x.at(r, c, i + 1)...);
+        }
+}
+
+template <int ROWS, int COLUMNS, int B, class F, class... X>
 TITAN_FUNCTION void elementwise(Fragment<ROWS, COLUMNS, B> &out, F function, const X &...x) {
 #pragma unroll
     for (int r = 0; r < ROWS / B; ++r)
 #pragma unroll
-        for (int c = 0; c < COLUMNS / B; ++c)
+        for (int c = 0; c < COLUMNS / B; ++c) elementwise_block(out, r, c, function, x...);
+}
+
+// The same of numbers that take all accumulation registers: block by block, back to these.
+template <int ROWS, int COLUMNS, int B, class F, class... X>
+TITAN_FUNCTION void elementwise_by_blocks(Fragment<ROWS, COLUMNS, B> &out, F function,
+                                          const X &...x) {
 #pragma unroll
-            for (int i = 0; i < Block<B>::REGISTERS; i += 2)
-                if constexpr (F::PAIRS) {
-                    f32x2 both = function(x.two(r, c, i)...);
-                    out.d[r][c][i] = both[0];
-                    out.d[r][c][i + 1] = both[1];
-                } else {
-                    out.d[r][c][i] = function(x.at(r, c, i)...);
-                    out.d[r][c][i + 1] = function(x.at(r, c, i + 1)...);
-                }
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c) {
+            elementwise_block(out, r, c, function, x...);
+            accumulation_words(out.d[r][c]);
+            keep_order();
+        }
 }
 
 template <int ROWS, int B, class F, class... X>
@@ -981,6 +1032,14 @@ TITAN_FUNCTION void reduce(Row<ROWS, B> &out, const Fragment<ROWS, COLUMNS, B> &
 
 // ------------------------------------------------------------------------------ the matrix product
 
+// Whether tiles lie further in LDS than the offset of an instruction reaches, so that the compiler
+// would compute the address of each read.
+#if defined(__gfx950__)
+constexpr bool FAR_TILES = true;
+#else
+constexpr bool FAR_TILES = false;
+#endif
+
 // One operand of a product in registers: 8 bytes along the contraction in each step.
 template <int BLOCKS, int STEPS> struct Operand {
     u32x2 d[BLOCKS][STEPS];
@@ -996,28 +1055,43 @@ template <int B, bool PAIRED> TITAN_FUNCTION int contraction(int lane, int step)
         return step * 8 * GROUPS + lane / B * 8;
 }
 
-// From a tile whose rows run along the contraction: rows `first` and following.
+// From a tile whose rows run along the contraction, rows `first` and following: step `step`, and
+// the next one with it if PAIRED. Blocks lie at constant distances from the first.
 template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
-TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
+TITAN_FUNCTION void read_step(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int step,
+                              int lane) {
     constexpr int ROW_BYTES = COLUMNS * D::bytes;
+    static_assert(B % swizzle_period(ROW_BYTES) == 0, "rows B apart are permuted alike");
+    u32 address =
+        address_of(place_in<ROW_BYTES>(tile, first + lane % B, contraction<B, PAIRED>(lane, step)));
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
-        int row = first + block * B + lane % B;
-        if constexpr (PAIRED) {
-#pragma unroll
-            for (int step = 0; step < STEPS; step += 2) {
-                int byte = contraction<B, true>(lane, step);
-                u32x4 bits = shared_read<16>(place_in<ROW_BYTES>(tile, row, byte));
-                out.d[block][step] = u32x2{bits[0], bits[1]};
-                out.d[block][step + 1] = u32x2{bits[2], bits[3]};
-            }
-        } else {
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                out.d[block][step] = shared_read<8>(
-                    place_in<ROW_BYTES>(tile, row, contraction<B, false>(lane, step)));
-        }
+        auto bits = shared_read_at<PAIRED ? 16 : 8>(address, block * B * ROW_BYTES);
+        out.d[block][step] = u32x2{bits[0], bits[1]};
+        if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[2], bits[3]};
     }
+}
+
+// All steps. Tiles that offsets of instructions reach are read block by block: the compiler then
+// finds addresses that serve several steps.
+template <class D, int COLUMNS, int B, bool PAIRED, int BLOCKS, int STEPS>
+TITAN_FUNCTION void read_operand(Operand<BLOCKS, STEPS> &out, u32 tile, int first, int lane) {
+    constexpr int ROW_BYTES = COLUMNS * D::bytes, PAIR = PAIRED ? 2 : 1;
+    if constexpr (FAR_TILES) {
+#pragma unroll
+        for (int step = 0; step < STEPS; step += PAIR)
+            read_step<D, COLUMNS, B, PAIRED>(out, tile, first, step, lane);
+        return;
+    }
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int step = 0; step < STEPS; step += PAIR) {
+            int row = first + block * B + lane % B, byte = contraction<B, PAIRED>(lane, step);
+            auto bits = shared_read<8 * PAIR>(place_in<ROW_BYTES>(tile, row, byte));
+            out.d[block][step] = u32x2{bits[0], bits[1]};
+            if constexpr (PAIRED) out.d[block][step + 1] = u32x2{bits[2], bits[3]};
+        }
 }
 
 // The same straight from global memory, 16 bytes at once.
@@ -1061,11 +1135,11 @@ TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first
             for (int kind = 0; kind < KINDS; ++kind) {
                 int row = contraction<B, PAIRED>(lane, kind) / D::bytes + lane % 16 / 4;
                 int column = first + block * B + lane % B / 16 * 16 + lane % 4 * 4;
-                u32 place = opaque_of_lane(place_in<ROW_BYTES>(tile, row, column * D::bytes));
+                u32 address = address_of(place_in<ROW_BYTES>(tile, row, column * D::bytes));
 #pragma unroll
                 for (int step = kind; step < STEPS; step += KINDS) {
                     int far = KINDS == PAIR ? step / PAIR * ROWS_APART * ROW_BYTES : 0;
-                    out.d[block][step] = shared_read_transposed(place + far);
+                    out.d[block][step] = shared_read_transposed(address, far);
                 }
             }
         return;
@@ -1081,11 +1155,11 @@ TITAN_FUNCTION void read_across(Operand<BLOCKS, STEPS> &out, u32 tile, int first
             for (int step = kind; step < STEPS; step += KINDS) out.d[block][step] = u32x2{0, 0};
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
-                u32 place = opaque_of_lane(place_in<ROW_BYTES>(tile, row + i, byte));
+                u32 address = address_of(place_in<ROW_BYTES>(tile, row + i, byte));
 #pragma unroll
                 for (int step = kind; step < STEPS; step += KINDS) {
                     int far = KINDS == PAIR ? step / PAIR * ROWS_APART * ROW_BYTES : 0;
-                    u32 one = shared_read<D::bytes>(place + far);
+                    u32 one = shared_read_at<D::bytes>(address, far);
                     out.d[block][step][i * D::bytes / 4] |= one << (i * D::bytes % 4 * 8);
                 }
             }
@@ -1103,11 +1177,11 @@ TITAN_FUNCTION void read_interleaved(Operand<BLOCKS, STEPS> &out, u32 tile, int 
     const int byte = (first + lane % B * BLOCKS) * D::bytes;
 #pragma unroll
     for (int kind = 0; kind < KINDS; ++kind) {
-        u32 place[4];
+        u32 address[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             int row = contraction<B, PAIRED>(lane, kind) / D::bytes + i;
-            place[i] = opaque_of_lane(place_in<ROW_BYTES>(tile, row, byte));
+            address[i] = address_of(place_in<ROW_BYTES>(tile, row, byte));
         }
 #pragma unroll
         for (int step = kind; step < STEPS; step += KINDS) {
@@ -1115,7 +1189,7 @@ TITAN_FUNCTION void read_interleaved(Operand<BLOCKS, STEPS> &out, u32 tile, int 
             u32 words[4][BLOCKS / 2];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                auto bits = shared_read<WIDTH>(place[i] + far);
+                auto bits = shared_read_at<WIDTH>(address[i], far);
                 __builtin_memcpy(words[i], &bits, WIDTH);
             }
 #pragma unroll
@@ -1174,17 +1248,22 @@ rounded_operand_of(Operand<ROWS / B, COLUMNS / (4 * Block<B>::GROUPS)> &out,
     }
 }
 
-// Two steps make a wide product where there are two: both operands have their numbers in one order.
-template <class D, int ROWS, int COLUMNS, int B, int STEPS>
-TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
-                            const Operand<COLUMNS / B, STEPS> &right) {
+// Whether two steps are one product of the matrix unit.
 #if defined(TITAN_WIDE_PRODUCTS)
-    constexpr bool WIDE = STEPS % 2 == 0 && D::bytes == 2;
+template <class D, int STEPS> constexpr bool wide = STEPS % 2 == 0 && D::bytes == 2;
 #else
-    constexpr bool WIDE = false;
+template <class D, int STEPS> constexpr bool wide = false;
 #endif
+
+// Steps FROM to TO of a product. Two make a wide one where there are two: both operands have their
+// numbers in one order.
+template <class D, int FROM, int TO, int ROWS, int COLUMNS, int B, int STEPS>
+TITAN_FUNCTION void
+multiply_steps(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
+               const Operand<COLUMNS / B, STEPS> &right) {
+    constexpr bool WIDE = wide<D, STEPS>;
 #pragma unroll
-    for (int step = 0; step < STEPS; step += WIDE ? 2 : 1)
+    for (int step = FROM; step < TO; step += WIDE ? 2 : 1)
 #pragma unroll
         for (int r = 0; r < ROWS / B; ++r)
 #pragma unroll
@@ -1201,6 +1280,60 @@ TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS 
 #endif
                 sum.d[r][c] = multiply<D, B>(first, second, sum.d[r][c]);
             }
+}
+
+template <class D, int ROWS, int COLUMNS, int B, int STEPS>
+TITAN_FUNCTION void product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
+                            const Operand<COLUMNS / B, STEPS> &right) {
+    multiply_steps<D, 0, STEPS>(sum, left, right);
+}
+
+// A product whose sums are in accumulation registers, by a wave that is alone on its SIMD: it reads
+// operands of two steps while it multiplies those of the two before. The last two steps are left to
+// `last_product`, so that what comes between overlaps with them: what a wave issues stands between
+// its products.
+template <class D, int ROWS, int COLUMNS, int B, int STEPS>  // products of the matrix unit
+constexpr int two_steps = ROWS / B * (COLUMNS / B) * (wide<D, STEPS> ? 1 : 2);
+
+template <int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void accumulated(Fragment<ROWS, COLUMNS, B> &sum) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c) accumulation_words(sum.d[r][c]);
+}
+
+template <class D, int LEFT_COLUMNS, int RIGHT_COLUMNS, int STEP = 0, int ROWS, int COLUMNS, int B,
+          int STEPS>
+TITAN_FUNCTION void
+product_of_tiles(Fragment<ROWS, COLUMNS, B> &sum, Operand<ROWS / B, STEPS> &left, u32 left_tile,
+                 int row, Operand<COLUMNS / B, STEPS> &right, u32 right_tile, int column,
+                 int lane) {
+    static_assert(STEPS % 2 == 0, "16 bytes are read for two steps");
+    if constexpr (STEP == 0) accumulated(sum);
+    read_step<D, LEFT_COLUMNS, B, true>(left, left_tile, row, STEP, lane);
+    read_step<D, RIGHT_COLUMNS, B, true>(right, right_tile, column, STEP, lane);
+    if constexpr (STEP > 0) multiply_steps<D, STEP - 2, STEP>(sum, left, right);
+    if constexpr (STEP + 2 < STEPS)
+        product_of_tiles<D, LEFT_COLUMNS, RIGHT_COLUMNS, STEP + 2>(
+            sum, left, left_tile, row, right, right_tile, column, lane);
+    if constexpr (STEP == 0) {
+        constexpr int READS = ROWS / B + COLUMNS / B;
+        reads_first<READS>();
+        between_products<Beside::reads, (STEPS / 2 - 1) * READS,
+                         two_steps<D, ROWS, COLUMNS, B, STEPS> / (2 * READS)>();
+    }
+}
+
+// PASSED: units of tiles that are written to LDS in an iteration, and loaded.
+template <class D, int PASSED, int ROWS, int COLUMNS, int B, int STEPS>
+TITAN_FUNCTION void
+last_product(Fragment<ROWS, COLUMNS, B> &sum, const Operand<ROWS / B, STEPS> &left,
+             const Operand<COLUMNS / B, STEPS> &right) {
+    multiply_steps<D, STEPS - 2, STEPS>(sum, left, right);
+    constexpr int EACH = two_steps<D, ROWS, COLUMNS, B, STEPS> / (2 * PASSED + 1);
+    between_products<Beside::writes, PASSED, EACH < 1 ? 1 : EACH>();
+    between_products<Beside::loads, PASSED, EACH < 1 ? 1 : EACH>();
 }
 
 // ------------------------------------------------------------- between registers and memory

@@ -8,7 +8,7 @@ whose registers it spills.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titan.codegen.emit.write import EmissionRefused, Emitted, emit
@@ -20,7 +20,9 @@ from titan.codegen.pipeline.build import (
     build,
     one_by_one,
 )
-from titan.codegen.pipeline.model import Built
+from titan.codegen.pipeline.model import Built, TriedCandidate
+from titan.codegen.pipeline.size_choice import by_model
+from titan.codegen.tile.alternatives import alternatives
 from titan.codegen.tile.model import TileProgram
 from titan.inspect.counts import count
 from titan.inspect.listing import BadListing
@@ -46,7 +48,8 @@ class Produced:
     `figures` are those of the toolchain; without one, `uncompiled` says why there are none.
     `compared` says whether the machine code (PTX, GCN assembly) was compared with the sync program,
     `proof` whether the package holds a certificate of its verdict, `loops` what the machine code
-    does in its main loop, `instructions` how many it issues on the usual way around it.
+    does in its main loop, `instructions` how many it issues on the usual way around it. `sizes`: of
+    a program whose sizes are lists, how they were ranked, and what was refused.
     """
 
     built: Built
@@ -58,6 +61,7 @@ class Produced:
     proof: str = ""
     loops: str = ""
     instructions: int | None = None
+    sizes: tuple[str, ...] = ()
 
 
 class _Trial:
@@ -129,14 +133,34 @@ def produce(
 ) -> Produced:
     """The package of a tile program, in a folder of `parent` named for kernel and target.
 
+    Where sizes are lists, of the first numbers by the model for which there is one.
     `certificate_states`: configurations that the search for a certificate of the verdict may take.
     Raises BuildRefused, CannotWrite
     where the folder cannot be made, and FaultyError where that search comes to a fault.
     """
-    trial = _Trial(with_toolchain)
-    built = build(tile, text, limits, BuildHooks(trial.accept, hooks.report, judge=hooks.judge))
+    reasons: list[str] = []
+    steps: list[TriedCandidate] = []
+    listed = by_model(alternatives(tile, text), limits)
+    for place, one in enumerate(listed):
+        chosen = one.alternative
+        trial = _Trial(with_toolchain)
+        try:
+            taken = BuildHooks(trial.accept, hooks.report, judge=hooks.judge)
+            built = build(chosen.tile, chosen.text, limits, taken)
+        except BuildRefused as refused:
+            if len(listed) == 1:
+                raise
+            steps += refused.steps
+            reasons.append(f"{chosen.words}: {refused}")
+            continue
+        words = (*(other.words for other in listed[place:]), *reasons) if chosen.sizes else ()
+        return replace(_written(built, trial, parent, certificate_states), sizes=words)
+    raise BuildRefused("; ".join(reasons), tuple(steps))
+
+
+def _written(built: Built, trial: _Trial, parent: Path, certificate_states: int) -> Produced:
     assert trial.emitted is not None
-    folder = parent / f"{tile.name}-{tile.target}"
+    folder = parent / f"{built.tile.name}-{built.tile.target}"
     proof, remark = written_for(built.program, certificate_states)
     write_package(folder, built, trial.emitted, proof)
     words, instructions = loop_counts(trial.compiled)

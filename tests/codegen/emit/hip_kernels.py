@@ -96,6 +96,12 @@ FORMS = {
     "gemm in e4m3 on gfx950": lambda: make(
         gemm(k_tile=64, target="gfx950", dtype="e4m3"), shape(4)
     ),
+    "gemm of waves alone": lambda: make(
+        gemm(rows=256, columns=256, k_tile=32), shape(2, staged=True)
+    ),
+    "gemm of waves alone on gfx950": lambda: make(
+        gemm(rows=256, columns=256, k_tile=64, target="gfx950"), shape(2)
+    ),
     "elementwise": lambda: make(elementwise(columns=64), shape(3)),
     "row statistics": lambda: make(row_sum(), shape(2)),
     "copy": lambda: make(copy(), shape(4)),

@@ -88,7 +88,7 @@ def test_terms_by_hand() -> None:
     assert (found["product"], found["exponential"], found["reduction"]) == (16, 64, 128)
     assert found["arithmetic"] == 3 * 64 and found["conversion"] == 64
     waves = terms(load_tile(fit.LIBRARY / "gemm_gfx942.yaml", target="gfx942"), PLAIN)
-    assert waves is not None and waves["product"] == 32 and waves["operand"] == 20
+    assert waves is not None and waves["product"] == 32 and waves["operand"] == 16
     assert waves["asked"] == 32 and not waves["copied"]
     staged = Shape("staged", 1, specialised=False, staged=True)
     waves = terms(load_tile(fit.LIBRARY / "gemm_gfx942.yaml", target="gfx942"), staged)

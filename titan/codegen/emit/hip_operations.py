@@ -220,12 +220,28 @@ class HipSpeller:
             stage = stage_of[operation.operands[0]]
             return [f"titan::read_tile<{shape}>({out}, {stage}, part, lane);"]
         product = self.values.products[operation.name]
+        if operation.name == self.values.alone:
+            return [self._product_of_tiles(operation, stage_of)]
         lines = []
         if not product.left_in_registers and product.left not in self.values.held:
             across = operation.transpose[0]
             lines.append(self._operand(operation.name, "left", across, stage_of))
         lines.append(self._operand(operation.name, "right", not operation.transpose[1], stage_of))
         return lines
+
+    def _product_of_tiles(self, operation: TileOperation, stage_of: Mapping[str, str]) -> str:
+        """All reads of a product, and of its steps all but the last two."""
+        name, product = operation.name, self.values.products[operation.name]
+        columns = ", ".join(
+            str(self.buffers[tile].columns) for tile in (product.left, product.right)
+        )
+        sides = (
+            f"{operand(name, side)}, {stage_of[tile]}, {self._first(name, side)}"
+            for side, tile in (("left", product.left), ("right", product.right))
+        )
+        out = self.values.variable[name]
+        shape = f"titan::{product.dtype}, {columns}"
+        return f"titan::product_of_tiles<{shape}>({out}, {', '.join(sides)}, lane);"
 
     def hold(self, load: TileOperation) -> list[str]:
         """The loads of a tile that is held in registers, for each product that takes it."""
@@ -296,7 +312,18 @@ class HipSpeller:
     def initial(self, name: str, number: float) -> list[str]:
         """The lines that give a carried value its first number."""
         value = single(number, f"the first value of {name}")
-        return [f"titan::elementwise({self.values.variable[name]}, titan::Constant{{{value}}});"]
+        variable = self.values.variable[name]
+        apart = (
+            self.values.alone is not None and variable == self.values.variable[self.values.alone]
+        )
+        form = "elementwise_by_blocks" if apart else "elementwise"
+        return [f"titan::{form}({variable}, titan::Constant{{{value}}});"]
+
+    def accumulated(self) -> list[str]:
+        """The sums of a product that has all accumulation registers are there, behind the loop too:
+        the compiler would keep others there, and sums in vector registers."""
+        alone = self.values.alone
+        return [] if alone is None else [f"titan::accumulated({self.values.variable[alone]});"]
 
     def compute(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
         """The lines of an operation, its shared operands read. Raises EmissionRefused."""
@@ -320,7 +347,10 @@ class HipSpeller:
             return self._mask(operation, out, operands[0])
         if operation.name in self.values.rounded:
             return [f"// {out} is rounded where it becomes an operand"]
-        return [f"titan::elementwise({out}, {self._function(operation)}, {', '.join(operands)});"]
+        place = self.values.of[operation.name].place
+        apart = self.values.alone is not None and place is ValuePlace.FRAGMENT
+        form = "elementwise_by_blocks" if apart else "elementwise"
+        return [f"titan::{form}({out}, {self._function(operation)}, {', '.join(operands)});"]
 
     def _function(self, operation: TileOperation) -> str:
         kind = operation.kind
@@ -380,15 +410,24 @@ class HipSpeller:
         elif product.left_in_registers:
             source = self.values.variable[product.left]
             lines.append(f"titan::operand_of<titan::{product.dtype}>({left}, {source});")
-        lines.append(f"titan::product<titan::{product.dtype}>({out}, {left}, {right});")
+        form = f"product<titan::{product.dtype}>"
+        if operation.name == self.values.alone:
+            passed = sum(item.copies for item in self.buffers.values() if not item.width)
+            form = f"last_product<titan::{product.dtype}, {passed}>"
+        lines.append(f"titan::{form}({out}, {left}, {right});")
         return lines
+
+    @property
+    def _lane(self) -> str:
+        """The lane; where registers are few, one of which nothing is known before."""
+        return "lane" if self.values.alone is None else "titan::lane_afresh(lane)"
 
     def _vector(self, operation: TileOperation) -> list[str]:
         at = self.places.view(operation.tensor_view, 1, True)
         tensor = self.places.tensors[operation.tensor_view.tensor]
         out = self.values.variable[operation.name]
         if operation.value.place is ValuePlace.COLUMN:
-            return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, part, lane);"]
+            return [f"titan::load_column<titan::{tensor.dtype}>({out}, {at}, part, {self._lane});"]
         return [f"titan::load_row<titan::{tensor.dtype}>({out}, {at}, part, lane);"]
 
     def _store(self, operation: TileOperation, stage_of: Mapping[str, str]) -> list[str]:
@@ -414,4 +453,4 @@ class HipSpeller:
             raise EmissionRefused(f"{operation.name} stores a column value")
         at = self.places.view(operation.view, source.rows, False)
         form = "store_interleaved" if source.name in self.values.interleaved else "store_fragment"
-        return [f"titan::{form}<titan::{tensor.dtype}>({at}, {variable}, part, lane);"]
+        return [f"titan::{form}<titan::{tensor.dtype}>({at}, {variable}, part, {self._lane});"]

@@ -144,6 +144,8 @@ class Walk:
         self._say(depth, f"for (int {variable} = {start}; {variable} < {stop}; ++{variable}) {{")
         self._block(loop.body, depth + 1, inner, "body" if body else "before")
         self._say(depth, "}")
+        if body:
+            self._say(depth, *self.spell.accumulated())
 
     def _loop_name(self) -> str:
         return label(self.values.tile.loop_variable)

@@ -11,13 +11,19 @@ from dataclasses import dataclass
 
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import dtype, integer, mangled
+from titan.codegen.tile.dtypes import bytes_of
 from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
+from titan.codegen.tile.wave_split import (
+    LANES,
+    alone_on_simd,
+    contraction_bytes,
+    lone_product,
+    wave_split,
+)
 
-LANES = 64
 WAVES_MAX = 16
 FLOATS_OF_8_BITS = ("e4m3", "e5m2")
-DTYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
 ELEMENTWISE = frozenset(
     ("add", "subtract", "multiply", "divide", "maximum", "minimum", "scale", "offset", "exp2",
      "log2", "reciprocal", "rsqrt", "activation", "convert", "mask")
@@ -57,6 +63,19 @@ class HipValues:
     interleaved: frozenset[str]  # fragments whose columns are
     rounded: dict[str, tuple[str, bool]]  # of what, and whether that is never below zero
     held: frozenset[str]  # tiles that are in registers for the whole loop
+
+    @property
+    def alone(self) -> str | None:
+        """The product of waves that are alone on their SIMDs, where it is written so that they read
+        operands as they multiply: both row by row from LDS, sums in place."""
+        item = lone_product(self.tile)
+        if item is None or not alone_on_simd(self.tile) or item.name not in self.products:
+            return None
+        product = self.products[item.name]
+        plain = product.paired and not product.interleaved and product.left not in self.held
+        by_rows = not item.transpose[0] and item.transpose[1]
+        in_place = self.variable[item.name] == self.variable.get((*item.operands, "")[2])
+        return item.name if plain and by_rows and in_place else None
 
     def rows(self, value: Value) -> int:
         """Rows of one wave."""
@@ -110,7 +129,13 @@ def values_of(tile: TileProgram) -> HipValues:
         for name in operation.operands:
             if name not in found:
                 raise EmissionRefused(f"{operation.name} uses a value that nobody defines")
-    split, block = _split(tile, found)
+    shared = wave_split(tile, found)
+    if shared is None:
+        raise EmissionRefused(
+            f"rows of {tile.groups} waves, columns and contractions must be multiples of 16 "
+            "elements and 32 bytes"
+        )
+    split, block = shared.parts, shared.block
     variable, copies = _variables(tile, found)
     across = interleaved(tile, found, block, split)
     products = {
@@ -155,60 +180,6 @@ def _check_type(tile: TileProgram, value: Value) -> None:
         )
 
 
-def _split(tile: TileProgram, found: dict[str, Value]) -> tuple[tuple[int, int], int]:
-    """How the waves share a tile, and the blocks: by rows, or in both dimensions where they read
-    fewer rows of both operands so and no value spans all columns of a tile."""
-    splits = [(tile.groups, 1)]
-    products = [item for item in tile.operations if item.kind == "mma"]
-    if products and _columns_stay(tile, found):
-        splits += [(tile.groups // n, n) for n in (2, 4) if tile.groups % n == 0]
-    best: tuple[int, tuple[int, int], int] | None = None
-    for down, right in splits:
-        block = _block(tile, found, down, right)
-        if block is None or (best is not None and block < best[2]):
-            continue
-        read = sum(
-            found[item.name].rows // down + found[item.name].columns // right for item in products
-        )
-        if best is None or block > best[2] or read < best[0]:
-            best = read, (down, right), block
-    if best is None:
-        raise EmissionRefused(
-            f"rows of {tile.groups} waves, columns and contractions must be multiples of 16 "
-            "elements and 32 bytes"
-        )
-    return best[1], best[2]
-
-
-def _columns_stay(tile: TileProgram, found: dict[str, Value]) -> bool:
-    """Whether no operation joins columns that two waves would have."""
-    for item in tile.operations:
-        if item.kind in ("row_max", "row_sum", "read"):
-            return False
-        left = found[item.operands[0]] if item.operands else None
-        if item.kind == "mma" and left is not None and left.place is not ValuePlace.SHARED:
-            return False
-    return tile.tail != "poison"
-
-
-def _block(tile: TileProgram, found: dict[str, Value], down: int, right: int) -> int | None:
-    """32 where the parts of all values are made of such blocks, or 16."""
-    for block in (32, 16):
-        fits = all(
-            (value.place is ValuePlace.COLUMN or value.rows % (block * down) == 0)
-            and (value.place is ValuePlace.ROW or value.columns % (block * right) == 0)
-            for value in found.values()
-            if value.place is not ValuePlace.SHARED
-        ) and all(
-            _contraction_bytes(item, found) % (8 * LANES // block) == 0
-            for item in tile.operations
-            if item.kind == "mma"
-        )
-        if fits:
-            return block
-    return None
-
-
 def interleaved(
     tile: TileProgram, found: dict[str, Value], block: int, split: tuple[int, int]
 ) -> frozenset[str]:
@@ -230,7 +201,7 @@ def interleaved(
         if item.kind == "mma":
             blocks = found[item.name].columns // split[1] // block
             right = found[item.operands[1]]
-            fits = DTYPE_BYTES[right.dtype] == 2 and blocks in (2, 4, 8)
+            fits = bytes_of(right.dtype) == 2 and blocks in (2, 4, 8)
             (wanted if not item.transpose[1] and fits else refused).add(item.name)
             refused |= {item.operands[0]} & root.keys()
         elif item.kind in ELEMENTWISE:
@@ -246,12 +217,6 @@ def interleaved(
             root[top(carried.next)] = top(carried.value.name)
     good = {top(name) for name in wanted} - {top(name) for name in refused & root.keys()}
     return frozenset(name for name in root if top(name) in good)
-
-
-def _contraction_bytes(operation: TileOperation, found: dict[str, Value]) -> int:
-    left = found[operation.operands[0]]
-    length = left.rows if operation.transpose[:1] == (True,) else left.columns
-    return length * DTYPE_BYTES[left.dtype]
 
 
 def _variables(
@@ -295,12 +260,12 @@ def _product(
     if kind not in ("f16", "bf16", *FLOATS_OF_8_BITS) or right.dtype != kind:
         raise EmissionRefused(f"no MFMA multiplies {left.dtype} by {right.dtype} here")
     in_registers = left.place is not ValuePlace.SHARED
-    if in_registers and (left.place is not ValuePlace.FRAGMENT or DTYPE_BYTES[kind] != 2):
+    if in_registers and (left.place is not ValuePlace.FRAGMENT or bytes_of(kind) != 2):
         raise EmissionRefused(f"{left.name} cannot enter {item.name} from registers")
     if right.place is not ValuePlace.SHARED:
         raise EmissionRefused(f"{right.name} enters {item.name} from shared memory only")
     result = found[item.name]
-    size = _contraction_bytes(item, found)
+    size = contraction_bytes(item, found)
     groups = LANES // block
     return Product(
         left.name,

@@ -57,6 +57,8 @@ TAILS = ("boxes", "threads", "poison")
 SECTIONS = ("before", "body", "after")
 RANK_MAX = 5
 DEPTH_MAX = 16
+CHOICES_MAX = 8  # numbers of one size
+COMBINATIONS_MAX = 32
 RESERVED = frozenset(
     ("row", "column", "and", "or", "not", "div", "mod", "min", "max", "true", "false", "any",
      "all", "in", "inf", "T", "processors")
@@ -146,6 +148,7 @@ class _Decoder:
         self.spans: dict[str, Span] = {}
         self.rates: Rates = rates("sm_90a")
         self.sizes: dict[str, int] = {}
+        self.combinations = 1
         self.parameters: list[Parameter] = []
         self.tensors: dict[str, Tensor | None] = {}
         self.values = ValueTable()
@@ -309,7 +312,7 @@ class _Decoder:
     # Sections
 
     def read_sizes(self, top: Fields) -> TileScope:
-        """Numbers, parameters, and sizes computed from the numbers before them."""
+        """Numbers (of lists the first), parameters, and sizes computed from numbers before."""
         scope = TileScope()
         for name, node in self.declared(top, "sizes", "size"):
             what = f"the size {quoted(name)}"
@@ -318,13 +321,30 @@ class _Decoder:
                 scope.positive.add(name)
                 scope.names[name] = Name(name)
                 continue
-            if as_integer(node) is not None:
+            if isinstance(node, Sequence):
+                value = self.first_of(node, what)
+            elif as_integer(node) is not None:
                 value = self.reader.integer(node, minimum=0, maximum=NUMBER_MAX, what=what)
             else:
                 value = self.terms.constant(node, scope, what, 0)
             self.sizes[name] = 1 if value is None else value
             scope.names[name] = Constant(self.sizes[name])
         return scope
+
+    def first_of(self, node: Sequence, what: str) -> int | None:
+        """The first of the numbers of which a build takes one."""
+
+        def one(item: Node) -> int | None:
+            return self.reader.integer(item, minimum=1, maximum=NUMBER_MAX, what=what)
+
+        found = self.reader.list_of(node, one, what=what, at_least=1, at_most=CHOICES_MAX)
+        if len(set(found)) != len(found):
+            self.reader.error("TTN009", f"{what} has a number twice", node.span)
+        self.combinations *= max(1, len(found))
+        if self.combinations > COMBINATIONS_MAX:
+            text = f"sizes have more than {COMBINATIONS_MAX} combinations"
+            self.reader.error("TTN009", text, node.span)
+        return found[0] if found else None
 
     def read_scalars(self, top: Fields) -> dict[str, ScalarArgument]:
         """Numbers of f32 that a launch may bring, each with its value where it brings none."""

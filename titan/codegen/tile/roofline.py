@@ -20,6 +20,7 @@ from titan.codegen.tile.held import held_operands
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import KINDS, cost_class
 from titan.codegen.tile.rates import Rates, rates
+from titan.codegen.tile.wave_split import BLOCKS, WaveSplit, wave_split
 
 FILL_CYCLES = 1500  # the first loads of a CTA, and its epilogue
 PROCESSORS = {"sm_90a": 132, "sm_100a": 148, "gfx942": 304, "gfx950": 256}  # of the largest GPU
@@ -133,17 +134,28 @@ def contraction(tile: TileProgram, product: TileOperation) -> int:
 
 def operand_bytes(tile: TileProgram, product: TileOperation, known: Rates) -> int:
     """Bytes of shared memory that a product reads: left operands once, right ones for every 64 or
-    128 rows that an instruction has, or for every wave that reads them into its registers; of what
-    CTAs that multiply together share, the part of one."""
+    128 rows that an instruction has; of what CTAs that multiply together share, the part of one.
+    Where waves read operands into registers, what all of them read."""
     left, right = product.operands[:2]
     of_left = value_of(tile, left).place is ValuePlace.SHARED and left not in held_operands(tile)
     of_right = value_of(tile, right).place is ValuePlace.SHARED
-    repeats = tile.groups
-    if known.matrix.operands == "shared":
-        repeats = max(1, product.value.rows // INSTRUCTION_ROWS[known.matrix.result])
+    if known.matrix.operands == "registers":
+        return _read_by_waves(tile, product, of_left, of_right)
+    repeats = max(1, product.value.rows // INSTRUCTION_ROWS[known.matrix.result])
     shares = {item.name: shares_of(tile, item, known) for item in tile.body if item.kind == "load"}
     of_both = repeats * value_bytes(tile, right) // shares.get(right, 1) if of_right else 0
     return of_both + (value_bytes(tile, left) if of_left else 0)
+
+
+def _read_by_waves(tile: TileProgram, product: TileOperation, of_left: bool, of_right: bool) -> int:
+    """Bytes that all waves read for a product: each of them the rows of both operands for its part
+    of the sums."""
+    split = wave_split(tile) or WaveSplit((tile.groups, 1), BLOCKS[0])
+    left = value_of(tile, product.operands[0])
+    row_bytes = contraction(tile, product) * bytes_of(left.dtype)
+    sides = [side for side, is_read in enumerate((of_left, of_right)) if is_read]
+    rows = sum(split.operand_rows(product.value, side) for side in sides)
+    return tile.groups * rows * row_bytes
 
 
 def global_bytes(tile: TileProgram, load: TileOperation) -> float:

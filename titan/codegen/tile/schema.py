@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from titan.codegen.tile.dtypes import DTYPES, TENSOR_TYPES
-from titan.codegen.tile.load import RANK_MAX, REQUIRED, SECTIONS, TAILS
+from titan.codegen.tile.load import CHOICES_MAX, RANK_MAX, REQUIRED, SECTIONS, TAILS
 from titan.codegen.tile.operations import EVICTIONS, FUNCTIONS, KINDS, REDUCTIONS, OperationKind
 from titan.codegen.tile.rates import known_targets
 from titan.foundation.source.json_schema import (
@@ -27,6 +27,7 @@ _VIEW: Schema = {
     "type": "string",
     "pattern": r"^\s*[A-Za-z_][A-Za-z0-9_]*\s*\[.*\]\s*$",
 }
+_SIZE: Schema = {"anyOf": [EXPRESSION, items({"type": "integer", "minimum": 1}, 1, CHOICES_MAX)]}
 _OPERAND: Schema = {
     "description": "the name of a value; of an `mma`, also `name.T`",
     "type": "string",
@@ -77,7 +78,7 @@ def json_schema() -> Schema:
             "tile": about(NAME, "name of the program"),
             "target": about(one_or_list(words(known_targets())), "hardware"),
             "note": TEXT,
-            "sizes": about(named(EXPRESSION), "numbers, computed sizes, and parameters (`any`)"),
+            "sizes": about(named(_SIZE), "numbers, computed sizes, and parameters (`any`)"),
             "scalars": about(named(_NUMBER), "numbers of f32 that a launch may bring"),
             "tensors": named(tensor),
             "lookups": about(named(_VIEW), "integers that are read from tensors of i32"),

@@ -86,6 +86,9 @@ def over_budget(figures: Figures, registers_max: int, shared_max: int) -> list[s
         found.append(f"{figures.registers} vector registers; {registers_max} are foreseen")
     if figures.shared_bytes > shared_max:
         found.append(f"{figures.shared_bytes} bytes of LDS; {shared_max} are foreseen")
+    elif figures.shared_bytes:
+        text = f"{figures.shared_bytes} bytes of LDS have a place; tiles are taken to begin at 0"
+        found.append(text)
     if figures.stack_bytes:
         found.append(f"{figures.stack_bytes} bytes of scratch")
     return found + figures.faults()

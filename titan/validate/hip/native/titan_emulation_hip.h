@@ -219,10 +219,15 @@ inline int thread_index() { return emulation::machine.now; }
 inline int workgroup_index() { return emulation::machine.group; }
 inline int uniform(int value) { return value; }
 inline int opaque(int value) { return value; }
+inline int lane_afresh(int lane) { return lane; }
 inline int never_negative(int value) { return value; }
 inline u32 opaque_of_lane(u32 value) { return value; }
 template <class T> inline void loaded_words(T &) {}
+template <class T> inline void accumulation_words(T &) {}
 inline void keep_order() {}
+template <int> inline void reads_first() {}
+enum class Beside { loads, reads, writes };
+template <Beside, int, int> inline void between_products() {}
 
 template <int N> inline void wait_vector() {
   static_assert(N >= 0 && N <= 62, "vmcnt counts to 62");
@@ -310,6 +315,12 @@ template <int BYTES> inline typename Bits<BYTES>::type shared_read(u32 place) {
   return value;
 }
 
+inline u32 address_of(u32 place) { return place; }
+template <int BYTES>
+inline typename Bits<BYTES>::type shared_read_at(u32 address, int distance) {
+  return shared_read<BYTES>(address + static_cast<u32>(distance));
+}
+
 template <int BYTES> inline void shared_write(u32 place, typename Bits<BYTES>::type value) {
   using namespace emulation;
   shared_bounds(place, BYTES);
@@ -381,8 +392,8 @@ inline u32 narrow_e5m2(float x) { return narrow_small(x, 5); }
 
 #if defined(TITAN_WIDE_PRODUCTS)
 // Of 16 lanes: number l % 4 of the four numbers that lane 4 j + l / 4 has read becomes number j.
-inline u32x2 shared_read_transposed(u32 place) {
-  u32x2 own = shared_read<8>(place), result = {};
+inline u32x2 shared_read_transposed(u32 address, int distance) {
+  u32x2 own = shared_read_at<8>(address, distance), result = {};
   emulation::together(900, &own, nullptr, &result, [](emulation::Exchange &wave) {
     for (int lane = 0; lane < 64; ++lane)
       for (int j = 0; j < 4; ++j) {
