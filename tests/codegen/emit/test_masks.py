@@ -8,7 +8,12 @@ from random import Random
 import pytest
 
 from titan.codegen.emit.expressions import SpellingScope
-from titan.codegen.emit.masks import column_range, holds_below, solved, worst_corner
+from titan.codegen.emit.masks import (
+    column_range,
+    holds_below,
+    solved,
+    worst_corner,
+)
 from titan.sync.expression import evaluate, parse_expression, to_text
 
 ROWS, COLUMNS = 5, 4
@@ -161,6 +166,13 @@ def test_below_a_number_a_condition_holds_and_from_there_on_it_does_not(text):
 )  # fmt: skip
 def test_other_conditions_hold_below_no_number(text):
     assert holds_below(solved(parse_expression(text), "j"), "j") is None
+
+
+def test_what_two_bounds_have_in_common_stands_apart():
+    """The lesser of the two is then the same in all iterations of a loop over `j`."""
+    first, end = column_range(parse_expression(CAUSAL)) or (None, None)
+    assert first is None and end is not None
+    assert to_text(end) == "min(keys, 10 * i + row + 1) + (-4) * j"
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,33 @@ def test_the_number_is_the_first_that_masks(more, keys):
     sizes = {"heads": 1, "queries": keys, "keys": keys}
     found = compare(tile, files, made.manifest, sizes)
     assert found.same == (more < 1), found.describe()
+
+
+# Below the row a window of keys, and a quotient that is 0, so that no corner is known.
+WINDOW = (
+    "j * columns + column >= i * rows + row - 150 + (i * rows + row) // queries and "
+    "j * columns + column <= i * rows + row"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("titan_kept, (", "titan_kept, 1 + ("),
+        ("titan_kept, (", "titan_kept, -1 + ("),
+        (" - titan_column0);", " - titan_column0 - 1);"),
+        (" - titan_column0);", " - titan_column0 + 1);"),
+        ("titan_kept, 2 * c)", "titan_kept, 2 * c + 1)"),
+    ],
+)
+def test_rows_of_fragments_keep_columns_between_two_bounds(old, new):
+    text = re.sub(r'where: "[^"]*", fill: -inf', f'where: "{WINDOW}", fill: -1e30', CAUSAL)
+    tile = parse_tile(text)
+    made = emit(tile, *decoded(hopper(tile, Shape("test", 2, overlapped=False), {}, 1)))
+    source = made.files["kernel.cu"]
+    planted = source.replace(old, new)
+    assert "titan::elements_kept(titan_kept, (" in source and (planted == source) == (not old)
+    sizes = {"heads": 1, "queries": 300, "keys": 300}
+    found = compare(tile, {**made.files, "kernel.cu": planted}, made.manifest, sizes)
+    assert found.same == (not old), found.describe()

@@ -279,7 +279,7 @@ class RoleArithmetic:
         rows = target.rows
         known = substitute_sizes(self.tiles.tile, condition)
         whole = worst_corner(known, rows, target.columns)
-        spans = column_range(known) if target.whole else None
+        spans = column_range(known) if target.columns % 8 == 0 else None
         begin, end = (
             inner.plus("row", "titan_row", 0).text(bound) if bound is not None else ""
             for bound in spans or (None, None)
@@ -296,7 +296,8 @@ class RoleArithmetic:
             one.name for one in lookups_of_item(self.tiles.tile)
         }
         if bound is None or changing & names_of(bound):
-            return made
+            # Behind a branch, what a range is made of would take registers of all iterations.
+            return made if target.whole else replace(made, begin="", end="")
         return replace(made, counter=inner.spelled[loop], until=first.text(bound))
 
     def region(self, view: View, inner: SpellingScope, what: str, dimensions: int) -> GlobalRegion:

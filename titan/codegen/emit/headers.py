@@ -13,22 +13,17 @@ SCALES_HEADER = "titan_scales.cuh"
 SUMS_HEADER = "titan_sums.cuh"
 TRANSPOSED_HEADER = "titan_transposed.cuh"
 COLUMNS_HEADER = "titan_columns.cuh"
+MASKS_HEADER = "titan_masks.cuh"
 
 
 def device_header(
-    target: str,
-    together: bool,
-    asks: bool,
-    scales: bool,
-    sums: bool = False,
-    transposes: bool = False,
-    columns: bool = False,
+    target: str, together: bool, asks: bool, scales: bool, more: tuple[str, ...] = ()
 ) -> str:
     """The header, for sm_100a with what that target has beyond sm_90a.
 
     With more where CTAs multiply `together`, where the kernel `asks` for work items, where
-    products have `scales`, where it adds to tensors (`sums`),
-    writes what it `transposes`, or reads vectors along `columns`.
+    products have `scales`, and the headers of sm_90a that are `more`: for a kernel that adds to
+    tensors, writes what it transposes, reads vectors along columns, or masks ranges of fragments.
     """
     names = [(TEMPLATES, HEADER)]
     if target != TEMPLATES:
@@ -39,11 +34,6 @@ def device_header(
         names.append((target, ASKING_HEADER))
     if scales:
         names.append((target, SCALES_HEADER))
-    if sums:
-        names.append((TEMPLATES, SUMS_HEADER))
-    if transposes:
-        names.append((TEMPLATES, TRANSPOSED_HEADER))
-    if columns:
-        names.append((TEMPLATES, COLUMNS_HEADER))
+    names += [(TEMPLATES, name) for name in more]
     texts = [(root("backends") / one / name).read_text(encoding="utf-8") for one, name in names]
     return "\n".join(texts)

@@ -78,10 +78,7 @@ def solved(condition: Expression, variable: str) -> Expression:
     sign = 1 if factor < 0 else -1  # below a number, or above one
     if abs(factor) < 2:
         return condition
-    rest: Expression = Constant(0)
-    for name, one in form[0].items():
-        if name != variable:
-            rest = binary("+", rest, binary("*", Constant(sign * one), Name(name)))
+    rest = _sum({name: sign * one for name, one in form[0].items() if name != variable})
     more = form[1] - factor if sign > 0 else -form[1] - 1
     rest = binary("+" if more > 0 else "-", rest, Constant(abs(more)))
     bound = binary("//", rest, Constant(abs(factor)))
@@ -192,9 +189,26 @@ def _is_part(expression: Binary) -> bool:
 
 
 def _both(function: str, one: Expression | None, other: Expression | None) -> Expression | None:
+    """The lesser or the larger, what both have in common added behind: it is often of a loop's
+    variable, and what is left is then the same in all iterations."""
     if one is None or other is None:
         return other if one is None else one
-    return binary(function, one, other)
+    first, second = linear_form(one), linear_form(other)
+    if first is None or second is None:
+        return binary(function, one, other)
+    common = {name: k for name, k in first[0].items() if second[0].get(name) == k}
+    apart = (
+        binary("+", _sum({n: k for n, k in form[0].items() if n not in common}), Constant(form[1]))
+        for form in (first, second)
+    )
+    return binary("+", binary(function, *apart), _sum(common))
+
+
+def _sum(coefficients: Mapping[str, int]) -> Expression:
+    found: Expression = Constant(0)
+    for name, factor in coefficients.items():
+        found = binary("+", found, binary("*", Constant(factor), Name(name)))
+    return found
 
 
 def _margin(condition: Expression) -> Expression | None:

@@ -16,7 +16,15 @@ from titan.codegen.emit.cluster import RANK, fold
 from titan.codegen.emit.conforms import check
 from titan.codegen.emit.expressions import SpellingScope, product
 from titan.codegen.emit.guarded import loaded_by
-from titan.codegen.emit.headers import HEADER, TEMPLATES, device_header
+from titan.codegen.emit.headers import (
+    COLUMNS_HEADER,
+    HEADER,
+    MASKS_HEADER,
+    SUMS_HEADER,
+    TEMPLATES,
+    TRANSPOSED_HEADER,
+    device_header,
+)
 from titan.codegen.emit.host import launch_header
 from titan.codegen.emit.layout import ARRIVALS_MAX, GROUP, RolePlace, lay_out
 from titan.codegen.emit.lookups import lookups_of_item, spelled_lookup
@@ -134,19 +142,20 @@ class _Emission:
         made = manifest(self.tile, self.program, self.layout, self.tiles, self.name, self.ctas)
         if self.tensor:
             made["resources"]["tensor_columns"] = allocated(self.tensor)
-        files = {SOURCE: text, HEADER: self._device()}
+        files = {SOURCE: text, HEADER: self._device("titan::elements_kept" in text)}
         return Emitted({**files, LAUNCH_HEADER: launch_header(made)}, made)
 
-    def _device(self) -> str:
-        scales, sums = bool(self.tiles.scales), bool(self.tile.sums)
-        transposes = any(one.writes_transposed for one in self.tile.operations)
-        columns = any(
-            one.kind == "vector" and one.result is not None and one.result.place is Where.COLUMN
-            for one in self.tile.operations
-        )
+    def _device(self, masks: bool) -> str:
+        vectors = [one.result for one in self.tile.operations if one.kind == "vector"]
+        more = {
+            SUMS_HEADER: bool(self.tile.sums),
+            TRANSPOSED_HEADER: any(one.writes_transposed for one in self.tile.operations),
+            COLUMNS_HEADER: any(made and made.place is Where.COLUMN for made in vectors),
+            MASKS_HEADER: masks,
+        }
         return device_header(
-            self.tile.target, self.together, bool(self.tiles.answers),
-            scales, sums, transposes, columns,
+            self.tile.target, self.together, bool(self.tiles.answers), bool(self.tiles.scales),
+            tuple(name for name, needed in more.items() if needed),
         )  # fmt: skip
 
     def _check_queues(self) -> None:
