@@ -264,8 +264,10 @@ def test_locks_within_locks(name: str) -> None:
 
 def test_one_cta_alone_and_more_than_are_followed() -> None:
     assert found(norm(), 1)[0] is VERIFIED
-    got, text = found(section(), 65)
-    assert got is UNDECIDED and "up to 64 CTAs" in text
+    assert found(section(), 70)[0] is VERIFIED
+    assert found(section(at3=""), 70)[0] is REFUTED
+    got, text = found(section(), 257)
+    assert got is UNDECIDED and "up to 256 CTAs" in text
 
 
 def test_the_grid_of_the_launch_is_not_any_grid() -> None:

@@ -63,3 +63,28 @@ def test_lanes_that_vote_want_the_same_numbers(name: str) -> None:
     vote = "vote.sync.any.pred %p2, %p2, -1;"
     got, text = found(LANES.format(wants=wants, vote=vote), 2, cooperative=True)
     assert got is verdict, text
+
+
+MANY = """@!%p1 bra LAST; red.relaxed.gpu.global.add.u32 [%d3], 1; {before}
+@%p0 red.release.gpu.global.add.u32 [%d1], 1; bra END;
+LAST: @!%p0 bra GO;
+W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.ne.u32 %p2, %r5, {count}; @%p2 bra W;
+GO: {behind} ld.global.u32 %r9, [%d3]; END:"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "verdict"),
+    [
+        ({}, VERIFIED),
+        ({"count": 198}, REFUTED),
+        ({"count": 200}, REFUTED),
+        ({"before": ""}, REFUTED),
+        ({"behind": ""}, REFUTED),
+    ],
+)
+def test_more_ctas_than_a_gpu_has_multiprocessors(
+    edits: dict[str, object], verdict: Verdict
+) -> None:
+    body = MANY.format(**{"before": "bar.sync 0;", "behind": "bar.sync 0;", "count": 199, **edits})
+    got, text = found(body, 200, cooperative=True)
+    assert got is verdict, text

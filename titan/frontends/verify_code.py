@@ -22,7 +22,7 @@ from titan.frontends.grid.hand_over import HandOver, draws, handed_over
 from titan.frontends.grid.lock_words import may_lock
 from titan.frontends.grid.locks import locked
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
-from titan.frontends.grid.word_waits import CTAS_MAX, asks_in, may_wait, waited_for
+from titan.frontends.grid.word_waits import asks_in, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 TEXT_BYTES_MAX = 16 << 20
 STEPS_MAX = 20_000_000
 WAITING_STEPS_MAX = 200_000  # of a run in which a CTA waits for another one, which is not there
+ALL_ASKED_MAX = 64  # CTAs of a grid that are all tried, to find one that asks for a word
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
 ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
@@ -317,7 +318,7 @@ def _waited(
     if launch.ctas == 1 or not may_wait(code.module):
         return HandOver()
     some = [*ctas_of(launch, options), *neighbours(launch)]
-    every = range(launch.ctas if launch.ctas <= CTAS_MAX and launch.cluster_size == 1 else 0)
+    every = range(launch.ctas if launch.ctas <= ALL_ASKED_MAX and launch.cluster_size == 1 else 0)
     for cta in dict.fromkeys([*some, *every]):
         run, _ = runner.run(asking, cta)
         if run is None or run.prepared is None or not asks_in(run.prepared.code):

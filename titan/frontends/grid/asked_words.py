@@ -29,6 +29,9 @@ from titan.isa.simt.written import global_accesses
 
 STEPS_MAX = 2_000_000  # warp instructions of a run
 RUNS_MAX = 9_000  # of all CTAs together
+INSTRUCTIONS_MAX = 300_000_000  # of all these runs, of warps
+KEPT_MAX = 20_000_000  # of the runs that are kept, so as not to be made again
+CTAS_MAX = 256  # of a grid
 Answers = tuple[int | None, ...]
 Given = tuple[tuple[int, bytes], ...]  # bytes of memory at the start, by address
 Ranges = tuple[tuple[int, int], ...]
@@ -157,12 +160,14 @@ class AskedRuns:
     words: dict[int, tuple[int, int]] = field(default_factory=dict)
     written: Ranges = ()
     count: int = 0
+    instructions: int = 0
     bare: bool = False
     joint: set[int] = field(default_factory=set)
     votes: Callable[[int], bool] = field(default=_never)
     _start: dict[int, bytes] = field(default_factory=dict)
     _variables: dict[int, bytes] = field(default_factory=dict)
     _runs: dict[tuple[int, Answers, Given], Run] = field(default_factory=dict)
+    _kept: int = 0
     _of_warps: dict[tuple[int, Answers, Given], Answers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -242,6 +247,13 @@ class AskedRuns:
         if self.count > RUNS_MAX:
             raise NotWaiting(f"CTAs are run up to {RUNS_MAX:,} times")
         run, _ = run_prepared(self.prepared(cta, answers, given))
+        self.instructions += run.instructions
+        if self.instructions > INSTRUCTIONS_MAX:
+            raise NotWaiting(f"CTAs are run for up to {INSTRUCTIONS_MAX:,} instructions of warps")
+        self._kept += run.instructions
+        if self._kept > KEPT_MAX:
+            self._runs.clear()
+            self._kept = run.instructions
         self._runs[cta, answers, given] = run
         return run
 

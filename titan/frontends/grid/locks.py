@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.foundation.verdict import Verdict
-from titan.frontends.grid.asked_words import AskedRuns, Item, NotWaiting
+from titan.frontends.grid.asked_words import CTAS_MAX, AskedRuns, Item, NotWaiting
 from titan.frontends.grid.hand_over import HandOver
 from titan.frontends.grid.lock_races import LockComparison
 from titan.frontends.grid.lock_runs import KeptError, LockRuns, LockVariant
@@ -33,7 +33,6 @@ from titan.frontends.ptx.trial import Trial
 from titan.isa.simt.outcome import Run
 from titan.sync.fault import FaultKind
 
-CTAS_MAX = 64
 KEPT_HELP = "each lock that a CTA takes is released by it, on every way to its end"
 CYCLE_HELP = "locks are taken in one order by all CTAs"
 Judge = Callable[[Run, str, str], Trial]

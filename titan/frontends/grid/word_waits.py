@@ -22,6 +22,7 @@ from functools import partial
 from titan.foundation.diagnostics.model import Annotation, diagnostic
 from titan.foundation.verdict import Verdict
 from titan.frontends.grid.asked_words import (
+    CTAS_MAX,
     AskedRuns,
     JointError,
     NotWaiting,
@@ -55,7 +56,6 @@ from titan.isa.simt.operations import DecodedCode, Op
 from titan.isa.simt.outcome import Run
 from titan.sync.fault import FaultKind
 
-CTAS_MAX = 64
 _STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio"})
 _ASKING = frozenset({"add", "or", "xor", "and", "cas"})  # atomics that may leave a number
 STUCK_HELP = "the word keeps its number, and no CTA that goes on writes another one to it"
