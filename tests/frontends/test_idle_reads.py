@@ -84,11 +84,6 @@ USED = {
     "another lane's value goes to lane 0": (
         f"{LOAD} {RAISED} shfl.sync.idx.b32 %r12, %r10, 5, 31, -1;"
         "@%p2 st.shared.u32 [%r3], %r12;"),
-    "a lane of the other eight adds to it": (
-        "and.b32 %r6, %r2, 7; mul.wide.u32 %d5, %r6, 4; sub.s64 %d4, %d1, %d3;"
-        "add.s64 %d4, %d4, %d5; setp.lt.u32 %p2, %r1, 8; ld.global.u32 %r10, [%d4];"
-        "shfl.sync.bfly.b32 %r11, %r10, 8, 31, -1; add.u32 %r11, %r10, %r11;"
-        "@%p2 st.global.u32 [%d4], %r11;"),
     "all lanes vote on it": (
         f"{LOAD} {RAISED} setp.eq.u32 %p4, %r10, 0; vote.sync.ballot.b32 %r12, %p4, -1;"
         "@%p2 st.shared.u32 [%r3], %r12;"),
@@ -108,6 +103,54 @@ USED = {
         "@%p2 st.global.u64 [%d4], %d5;"),
 }  # fmt: skip
 
+# Lanes 0 to 7 have parts in shared memory; all lanes load them, add them up, and store the sum.
+FIRST = "and.b32 %r6, %r2, 7; shl.b32 %r6, %r6, 2; add.u32 %r6, %r6, %r3;"
+PART = f"@!%p1 bra.uni END; st.shared.u32 [%r4], %r1; bar.warp.sync -1; {FIRST}"
+SUM = "".join(
+    f"shfl.sync.bfly.b32 %r11, %r10, {step}, 31, -1; add.u32 %r10, %r10, %r11;"
+    for step in (16, 8, 4, 2, 1)
+)
+OVER = "st.shared.u32 [%r3], %r10;"
+SPENT = {
+    "all lanes store the sum over the first part": PART + f"ld.shared.u32 %r10, [%r6];{SUM}{OVER}",
+    "some lanes do": (
+        PART + f"ld.shared.u32 %r10, [%r6];{SUM} setp.gt.u32 %p4, %r2, 20; @%p4 {OVER}"),
+    "in two rounds, with a meeting between them": (
+        PART + "mov.u32 %r13, 2; A:" + f"ld.shared.u32 %r10, [%r6];{SUM}{OVER} bar.warp.sync -1;"
+        "sub.u32 %r13, %r13, 1; setp.gt.s32 %p4, %r13, 0; @%p4 bra.uni A;"),
+    "it is loaded twice": (
+        PART + f"ld.shared.u32 %r12, [%r6]; ld.shared.u32 %r10, [%r6]; {SUM}{OVER}"
+        "st.shared.u32 [%r4+256], %r12;"),
+    "a lane of the other eight adds to it": (
+        "and.b32 %r6, %r2, 7; mul.wide.u32 %d5, %r6, 4; sub.s64 %d4, %d1, %d3;"
+        "add.s64 %d4, %d4, %d5; setp.lt.u32 %p2, %r1, 8; ld.global.u32 %r10, [%d4];"
+        "shfl.sync.bfly.b32 %r11, %r10, 8, 31, -1; add.u32 %r11, %r10, %r11;"
+        "@%p2 st.global.u32 [%d4], %r11;"),
+}  # fmt: skip
+NOT_SPENT = {
+    "a lane of the other eight adds to it, as does one behind its store": (
+        SPENT["a lane of the other eight adds to it"]
+        + "shfl.sync.bfly.b32 %r12, %r10, 16, 31, -1; @%p2 st.global.u32 [%d2+512], %r12;"),
+    "the last step is left out": SPENT["all lanes store the sum over the first part"].replace(
+        "shfl.sync.bfly.b32 %r11, %r10, 1, 31, -1; add.u32 %r10, %r10, %r11;", ""),
+    "another number is stored": (
+        PART + f"ld.shared.u32 %r10, [%r6];{SUM} st.shared.u32 [%r3], %r1;"
+        "st.shared.u32 [%r4+256], %r10;"),
+    "the next round begins at once": SPENT["in two rounds, with a meeting between them"].replace(
+        f"{OVER} bar.warp.sync -1;", OVER),
+    "the parts were stored without a meeting": (
+        SPENT["all lanes store the sum over the first part"].replace("bar.warp.sync -1;", "")),
+    "the part is loaded again": (
+        PART + f"ld.shared.u32 %r10, [%r6];{SUM} ld.shared.u32 %r12, [%r6]; {OVER}"
+        "st.shared.u32 [%r4+256], %r12;"),
+    "the sum is read back without a meeting": (
+        SPENT["some lanes do"] + "ld.shared.u32 %r12, [%r3]; st.shared.u32 [%r4+256], %r12;"),
+    "a word beside it is stored, too": (
+        PART + f"ld.shared.u32 %r10, [%r6];{SUM} st.shared.v2.u32 [%r3], {{%r10, %r1}};"),
+    "an atomic adds to it": (
+        PART + f"ld.shared.u32 %r10, [%r6];{SUM} red.shared.add.u32 [%r3], %r10;"),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("body", IDLE.values(), ids=IDLE)
 def test_lanes_may_load_what_they_do_not_use(body):
@@ -122,4 +165,19 @@ def test_lanes_may_load_what_they_do_not_use(body):
 def test_lanes_that_use_it_race(body):
     finding = verified(body)
     assert finding.verdict is Verdict.REFUTED
+    assert "TTN201" in {item.code for item in finding.diagnostics}
+
+
+@pytest.mark.parametrize("body", SPENT.values(), ids=SPENT)
+def test_what_is_stored_is_made_of_what_was_loaded(body):
+    finding = verified(f"{body} END:")
+    assert finding.verdict is Verdict.VERIFIED, finding.diagnostics
+    refused = verified(f"{body} END:", policies=chosen((("unused_reads", "refuse"),)))
+    assert refused.verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("body", NOT_SPENT.values(), ids=NOT_SPENT)
+def test_what_is_stored_is_not_made_of_it(body):
+    finding = verified(f"{body} END:")
+    assert finding.verdict is Verdict.REFUTED, finding.notes
     assert "TTN201" in {item.code for item in finding.diagnostics}

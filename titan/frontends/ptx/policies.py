@@ -61,9 +61,10 @@ class CodePolicies:
     of several warps to the same bytes do not race where they are shown to write the same values
     ("shown"), and in global memory without that, too ("assumed"). `unsettled`: what volatile,
     relaxed and atomic accesses give may depend on the interleaving ("allow"). `unused_reads`: a
-    read whose value is shown to be unused may race, and a tcgen05.ld of which nothing is used needs
-    no wait. `unwritten_reads`: reads of memory or registers that nothing has written, whose
-    values are used, leave a kernel undecided ("refuse"). `stale_reads`: so do reads that come round
+    read whose value is shown to be unused, or to be part of what lanes of its warp write over it,
+    may race, and a tcgen05.ld of which nothing is used needs no wait. `unwritten_reads`: reads of
+    memory or registers that nothing has written, whose values are used, leave a kernel undecided
+    ("refuse"). `stale_reads`: so do reads that come round
     a ring to a stage that has not been filled again, where others were. `named_arrivals`: a
     warp that arrives at a named barrier and arrives or waits there again before it completes counts
     each time ("counted"), or may not ("once"). `grid_wait`: what may touch

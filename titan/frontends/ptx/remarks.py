@@ -78,7 +78,8 @@ REMARKS = {
     "is not taken",
     "data-loops": "a loop of which data decide the rounds comes to an end",
     "lanes-by-data": "data choose the lanes of arms that compute, load and store",
-    "unused-reads": "bytes that others overwrite are read, and the value shown to be unused",
+    "unused-reads": "bytes that others overwrite are read, and the value shown to be unused, or to "
+    "be part of what they write",
     "unused-loads": "what tcgen05.ld loads is not waited for, and used nowhere",
     "unknown-load": "what is loaded at unknown addresses is written by nobody",
     "load-ready": "registers that tcgen05.ld loads are used before a wait for the load",

@@ -179,13 +179,14 @@ class LaneLayer:
 class LaneUses:
     """`now`: since the last event that orders lanes, in the arm that is being executed; `outer`:
     the branches that it is in; `layers`: before the event; `strong_readers`: lanes whose next
-    fence takes over."""
+    fence takes over. `spent`: lanes whose loads are compared with what is before them alone."""
 
     now: _Table = field(default_factory=dict)
     outer: list[LaneArms] = field(default_factory=list)
     users: int = 0
     layers: list[LaneLayer] = field(default_factory=list)
     strong_readers: int = 0
+    spent: int = 0
 
     def note(
         self, place: tuple[int, int], lanes: int, access: LaneAccess, instruction: int, some: bool
@@ -198,9 +199,12 @@ class LaneUses:
             before = table.get(place)
             if other is None and before is not None:
                 other = before.clash(lanes, access, known, parted)
-        use.add(lanes, access, instruction)
-        use.some |= some << access
-        self.users |= lanes
+        if access is LaneAccess.READ:
+            lanes &= ~self.spent
+        if lanes:
+            use.add(lanes, access, instruction)
+            use.some |= some << access
+            self.users |= lanes
         return other
 
     def stored_alike(self, place: tuple[int, int], lanes: int) -> int | None:

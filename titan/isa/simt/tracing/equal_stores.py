@@ -12,7 +12,7 @@ Nothing is shown of stores in the arms of branches on data, of copies and of mat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment
 from titan.isa.simt.tracing.alike_lanes import keys_of
 from titan.isa.simt.tracing.executed_step import is_untraced
+from titan.isa.simt.tracing.spent_reads import LeftOutLanes
 from titan.isa.simt.tracing.traced import TracingExecution
 from titan.isa.simt.values import lane, lanes_of
 
@@ -80,12 +81,12 @@ class StoreUses(LaneUses):
 
 
 class EqualStores(TracingExecution):
-    """A traced run without the clashes of stores that write the same. `idle`: the lanes of a load,
-    by the count of instructions, that do not read. `found`: stores that write something else."""
+    """A traced run without the clashes of stores that write the same. `left_out`: lanes of loads
+    that do not read, or before nothing later. `found`: stores that write something else."""
 
-    def __init__(self, made: PreparedLaunch, idle: Mapping[int, int]) -> None:
+    def __init__(self, made: PreparedLaunch, left_out: LeftOutLanes) -> None:
         super().__init__(made)
-        self.idle = idle
+        self.left_out = left_out
         self.found: dict[int, ev.LaneClash] = {}
 
     def start_cluster(self, numbers: tuple[int, ...]) -> None:
@@ -103,11 +104,11 @@ class EqualStores(TracingExecution):
         in_arms = self._arms is not None or self.maybe or self.uncertain or bool(uses.outer)
         plain = step.op is Op.STORE and step.flags[2] == int(ev.AccessSemantics.WEAK)
         uses.comparing = plain and not (in_arms or self.looping or self.parted)
-        self.idle_lanes = self.idle.get(self.count, 0)
+        self.left_out.begin(self, fragment)
         try:
             result = super().step(fragment)
         finally:
-            self.idle_lanes = 0
+            self.left_out.end(self, fragment)
         written = uses.written[first:]
         del uses.written[first:]
         self._compare(fragment, pc, written, comparable=uses.comparing)
@@ -162,10 +163,10 @@ class EqualStores(TracingExecution):
 
 
 def unequal_stores(
-    run: Run, clashes: Iterable[ev.LaneClash], idle: Mapping[int, int]
+    run: Run, clashes: Iterable[ev.LaneClash], left_out: LeftOutLanes
 ) -> tuple[ev.LaneClash, ...] | None:
-    """The clashes of a run, where loads of `idle` lanes do not read, but for those of stores that
-    write the same; None where nothing is shown, or no stores clash. `clashes`: what it has without.
+    """The clashes of a run without those of lanes that are left out, and of stores that write the
+    same; None where nothing is shown, or no stores clash. `clashes`: what it has without.
     """
     made = run.prepared
     if made is None or run.outcome.ending is not Ending.FINISHED:
@@ -175,7 +176,7 @@ def unequal_stores(
         return None
     if run.instructions > INSTRUCTIONS_MAX or any(is_untraced(e, steps) for e in run.events):
         return None
-    machine = EqualStores(made, idle)
+    machine = EqualStores(made, left_out)
     again = machine.run()
     if machine.unsure or machine.chosen_own or again.outcome != run.outcome:
         return None

@@ -25,6 +25,7 @@ from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.equal_stores import unequal_stores
 from titan.isa.simt.tracing.pure_regions import PureRegions
+from titan.isa.simt.tracing.spent_reads import FollowedUses, LeftOutLanes, Loads
 from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
 ROUNDS_MAX = 16
@@ -33,7 +34,6 @@ _WEAK = int(ev.AccessSemantics.WEAK)
 _OWN = (MemorySpace.LOCAL, MemorySpace.GENERIC)
 _BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 _JUMPS = (Op.BRANCH, Op.BRANCH_INDEXED, Op.CALL, Op.RETURN)
-Loads = list[frozenset[int]]  # of each lane
 
 
 class FollowedLoads(SimtExecution):
@@ -57,12 +57,22 @@ class FollowedLoads(SimtExecution):
         self._computing = PureRegions(self.code, memory=True)
         self._in_arms = False
 
+    def start_cluster(self, numbers: tuple[int, ...]) -> None:
+        """As any cluster, with uses that find which loads are spent."""
+        super().start_cluster(numbers)
+        for cta in self.clusters[-1].ctas:
+            for warp in cta.warps:
+                warp.uses = FollowedUses()
+
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and note what it uses and makes."""
         if self._in_arms:
             self.unsure |= fragment.pc in self.candidates
             return super().step(fragment)
         self._in_arms = self._skips(fragment, self.steps[fragment.pc])
+        uses = fragment.warp.uses
+        assert isinstance(uses, FollowedUses)
+        uses.count, uses.made = -1, None
         try:
             if not self._in_arms:
                 self._note(fragment, self.steps[fragment.pc])
@@ -113,9 +123,14 @@ class FollowedLoads(SimtExecution):
             alone = step.op in (Op.LOAD, Op.STORE, Op.ATOMIC, *_JUMPS)
             for of in sources:
                 self._use(of, holds | maybe if alone else (1 << LANES) - 1)
+        uses = warp.uses
+        assert isinstance(uses, FollowedUses)
+        if step.op is Op.STORE and not self.parted:
+            uses.made = self._stored(step, held)
         matrices = step.op is Op.LOAD_MATRIX
         if fragment.pc in self.candidates and (matrices or step.flags[2] == _WEAK):
             self._begin(step, holds | maybe)
+            uses.count = -1 if matrices else self.count
             made = [frozenset((self.count * LANES + at * (not matrices),)) for at in range(LANES)]
         elif step.op is Op.LOAD and step.flags[0] in _OWN:
             made = self._own.get(warp, made)
@@ -130,6 +145,15 @@ class FollowedLoads(SimtExecution):
             self._matrices.add(self.count)
         if not self._read.isdisjoint(step.out):
             self._kept.add(self.count)
+
+    @staticmethod
+    def _stored(step: DecodedStep, held: dict[int, Loads]) -> Loads:
+        """The loads that each of the registers of a store is made of, in each lane."""
+        registers = step.args[1:]
+        if not registers or any(register not in held for register in registers):
+            return [_NOTHING] * LANES
+        first, *others = (held[register] for register in registers)
+        return [first[at].intersection(*(of[at] for of in others)) for at in range(LANES)]
 
     def _shuffled(self, fragment: Fragment, step: DecodedStep, held: dict[int, Loads]) -> Loads:
         """Of each lane what it gets from another; what says from which is used."""
@@ -169,19 +193,35 @@ class FollowedLoads(SimtExecution):
                 found[count] = idle
         return found
 
+    def spent(self) -> dict[int, int]:
+        """The lanes of loads that are spent, by the count of instructions then."""
+        kept = set[int]().union(*(uses.kept for uses in self._uses()))
+        found = {}
+        for count, lanes in self.loaded.items():
+            if count not in self._matrices:
+                spent = sum(1 << at for at in lanes_of(lanes) if count * LANES + at not in kept)
+                if spent:
+                    found[count] = spent
+        return found
+
+    def _uses(self) -> Iterable[FollowedUses]:
+        for warp in self._of:
+            if isinstance(warp.uses, FollowedUses):
+                yield warp.uses
+
 
 class IdleReads(SimtExecution):
-    """A run in which `idle` lanes of a load, by the count of instructions, do not read."""
+    """A run in which lanes of some loads do not read, or before nothing that is stored later."""
 
-    idle: dict[int, int]
+    left_out: LeftOutLanes
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction."""
-        self.idle_lanes = self.idle.get(self.count, 0)
+        self.left_out.begin(self, fragment)
         try:
             return super().step(fragment)
         finally:
-            self.idle_lanes = 0
+            self.left_out.end(self, fragment)
 
 
 def clashes_that_remain(run: Run, *, idle: bool, equal: bool) -> tuple[ev.LaneClash, ...] | None:
@@ -196,7 +236,7 @@ def clashes_that_remain(run: Run, *, idle: bool, equal: bool) -> tuple[ev.LaneCl
     clashes = tuple(event for event in run.events if isinstance(event, ev.LaneClash))
     found: tuple[ev.LaneClash, ...] | None = None
     loads: set[int] = set()
-    lanes: dict[int, int] = {}
+    lanes = LeftOutLanes()
     for _ in range(ROUNDS_MAX):
         shown = unequal_stores(run, clashes, lanes) if equal else None
         if shown is not None:
@@ -216,20 +256,20 @@ def clashes_that_remain(run: Run, *, idle: bool, equal: bool) -> tuple[ev.LaneCl
 
 def _without_idle(
     made: PreparedLaunch, run: Run, loads: set[int]
-) -> tuple[tuple[ev.LaneClash, ...], dict[int, int]] | None:
-    """The clashes of the run in which idle lanes of these loads do not read, and these lanes."""
+) -> tuple[tuple[ev.LaneClash, ...], LeftOutLanes] | None:
+    """The clashes of the run without idle and spent lanes of these loads, and these lanes."""
     first = FollowedLoads.again(made)
     first.follow(loads)
     first.run()
-    idle = first.idle()
-    if first.unsure or not idle:
+    left_out = LeftOutLanes(first.idle(), first.spent())
+    if first.unsure or not (left_out.idle or left_out.spent):
         return None
     second = IdleReads.again(made)
-    second.idle = idle
+    second.left_out = left_out
     again = second.run()
     if again.outcome != run.outcome:
         return None
-    return tuple(event for event in again.events if isinstance(event, ev.LaneClash)), idle
+    return tuple(event for event in again.events if isinstance(event, ev.LaneClash)), left_out
 
 
 def _loads(events: Sequence[ev.Event], steps: Sequence[DecodedStep]) -> set[int]:
