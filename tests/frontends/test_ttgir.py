@@ -292,3 +292,23 @@ def test_sizes_that_belong_together():
     assert not dependent([sizes[1], ("m", Name("m"))])
     for chosen in samples(sizes, {}):
         assert chosen["tiles"] == (chosen["k"] + 63) // 64
+
+
+def test_samples_have_several_trips_of_several_tiles():
+    """A persistent kernel, of which a CTA has `whole` tiles or one more: small sums of sizes give
+    few trips or few tiles.
+    """
+    tiles = "(m + 127) // 128 * ((n + 255) // 256) * b"
+    sizes = [
+        ("trips", parse_expression("(k + 63) // 64")),
+        ("whole", parse_expression(f"{tiles} // 96")),
+        ("rest", parse_expression(f"{tiles} % 96")),
+        ("program_id_x", Name("program_id_x")),
+    ]
+    chosen = samples(sizes, {})
+    assert len({tuple(one.values()) for one in chosen}) == len(chosen) == 24
+    for name, other in (("trips", "whole"), ("trips", "rest")):
+        assert {0, 1, 2, 3} <= {one[name] for one in chosen}
+        assert any(one[name] >= 2 and one[other] >= 2 for one in chosen)
+        assert any(one[name] >= 2 and one[other] == 0 for one in chosen)
+    assert dict.fromkeys(chosen[0], 0) in chosen

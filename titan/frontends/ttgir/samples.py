@@ -14,6 +14,7 @@ from titan.sync.expression import Binary, Constant, Expression, Name, Not, evalu
 Sizes = Sequence[tuple[str, Expression]]
 SIZE_MAX = 9
 SAMPLES_MAX = 24
+SPREAD_MAX = 4
 TRIED_MAX = 60_000
 _FEW = (0, 1, 2, 3, 4, 5, 7)
 _MANY = (0, 1, 2, 3, 8, 16)
@@ -70,14 +71,35 @@ def computed(sizes: Sizes) -> Iterator[dict[str, int]]:
 
 
 def samples(sizes: Sizes, minimums: Mapping[str, int]) -> list[dict[str, int]]:
-    """Different small values of all sizes, small sums first, at most `SAMPLES_MAX`."""
+    """Different small values of all sizes, at most `SAMPLES_MAX`: half of them those of small sums.
+
+    The others, up to SPREAD_MAX each, are chosen so that each two sizes have as many different
+    pairs of values as may be: a fault may need several tiles, of several trips, of one CTA.
+    """
     found = {
         tuple(values.items()): values
         for values in computed(sizes)
         if all(minimums.get(name, 0) <= value <= SIZE_MAX for name, value in values.items())
     }
     ordered = sorted(found.values(), key=lambda values: (sum(values.values()), *values.values()))
-    return ordered[:SAMPLES_MAX]
+    chosen = ordered[: SAMPLES_MAX // 2]
+    seen = {pair for values in chosen for pair in _pairs(values)}
+    rest = [
+        (values, frozenset(_pairs(values)))
+        for values in ordered[SAMPLES_MAX // 2 :]
+        if max(values.values(), default=0) <= SPREAD_MAX
+    ]
+    while rest and len(chosen) < SAMPLES_MAX:
+        best = max(range(len(rest)), key=lambda at: (len(rest[at][1] - seen), -at))
+        values, pairs = rest.pop(best)
+        chosen.append(values)
+        seen |= pairs
+    return chosen
+
+
+def _pairs(values: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Each two sizes with their values."""
+    return itertools.combinations(values.items(), 2)
 
 
 def largest(sizes: Sizes, bound: int) -> dict[str, int]:

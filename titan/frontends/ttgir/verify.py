@@ -263,7 +263,7 @@ def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
     )
     last = findings[-1]
     why = report.remark or "set independently they give runs that no arguments produce"
-    note = f"{len(chosen)} combinations of sizes that occur together; any number: {why}"
+    note = f"of these sizes {len(chosen)} combinations that occur together; any number: {why}"
     verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
     engines = tuple(replace(item, sizes=covered) for item in last.engines)
     coverage = replace(last.coverage, parameters=covered)
