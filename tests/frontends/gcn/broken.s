@@ -3191,3 +3191,413 @@ v_mov_b32_e32 v12, s14
 .Lover:
 s_mov_b64 exec, s[16:17]
 global_store_dword v1, v12, s[4:5] offset:2048
+; right | a loop by data in an arm sums what it loads
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+v_lshlrev_b32_e32 v15, 2, v14
+global_load_dword v13, v15, s[4:5]
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v12, v12, v13
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data in an arm sums what it does not wait for
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+v_lshlrev_b32_e32 v15, 2, v14
+global_load_dword v13, v15, s[4:5]
+v_add_u32_e32 v12, v12, v13
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data in an arm sums what it has loaded in the round before
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v13, 0
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+v_add_u32_e32 v12, v12, v13
+v_lshlrev_b32_e32 v15, 2, v14
+global_load_dword v13, v15, s[4:5]
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt vmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | a loop by data in an arm reads lds of another wave behind a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_read_b32 v13, v3
+s_waitcnt lgkmcnt(0)
+v_add_u32_e32 v12, v12, v13
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data in an arm reads lds of another wave without a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_read_b32 v13, v3
+s_waitcnt lgkmcnt(0)
+v_add_u32_e32 v12, v12, v13
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | lds is written while a loop by data of another wave may read it | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_read_b32 v13, v3
+s_waitcnt lgkmcnt(0)
+v_add_u32_e32 v12, v12, v13
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+ds_write_b32 v1, v9
+; right | a loop by data in an arm counts in lds | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_add_u32 v1, v10
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data in an arm counts in lds, and nobody waits | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_add_u32 v1, v10
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_barrier
+ds_read_b32 v12, v3
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data stores to lds further on in each round | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v16, v1
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_write_b32 v16, v0
+v_add_u32_e32 v16, 0x100, v16
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v12, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop by data has a barrier | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+s_barrier
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+s_barrier
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop waits for a word of another wave | 2 waves
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+ds_write_b32 v1, v0
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+ds_read_b32 v13, v3
+s_waitcnt lgkmcnt(0)
+v_cmp_ne_u32_e32 vcc, 0, v13
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop waits for a word in global memory
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+global_load_dword v13, v9, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_ne_u32_e32 vcc, 0, v13
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop waits for a word in global memory, and counts
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+global_load_dword v13, v9, s[4:5]
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v14, 1, v14
+v_cmp_ne_u32_e32 vcc, 0, v13
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop looks at a word of the device so many times
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+global_load_dword v13, v9, s[4:5] sc1
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v14, 1, v14
+v_cmp_ge_u32_e32 vcc, v14, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | a loop that nothing ends
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v10
+v_mov_b32_e32 v14, 0
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+s_mov_b64 s[12:13], 0
+.Lround:
+v_cmp_eq_u32_e32 vcc, 0, v10
+s_nop 1
+s_or_b64 s[12:13], vcc, s[12:13]
+s_andn2_b64 exec, exec, s[12:13]
+s_cbranch_execnz .Lround
+s_or_b64 exec, exec, s[12:13]
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v1, v12, s[4:5] offset:2048
+; right | rounds of all lanes by data
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, 0
+s_mov_b32 s15, 0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+.Lround:
+global_load_dword v13, v1, s[4:5]
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v12, v12, v13
+s_add_u32 s15, s15, 1
+s_cmp_lt_u32 s15, s14
+s_cbranch_scc1 .Lround
+.Lover:
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | rounds of all lanes by data, the wait behind
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, 0
+s_mov_b32 s15, 0
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+.Lround:
+global_load_dword v12, v1, s[4:5]
+s_add_u32 s15, s15, 1
+s_cmp_lt_u32 s15, s14
+s_cbranch_scc1 .Lround
+.Lover:
+s_nop 0
+global_store_dword v1, v12, s[4:5] offset:2048
+; broken | rounds of all lanes by data, which move a pointer | 2 waves
+s_load_dword s14, s[4:5], 0x10
+v_mov_b32_e32 v12, 0
+s_mov_b32 s15, 0
+s_mov_b64 s[16:17], s[4:5]
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+.Lround:
+s_add_u32 s16, s16, 0x100
+s_add_u32 s15, s15, 1
+s_cmp_lt_u32 s15, s14
+s_cbranch_scc1 .Lround
+.Lover:
+global_store_dword v1, v0, s[16:17]

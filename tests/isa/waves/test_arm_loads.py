@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.isa.waves.test_skipped_lanes import HEAD, SOURCE, machine
+from tests.isa.waves.test_skipped_lanes import HEAD, SOURCE, loop_of, machine
 from titan.isa.simt.outcome import Ending
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.events import CounterWait, OperationIssued, PendingRegister, WaveQueue
@@ -73,6 +73,9 @@ class Program:
         head = f"v_cmp_gt_u32_e64 {mask}, v{self.chooser.choice((3, 4))}, 2\ns_nop 1\n"
         jump = f"s_cbranch_execz {name}\n" if self.chooser.random() < 0.8 else ""
         then = self.block(depth + 1, self.chooser.randrange(1, 4))
+        if self.chooser.random() < 0.25:
+            compare = f"v_cmp_ge_u32_e32 vcc, {{}}, v{self.chooser.choice((3, 4))}"
+            then = loop_of(then, depth, name, compare)
         if self.chooser.random() < 0.3:
             end = f"s_or_b64 exec, exec, {other}\n"
             begin = f"{head}s_and_saveexec_b64 {other}, {mask}\ns_cbranch_execnz {name}x\n"
@@ -254,6 +257,19 @@ s_cbranch_execz .Lboth
 {}.Lboth:
 s_or_b64 exec, exec, s[10:11]
 """
+
+
+def loop(lines):
+    """Lines in rounds that data choose for each lane."""
+    return loop_of(lines, 0, ".Lr", "v_cmp_ge_u32_e32 vcc, {}, v4")
+
+
+def turns(lines):
+    """Lines in rounds that data choose for all lanes."""
+    back = "s_add_u32 s49, s49, 1\ns_cmp_lt_u32 s49, s48\ns_cbranch_scc1 .Lt\n"
+    return f"s_mov_b32 s49, 0\n.Lt:\n{lines}{back}"
+
+
 JOIN = "s_or_b64 exec, exec, s[12:13]\n"
 APART = f"""v_cmp_gt_u32_e64 s[10:11], v3, 2
 s_nop 1
@@ -381,6 +397,25 @@ PLACES = {
     ),
     "a branch of all lanes within an arm": (arm(branch(A + wait(0)) + B) + wait(0), True),
     "an arm within a branch of all lanes": (branch(arm(A) + wait(0) + USE.format(20), B), True),
+    "a loop loads and waits": (arm(loop(A + wait(0) + USE.format(20))), True),
+    "a loop loads and does not wait": (arm(loop(A + USE.format(20))), None),
+    "a loop uses what it has loaded in the round before": (
+        A + wait(0) + arm(loop(USE.format(20) + A)) + wait(0), None,
+    ),
+    "a loop waits for what was loaded before": (arm(A + loop(wait(0) + USE.format(20))), True),
+    "a loop counts on its load": (arm(A + loop(B + wait(1) + USE.format(20) + wait(0))), True),
+    "a loop waits for what is used behind its arm": (
+        A + arm(loop(wait(0) + USE.format(5))) + USE.format(20), False,
+    ),
+    "a loop counts one too high": (arm(A + loop(wait(1) + USE.format(20))), None),
+    "a loop stores, and a load before it is counted on": (
+        A + arm(loop(STORE)) + wait(1) + USE.format(20), None,
+    ),
+    "a loop stores, and a load before it in the arm is counted on": (
+        arm(A + loop(STORE) + wait(1) + USE.format(20)), True,
+    ),
+    "a loop of all lanes": (branch(turns(A + wait(0) + USE.format(20))), True),
+    "a loop of all lanes, used behind": (branch(turns(A)) + USE.format(20), None),
     "an arm out of line": (APART.format(join="", end="s_branch .Lback\n") + wait(0), True),
     "an arm out of line, used without a wait": (
         APART.format(join="", end="s_branch .Lback\n") + USE.format(20), False,

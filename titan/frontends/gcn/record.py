@@ -44,6 +44,7 @@ from titan.isa.waves.events import (
     LanesByData,
     LanesShown,
     LoadUnused,
+    LoopByData,
     OperationIssued,
     UnknownAddress,
     WaveBarrier,
@@ -63,6 +64,7 @@ REMARKED = {
     LanesShown: "shown-lanes",
     LoadUnused: "unused-reads",
     LanesByData: "lanes-by-data",
+    LoopByData: "data-loops",
 }  # fmt: skip
 INSTRUCTIONS_TRACED_MAX = 200_000
 

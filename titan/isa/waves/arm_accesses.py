@@ -56,6 +56,9 @@ class _ArmRun:
         """An instruction, in all lanes that may execute it."""
         wave, code = self.wave, step.code
         self._forget_scalars(step.forgotten)
+        for register in step.changed:
+            self._forget(register)
+            wave.condition = self.origin
         if code.opcode.kind is OpcodeKind.CONTROL:
             return
         scalars = [at - SCALAR_BASE for at in code.writes - _MASK if at >= SCALAR_BASE]

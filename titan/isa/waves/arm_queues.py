@@ -129,6 +129,19 @@ class ArmQueues:
         if other is not None:
             self._others[number], self._others[other] = other, number
 
+    @property
+    def total(self) -> int:
+        """The operations issued so far."""
+        return sum(self._issued.values())
+
+    def none_loading(self, issued: int, scope: Scope) -> bool:
+        """Whether the loads behind so many operations are done within these branches."""
+        return all(
+            self._is_done(entry, scope) or not entry.registers or entry.order < issued
+            for entries in self._entries.values()
+            for entry in entries
+        )
+
     def _excludes(self, one: Scope, other: Scope) -> bool:
         return any(self._others.get(number) in other for number in one)
 
@@ -172,8 +185,9 @@ class ArmQueues:
             if any(self._is_done(one, scope) and not self._is_done(one) for one in copies):
                 return False  # what was copied to LDS is there in the arm alone
         entry = PendingOperation(
-            code.number, queue, registers, bool(registers), number=self._issued[queue], scope=scope
-        )
+            code.number, queue, registers, bool(registers), number=self._issued[queue], scope=scope,
+            order=self.total,
+        )  # fmt: skip
         self.accesses = True
         self._issued[queue] += 1
         self._entries[queue].append(entry)

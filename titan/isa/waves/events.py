@@ -115,6 +115,11 @@ class LanesByData(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LoopByData(Event):
+    """A loop whose rounds data decide is followed, and taken to end (`arm_loops.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadUnused(Event):
     """A load of which nothing is used (`used_loads.py`); it stands behind the run."""
 

@@ -36,6 +36,7 @@ from titan.isa.waves.events import (
     UNORDERED,
     CounterWait,
     LanesByData,
+    LoopByData,
     PendingRegister,
     WaitStatesMissing,
     WaveBarrier,
@@ -267,6 +268,8 @@ class WaveMachine:
         if not access_memory(self.group, wave, arms, self._step, origin):
             return False
         self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
+        if arms.loops:
+            self.group.events.append(LoopByData(*self.group.header(wave, code.number)))
         if wave.unwritten and arms_read_unwritten(wave, arms):
             self.group.reads_unwritten = True
             wave.unwritten.clear()

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import EXEC
+from titan.isa.waves.arm_loops import ArmLoop, OpenLoop, loop_of
 from titan.isa.waves.arm_queues import ArmQueues, is_atomic, is_plain_load, is_plain_store
 from titan.isa.waves.arm_ways import ArmWays
 from titan.isa.waves.counter_waits import waits_of
@@ -28,6 +29,7 @@ from titan.isa.waves.state import OpaqueWord, Wave, Words
 from titan.isa.waves.wait_states import ClosePair
 
 INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 10, 4
+LOOPS_MAX = 8
 _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_swap", "v_s_")
 _PAUSES = ("s_nop", "s_setprio")
 _BY_CONDITION = ("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz")
@@ -85,7 +87,8 @@ class ArmStep:
     """An instruction in arms: the lanes that execute it, and whether some data go round it.
 
     `on_masks`: it computes a mask of which lanes take part. `forgotten`: scalar registers that
-    arms which end in front of it have written.
+    arms which end in front of it have written, or a loop that begins with it; `changed`: vector
+    registers that the loop writes.
     """
 
     code: DecodedInstruction
@@ -93,6 +96,7 @@ class ArmStep:
     by_data: bool
     on_masks: bool
     forgotten: frozenset[int]
+    changed: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -117,6 +121,7 @@ class SkippedArms:
     steps: list[ArmStep]
     queues: ArmQueues
     kept: dict[int, KeptRegister] = field(default_factory=dict)
+    loops: bool = False
 
     @property
     def branches(self) -> bool:
@@ -191,6 +196,13 @@ class _Followed:
         self.masks = before.still(wave)  # by the first register of a pair
         self.symbols = before.symbols
         self.written: set[int] = set()
+        self.within: dict[int, Mask] = {}  # of what comparisons write: in other lanes zeros
+
+    def any_lanes(self) -> Mask:
+        """A new symbol."""
+        every, count = (1 << 64) - 1, 1 << self.symbols
+        self.symbols += 1
+        return (0,) * count + (every,) * count
 
     def value(self, operand: GcnOperand) -> Mask | None:
         """The values of a source of 64 bits."""
@@ -205,11 +217,8 @@ class _Followed:
             if isinstance(known, OpaqueWord) or operand.first in self.written:
                 if self.symbols == SYMBOLS_MAX:
                     return None
-                every = (1 << 64) - 1
-                self.masks[operand.first] = (0,) * (1 << self.symbols) + (every,) * (
-                    1 << self.symbols
-                )
-                self.symbols += 1
+                within = self.within.get(operand.first, (-1,))
+                self.masks[operand.first] = combined(int.__and__, self.any_lanes(), within)
             else:
                 self.masks[operand.first] = (known,)
         return self.masks[operand.first]
@@ -219,6 +228,7 @@ class _Followed:
             self.written.add(register)
             for first in (register, register - 1):
                 self.masks.pop(first, None)
+                self.within.pop(first, None)
 
     def put(self, target: GcnOperand, value: Mask) -> bool:
         if not isinstance(target, Registers) or target.bank != "s" or target.count != 2:
@@ -256,7 +266,10 @@ class _Followed:
 class _Walk:
     """Along one way through arms, which has the instructions of all of them."""
 
-    def __init__(self, wave: Wave, number: int, ways: ArmWays, close: Iterable[ClosePair]) -> None:
+    def __init__(
+        self, wave: Wave, number: int, ways: ArmWays, close: Iterable[ClosePair],
+        loops: dict[int, ArmLoop],
+    ) -> None:  # fmt: skip
         before = LeftArms()
         if isinstance(wave.arms, LeftArms) and wave.arms.symbols <= SYMBOLS_KEPT_MAX:
             before = wave.arms if wave.arms.still(wave) else before
@@ -270,24 +283,30 @@ class _Walk:
         self.forgotten: set[int] = set()
         self.waits: dict[int, set[int]] = {}  # that not every way has: by the branches round them
         self.place = number
+        self.loops, self.found = loops, list[ArmLoop]()  # known, and one that is not
+        self.open: list[OpenLoop] = []
+        self.changed: frozenset[int] = frozenset()
 
     def arms(self) -> SkippedArms | None:
         """The arms; None where they are not followed."""
-        seen = set[int]()
+        seen = self.seen = set[int]()
         while len(self.steps) < INSTRUCTIONS_MAX and self.place < self.ways.end:
             if not self._join():
                 return None
             code = self.ways.code(self.place)
-            if self.steps and not self.branches and not self.waits and self._is_known(code):
+            within = self.branches or self.waits or self.open
+            if self.steps and not within and self._is_known(code):
                 return self._made()
-            if self.place in seen or not self._step(code):
+            if self.place in seen or not self._begin_loop() or not self._step(code):
                 return None
             seen.add(code.number)
         return None
 
     def _is_known(self, code: DecodedInstruction) -> bool:
-        """Whether it is known which lanes go on, or the wave ends, whichever are there."""
-        return len(set(self.followed.execution)) == 1 or code.item.base == "s_endpgm"
+        """Whether it is known which lanes go on, and there are some, or the wave ends, whichever
+        are there."""
+        some, *others = set(self.followed.execution)
+        return bool(some and not others) or code.item.base == "s_endpgm"
 
     def _made(self) -> SkippedArms:
         wave, followed, lanes = self.wave, self.followed, self.lanes
@@ -298,7 +317,7 @@ class _Walk:
         more = any(joined(int.__or__, step.execution) & ~wave.exec for step in self.steps)
         return SkippedArms(
             self.number, self.place, execution, more, self.vectors, scalars, lanes.reads,
-            lanes.surely(), left, self.steps, self.queues,
+            lanes.surely(), left, self.steps, self.queues, loops=bool(self.loops),
         )  # fmt: skip
 
     def _join(self) -> bool:
@@ -359,10 +378,9 @@ class _Walk:
             on_masks = followed.step(code)
             if not on_masks and not self._is_followed(code, writes):
                 return False
-        self.steps.append(
-            ArmStep(code, execution, bool(scope), on_masks, frozenset(self.forgotten))
-        )
-        self.forgotten = set()
+        forgotten, changed = frozenset(self.forgotten), self.changed
+        self.forgotten, self.changed = set(), frozenset()
+        self.steps.append(ArmStep(code, execution, bool(scope), on_masks, forgotten, changed))
         self.vectors |= {register for register in code.writes if register < SCALAR_BASE}
         for branch in self.branches:
             branch.written |= writes - {EXEC, EXEC + 1}
@@ -381,9 +399,61 @@ class _Walk:
         branch = _Branch(target, self.place, execution, number, before, otherwise)
         self.branches.append(branch)
 
+    def _begin_loop(self) -> bool:
+        """A loop may begin at this place; whether its lanes are known."""
+        loop, followed = self.loops.get(self.place), self.followed
+        if loop is None:
+            return True
+        entered = followed.execution
+        if loop.left >= 0:
+            left = followed.value(Registers("s", loop.left, 2))
+            room = followed.symbols < SYMBOLS_MAX
+            if not room or left is None or any(combined(int.__and__, left, entered)):
+                return False
+        followed.forget(loop.scalars)
+        self.forgotten |= loop.scalars
+        self.changed = loop.vectors
+        if loop.left >= 0:
+            gone = combined(int.__and__, entered, followed.any_lanes())
+            followed.masks[loop.left] = gone
+            followed.execution = combined(_without, entered, gone)
+        over = tuple(branch.number for branch in self.branches)
+        issued = self.queues.total
+        at_head = followed.execution
+        self.open.append(OpenLoop(loop, entered, at_head, len(self.steps), issued, over))
+        return True
+
+    def _ends_loop(self, code: DecodedInstruction) -> bool:
+        """A branch back; whether what holds at the head of a loop holds in the next round, too."""
+        head, followed = code.item.target, self.followed
+        if not self.open or self.open[-1].loop.head != head:
+            codes = [step.code for step in self.steps]
+            first = next((at for at, one in enumerate(codes) if one.number == head), len(codes))
+            loop = loop_of(codes[first:], code) if first < len(codes) else None
+            self.found += [loop] if loop is not None and head not in self.loops else []
+            return False
+        opened = self.open.pop()
+        over = tuple(branch.number for branch in self.branches)
+        if over != opened.branches or not self.queues.none_loading(opened.issued, frozenset(over)):
+            return False
+        here, left = opened.at_head, opened.loop.left
+        if left >= 0:
+            gone = followed.masks.get(left)
+            if gone is None or any(combined(_without, gone, opened.entered)):
+                return False
+            here = combined(_without, opened.entered, gone)
+        if any(combined(int.__xor__, here, followed.execution)):
+            return False
+        if left >= 0:  # no lane is left, so that all have gone
+            followed.masks[left], followed.execution = opened.entered, (0,)
+        self.place = code.number + 1
+        return True
+
     def _branches(self, code: DecodedInstruction) -> bool:
         """A branch; whether it is followed."""
         base, target, followed = code.item.base, code.item.target, self.followed
+        if base.startswith("s_cbranch_") and (target in self.seen or target == code.number):
+            return self._ends_loop(code)
         if base == "s_branch":
             self.place = target
             return True
@@ -395,9 +465,8 @@ class _Walk:
         join = self.ways.join(code.number) if base in _BY_CONDITION else -1
         if join < 0 or followed.symbols == SYMBOLS_MAX:
             return False
-        every, count, now = (1 << 64) - 1, 1 << followed.symbols, followed.execution
-        followed.symbols += 1
-        goes_on = combined(int.__and__, now, (0,) * count + (every,) * count)
+        now = followed.execution
+        goes_on = combined(int.__and__, now, followed.any_lanes())
         self._enter(join, goes_on, now, otherwise=-1 if target == join else target)
         return True
 
@@ -409,6 +478,8 @@ class _Walk:
         if kind is OpcodeKind.SCALAR:
             masks = base.endswith(("_saveexec_b64", "_wrexec_b64"))
             return not masks and not writes & {EXEC, EXEC + 1}
+        if base.startswith("v_cmp_") and len(writes) == len(_EXECUTION):
+            followed.within[min(writes)] = followed.execution
         computes = kind in (OpcodeKind.VECTOR, OpcodeKind.MATRIX)
         return computes and not base.startswith("v_cmpx") and not writes & {EXEC, EXEC + 1}
 
@@ -417,7 +488,14 @@ def skipped_arms(
     wave: Wave, number: int, ways: ArmWays, close: Iterable[ClosePair]
 ) -> SkippedArms | None:
     """The arms that begin with an instruction; None where they are not skipped."""
-    return _Walk(wave, number, ways, close).arms()
+    loops: dict[int, ArmLoop] = {}
+    while len(loops) <= LOOPS_MAX:
+        walk = _Walk(wave, number, ways, close, dict(loops))
+        arms = walk.arms()
+        if arms is not None or not walk.found:
+            return arms
+        loops |= {loop.head: loop for loop in walk.found}
+    return None
 
 
 def takes_all_lanes(code: DecodedInstruction) -> bool:

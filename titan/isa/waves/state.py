@@ -60,7 +60,8 @@ class PendingOperation:
     among the operations of vector memory, where xcnt counts them. `number`: among those of its
     queue. `scope`: the branches by data over it. `unsure`: waits on several ways, of which one may
     be taken for all data, have ended it. `ways`: how many such there were in arms behind which it
-    was in flight. `over`: older ones of arms that may be in flight to the same registers.
+    was in flight. `order`: of one in arms, among all of its wave. `over`: older ones of arms that
+    may be in flight to the same registers.
     """
 
     instruction: int
@@ -73,6 +74,7 @@ class PendingOperation:
     scope: frozenset[int] = frozenset()
     unsure: bool = False
     ways: int = 0
+    order: int = -1
     over: tuple[PendingOperation, ...] = ()
 
     def writers(self, register: int) -> list[PendingOperation]:
