@@ -214,6 +214,15 @@ def test_a_mask_that_only_one_way_changes_is_unknown():
         assert machine(way.format(lines)).run().outcome.ending is ending
 
 
+def test_lanes_that_leave_a_loop_come_back_only_if_they_are_noted():
+    way = "s_load_dword s47, s[4:5], 0x0\ns_waitcnt lgkmcnt(0)\ns_cmp_gt_u32 s47, 2\n"
+    way += "s_cbranch_scc0 .Lend\n{}.Lend:\ns_barrier\n"
+    leaves = "v_cmp_gt_u32_e64 s[20:21], v4, v8\ns_and_b64 exec, exec, s[20:21]\n"
+    for body, ending in ((leaves, Ending.REFUSED), ("s_nop 1\n", Ending.FINISHED)):
+        lines = loop_of(body, 0, ".L", "v_cmp_ge_u32_e32 vcc, {}, v3")
+        assert machine(way.format(lines)).run().outcome.ending is ending
+
+
 def test_lanes_that_come_in_the_arms_are_unknown():
     """The arms begin with eight lanes, and others may be there in between."""
     text = "v_cmp_gt_u32_e64 s[10:11], v3, v4\ns_nop 1\ns_mov_b64 exec, 0xff\n"
