@@ -139,3 +139,25 @@ def test_several_warps_that_ask(name: str) -> None:
     body, verdict = WARPS[name]
     got, text = found(body, 3)
     assert got is verdict, text
+
+
+POLL = "W: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.{until}.u32 %p2, %r5, 0; @%p2 bra W;"
+SET = "@%p0 st.release.gpu.global.u32 [%d1], 1;"
+ALONE = {
+    "nobody writes it": ("@!%p0 bra END;" + POLL.format(until="eq") + "END:", REFUTED),
+    "all threads wait": (POLL.format(until="eq"), UNDECIDED),
+    "the number is there": (POLL.format(until="ne"), UNDECIDED),  # as others may change it
+    "its own warp writes it before": (SET + POLL.format(until="eq"), UNDECIDED),
+    "it writes another word": (
+        SET.replace("[%d1]", "[%d1+4]") + "@!%p0 bra END;" + POLL.format(until="eq") + "END:",
+        REFUTED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_only_block_of_a_grid_is_asked_too(name: str) -> None:
+    """It is no run to the end of a budget of 20 million instructions."""
+    body, verdict = ALONE[name]
+    got, text = found(body, 1)
+    assert got is verdict, text

@@ -315,7 +315,7 @@ def _waited(
             found = locked(made, label, places, _judge_of(code, places, options.policies))
             if found.trials or found.waits:
                 return found
-    if launch.ctas == 1 or not may_wait(code.module):
+    if not may_wait(code.module):
         return HandOver()
     some = [*ctas_of(launch, options), *neighbours(launch)]
     every = range(launch.ctas if launch.ctas <= ALL_ASKED_MAX and launch.cluster_size == 1 else 0)
