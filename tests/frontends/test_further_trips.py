@@ -261,3 +261,28 @@ def shown_for(text: str) -> FurtherTrips:
     driver = Driver(ParameterWord(1, 0, 4, 5), 1, 2)
     runs = WarpRounds(CodeKernel(module, source, function), launch, driver, 0, 100_000)
     return further_trips(runs, driver, 4)
+
+
+# Where a trip stores to a variable of 100 words, and the first number of trips beyond it.
+PLACES = {
+    "each trip the next word": ("mul.wide.u32 %rd7, %r7, 4;", 101),
+    "two words on": ("mul.wide.u32 %rd7, %r7, 8;", 51),
+    "backwards": ("mov.u32 %r24, 60; sub.s32 %r24, %r24, %r7; mul.wide.s32 %rd7, %r24, 4;", 62),
+    "the first word": ("mov.u64 %rd7, 0;", None),
+    "a word that comes round": ("and.b32 %r24, %r7, 63; mul.wide.u32 %rd7, %r24, 4;", None),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("form", ["st.global.u32 [%rd6], %r7;", "red.global.add.u32 [%rd6], 1;"])
+def test_further_trips_stay_in_a_variable_of_the_module(name, form):
+    place, first = PLACES[name]
+    body = f"{place} mov.u64 %rd6, table; add.u64 %rd6, %rd6, %rd7; @%p7 {form}"
+    text = ring().replace(AFTER_WAIT, f"{AFTER_WAIT}{body}\n")
+    text = text.replace(
+        "\tmov.u32 %r7, 0;\n", "\tmov.u32 %r7, 0;\n\tsetp.eq.u32 %p7, %r2, 32;\n", 1
+    )
+    finding = found(text.replace(".visible", ".global .align 4 .b8 table[400];\n.visible", 1))
+    assert finding.verdict is (Verdict.VERIFIED if first is None else Verdict.REFUTED)
+    assert ("TTN218" in codes(finding)) == (first is not None)
+    assert first is None or any(f"({first} trips)" in note for note in finding.notes)

@@ -31,6 +31,7 @@ from titan.isa.simt.growth import (
     FIXED,
     Growth,
     centred,
+    reach,
     through,
     unknown,
 )
@@ -197,6 +198,7 @@ class FurtherRounds(SimtExecution, ShownRounds):
             if growths is None or number in free:
                 continue
             if step.op in _ACCESSES and number == 0 and self._is_global(now, mask):
+                self._stay_in_variables(now, growths, mask)
                 continue
             self._use(growths, mask, now.pc, "what it works on")
             if not all(item.fixed for item in distinct(growths, mask)):
@@ -212,6 +214,19 @@ class FurtherRounds(SimtExecution, ShownRounds):
             if where[0] != MemorySpace.GLOBAL:
                 return False
         return True
+
+    def _stay_in_variables(self, now: _Now, growths: Growths, mask: int) -> None:
+        """A variable of the module has an end in every launch, where tensors grow."""
+        for index in lanes_of(mask) if self.layout.module_globals else ():
+            address, item = lane(now.values[0], index), of_lane(growths, index)
+            if isinstance(address, Opaque) or item.fixed:
+                continue
+            at = (address + now.step.flags[1]) & (1 << 64) - 1
+            a, b = centred(item.a, 64), centred(item.b, 64)
+            for start, size, _ in self.layout.module_globals:
+                last = reach(at, a, b, start, start + size - 1)
+                if start <= at < start + size and last < item.limit:
+                    self.limit(last, now.pc, "where it is")
 
     # --------------------------------------------------------------------------- registers
 
