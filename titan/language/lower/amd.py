@@ -172,7 +172,7 @@ class _Amd(BodyLowering):
 
     def _uses(self, role: model.ProtocolRole, ring: str, *kinds: type) -> bool:
         return any(
-            isinstance(item, kinds) and getattr(item, "ring", ring) == ring
+            isinstance(item, kinds) and model.ring_of(item) in (ring, None)
             for item in walk(role.body)
         )
 

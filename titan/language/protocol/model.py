@@ -180,6 +180,14 @@ class WhenPoisoned(Statement):
     otherwise: Body = ()
 
 
+def ring_of(statement: Statement) -> str | None:
+    """The ring that a statement names; None where it names none, or several."""
+    match statement:
+        case Acquire() | Produce() | WaitReady() | ReadStage() | Release() | WhenPoisoned():
+            return statement.ring
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Finalize(Statement):
     """The end that every role must reach."""

@@ -290,14 +290,14 @@ def _unequal(protocol: model.Protocol, breach: Breach) -> Breach:
     """A missing partner is a matter of unequal bounds where the outer loops differ."""
     if breach.code not in ("TTN107", "TTN109") or breach.hangs:
         return breach
-    rings = {getattr(item, "ring", None) for item in breach.statements}
+    rings = {model.ring_of(item) for item in breach.statements} - {None}
     filled: set[str] = set()
     read: set[str] = set()
     partners: list[model.Statement] = []
     for role in protocol.roles:
         for outer in role.body:
             for item in walk((outer,)):
-                if getattr(item, "ring", "") not in rings or not isinstance(outer, model.For):
+                if model.ring_of(item) not in rings or not isinstance(outer, model.For):
                     continue
                 bounds = f"{to_text(outer.start)}..{to_text(outer.stop)}"
                 if isinstance(item, model.Produce):
