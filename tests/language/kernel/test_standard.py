@@ -145,6 +145,39 @@ def test_what_cannot_be_read_stays_as_it_is():
     assert found == text and errors
 
 
+UNREADABLE = {
+    "TTN004": "titan: 1\n",
+    "TTN011": "policies: *nowhere\n",
+    "TTN001": "policies: !!str warn\n",
+    "TTN008": "? [policies]\n: warn\n",
+}
+
+
+@pytest.mark.parametrize(("code", "more"), UNREADABLE.items(), ids=list(UNREADABLE))
+def test_what_verify_cannot_read_is_not_rewritten(
+    code: str, more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Also where there is a tree: what it would say with the fault mended is not known."""
+    path = tmp_path / "k.yaml"
+    for text in (HEAD + more, OLD + more):
+        path.write_text(text, encoding="utf-8")
+        for command in (["verify"], ["fmt", "--check"], ["fmt"]):
+            assert run([*command, str(path)]) == 2, command
+            assert code in capsys.readouterr().out
+        assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("kind", ["kernel: k", "loop: l", "tile: t"])
+def test_another_version_is_not_rewritten(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "k.yaml"
+    for version, exit_code in ((1, 0), (2, 2), (99, 2)):
+        path.write_text(f"titan: {version}\n{kind}\n", encoding="utf-8")
+        assert run(["fmt", "--check", str(path)]) == exit_code
+        assert ("TTN016" in capsys.readouterr().out) == (exit_code == 2)
+
+
 OLD = HEAD + "        - {release: ring[t], when: t >= 0}   # all\n"
 NEW = HEAD + "        - release: ring[t]                   # all\n          when: t >= 0\n"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.source.loading import load_text
 from titan.foundation.source.span import Source, Span
 from titan.foundation.source.tree import Mapping, MappingEntry, Node, Scalar, Sequence
 from titan.foundation.source.yaml import parse
 from titan.language.kernel import listing
-from titan.language.kernel.table import LISTED, VERB_OF, VERBS, ValueForm
+from titan.language.kernel.table import LISTED, VERB_OF, VERBS, VERSION, ValueForm
 
 _LISTS = frozenset(
     {verb.name for verb in VERBS if verb.object in LISTED}
@@ -40,7 +40,9 @@ def standard_form(text: str, path: str = "<text>") -> tuple[str, list[Diagnostic
     if source is None:
         return text, errors
     root, errors = parse(source)
-    if root is None:
+    if root is not None:
+        errors += _unknown_version(root)
+    if root is None or errors:
         return text, errors
     if isinstance(root, Mapping) and not root.nonstandard:
         return text, []
@@ -49,6 +51,16 @@ def standard_form(text: str, path: str = "<text>") -> tuple[str, list[Diagnostic
     for edit in sorted(rewriter.edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text, []
+
+
+def _unknown_version(root: Node) -> list[Diagnostic]:
+    """A file of another version is not rewritten: what its forms mean is not known here."""
+    node = root.get("titan") if isinstance(root, Mapping) else None
+    if not isinstance(node, Scalar) or not node.text.isdecimal() or int(node.text) == VERSION:
+        return []
+    headline = f"version {int(node.text)} of the language is not known"
+    helps = (f"this version of titan reads `titan: {VERSION}`",)
+    return [diagnostic("TTN016", headline, node.span, helps=helps)]
 
 
 class _Rewriter:
