@@ -5,6 +5,7 @@ The samples in ttgir/ are what Triton 3.9 made of triton_kernels.py.
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -18,6 +19,7 @@ from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.parse import parse_ttgir
 from titan.frontends.ttgir.samples import dependent, samples
+from titan.report.findings import parameters_text
 from titan.sync.expression import Binary, Constant, Name, evaluate, parse_expression
 
 RING = sample("ring_gemm_fault0")
@@ -312,3 +314,15 @@ def test_samples_have_several_trips_of_several_tiles():
         assert any(one[name] >= 2 and one[other] >= 2 for one in chosen)
         assert any(one[name] >= 2 and one[other] == 0 for one in chosen)
     assert dict.fromkeys(chosen[0], 0) in chosen
+
+
+def test_scope_names_the_combinations_of_sizes():
+    """The scope names how many combinations of the listed values were tried: not all."""
+    text = sample("persistent_flattened_sm100")
+    finding = verified(text, states_max=100)  # too few for any numbers
+    assert finding.verdict is Verdict.VERIFIED
+    values = [values for _, values in finding.coverage.parameters]
+    assert all(values)
+    found = re.search(r"; (\d+) combinations of these values$", parameters_text(finding.coverage))
+    assert found and 0 < int(found[1]) < math.prod(map(len, values))
+    assert not verified(text).coverage.combinations

@@ -48,6 +48,7 @@ STEPS_MAX = 20_000_000
 WAITING_STEPS_MAX = 200_000  # of a run in which a CTA waits for another one, which is not there
 ALL_ASKED_MAX = 64  # CTAs of a grid that are all tried, to find one that asks for a word
 SCHEDULES = 4  # further schedules that are tried where one run does not decide
+ONE_AT_A_TIME = "one of these numbers at a time, the others as launched"
 ANY_NUMBER = VerifyOptions(require="any", save_traces=None)
 
 
@@ -405,6 +406,7 @@ def for_any(finding: Finding, found: AnyNumber) -> Finding:
         finding.coverage,
         parameters=tuple((name, None) for name, _ in found.parameters),
         minimums=tuple(found.parameters),
+        combinations=ONE_AT_A_TIME if len(found.parameters) > 1 else "",
     )
     finding = replace(finding, coverage=coverage, engines=(*found.engines, *finding.engines))
     if not found.missing:

@@ -95,12 +95,14 @@ def verification_section(finding: Finding) -> dict[str, object]:
 def scope(coverage: Coverage) -> dict[str, object]:
     """Sizes, parameters, agents and CTAs that the verdict covers."""
     minimums = dict(coverage.minimums)
+    turns = {name: last for name, _, last in coverage.turns}
     return {
         "sizes": dict(coverage.sizes),
         "parameters": {
             name: {
                 "values": ANY if values is None else list(values),
                 "minimum": minimums.get(name, 0),
+                **_turns(values, turns.get(name)),
             }
             for name, values in coverage.parameters
         },
@@ -109,6 +111,13 @@ def scope(coverage: Coverage) -> dict[str, object]:
         },
         "ctas": coverage.ctas,
     }
+
+
+def _turns(values: tuple[int, ...] | None, last: int | None) -> dict[str, list[int]]:
+    """Of a size with a number for each round, whose numbers are listed: those tried in turn."""
+    if values is None or last is None:
+        return {}
+    return {"turns": [value for value in values if value <= last]}
 
 
 def deciding_engine(finding: Finding) -> str:

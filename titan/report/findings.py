@@ -136,6 +136,7 @@ def scope_rows(finding: Finding, timings: bool = False) -> list[tuple[str, str]]
 def parameters_text(coverage: Coverage) -> str:
     """`any number of tiles`, `tiles = 0..14 only`."""
     minimums = dict(coverage.minimums)
+    turns = {name: (per, last) for name, per, last in coverage.turns}
     texts = []
     for name, values in coverage.parameters:
         if values is None:
@@ -145,8 +146,17 @@ def parameters_text(coverage: Coverage) -> str:
             texts.append(f"{name} = {values[0]} only")
         else:
             texts.append(f"{name} = {values_text(values)} only")
+        if values is not None and name in turns:
+            texts[-1] += turns_text(values, *turns[name])
+    texts += [coverage.combinations] if coverage.combinations else []
     texts += coverage.launches
     return "; ".join(texts) if texts else "no parameters"
+
+
+def turns_text(values: tuple[int, ...], per: str, last: int) -> str:
+    """Which sequences of values of a parameter with `per` are covered."""
+    small = values_text(tuple(value for value in values if value <= last))
+    return f", the same for every {per} (of {small} also two or three in turn)"
 
 
 def values_text(values: tuple[int, ...]) -> str:
@@ -233,6 +243,7 @@ def as_dict(finding: Finding, style: ReportStyle | None = None) -> dict[str, Any
                 name: "any" if values is None else list(values)
                 for name, values in coverage.parameters
             },
+            **({"combinations": coverage.combinations} if coverage.combinations else {}),
             "minimums": dict(coverage.minimums),
             "roles": [
                 {"name": name, "agents": agents, "threads": threads}

@@ -11,6 +11,7 @@ from titan.language.protocol.model import Protocol
 from titan.sync.policies import POLICY_WORDS
 from titan.sync.program import Policies, Queue, SyncProgram
 from titan.verify.model import Coverage
+from titan.verify.sizes import TURNS_MAX
 
 OF_TENSOR_MEMORY = {name: POLICY_WORDS[name][0] for name in ("tensor", "tensor_pipe")}
 
@@ -58,6 +59,11 @@ def coverage_of(kernel: Kernel) -> Coverage:
             if name not in OF_TENSOR_MEMORY
             or value != OF_TENSOR_MEMORY[name]
             or _multiplies_in_tensor_memory(level.queues)
+        ),
+        turns=tuple(
+            (parameter.name, parameter.per, parameter.minimum + TURNS_MAX)
+            for parameter in level.parameters
+            if parameter.per is not None and parameter.value is None
         ),
     )
 

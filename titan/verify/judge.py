@@ -205,14 +205,9 @@ def _verified(
     widest = next((report for report in verifying if _any(report)), verifying[0])
     if _any(widest):
         return Decision(Verdict.VERIFIED, program, reports, widest.sizes)
-    notes = tuple(
-        f"{item.name}: one value for every {item.per}, and two or three in turn"
-        for item in program.parameters
-        if item.per is not None and item.value is None
-    )
     verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
     narrowing = narrowing_of(program, reports)
-    return Decision(verdict, program, reports, widest.sizes, notes=notes, narrowing=narrowing)
+    return Decision(verdict, program, reports, widest.sizes, narrowing=narrowing)
 
 
 def decides(report: EngineReport, program: SyncProgram) -> bool:

@@ -80,7 +80,12 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a verdict covers: sizes, parameters, agents, policies, and of code its launches."""
+    """What a verdict covers: sizes, parameters, agents, policies, and of code its launches.
+
+    Values of several parameters are covered in all combinations, unless `combinations` words which.
+    Of a parameter in `turns`, whose values are listed, not all sequences are covered: `per` what
+    the parameter has a value each, and up to where values are tried in turn.
+    """
 
     sizes: tuple[tuple[str, int], ...] = ()
     parameters: tuple[tuple[str, tuple[int, ...] | None], ...] = ()
@@ -89,6 +94,8 @@ class Coverage:
     ctas: int = 1
     policies: tuple[tuple[str, str], ...] = ()
     launches: tuple[str, ...] = ()  # of code: the launch, then the runs of it that are covered
+    combinations: str = ""
+    turns: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

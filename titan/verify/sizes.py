@@ -14,6 +14,7 @@ from titan.sync.program import Branch, Loop, SyncProgram, Wait, walk
 
 ROUNDS = 3
 BOUND_MIN = 5
+TURNS_MAX = 2  # of a parameter with `per`, above its minimum: values that are tried in turn
 Values = dict[str, int | tuple[int, ...]]
 
 
@@ -78,7 +79,7 @@ def size_sets(program: SyncProgram) -> Iterator[Values]:
             last = max(first + 3, min(last, several))
         values: list[int | tuple[int, ...]] = list(range(first, last + 1))
         if parameter.per is not None:
-            small = range(first, min(last, first + 2) + 1)
+            small = range(first, min(last, first + TURNS_MAX) + 1)
             values += [(a, b) for a in small for b in small if a != b]
             values += [(a, b, c) for a in small for b in small for c in small if b != c]
         ranges.append(values)

@@ -83,7 +83,8 @@ def labels_text(labels: Sequence[str]) -> list[str]:
     for place, pairs in made.items():
         pairs.sort()
         values, trips = (", ".join(str(pair[at]) for pair in pairs) for at in (0, 1))
-        texts.append(f"{place} = {values} ({trips} trips)")
+        others = ", the others as launched" if len(made) > 1 else ""
+        texts.append(f"{place} = {values} ({trips} trips{others})")
     return texts
 
 

@@ -265,6 +265,7 @@ def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
     why = report.remark or "set independently they give runs that no arguments produce"
     note = f"of these sizes {len(chosen)} combinations that occur together; any number: {why}"
     verdict = Verdict.UNDECIDED if options.require == "any" else Verdict.VERIFIED
-    engines = tuple(replace(item, sizes=covered) for item in last.engines)
-    coverage = replace(last.coverage, parameters=covered)
+    words = f"{len(chosen)} combinations of these values" if len(covered) > 1 else ""
+    engines = tuple(replace(item, sizes=covered, remark=words) for item in last.engines)
+    coverage = replace(last.coverage, parameters=covered, combinations=words)
     return replace(last, verdict=verdict, engines=engines, coverage=coverage, notes=(note,))
