@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -47,8 +46,7 @@ def test_processes_change_nothing(folder, tmp_path, capsys, form):
         options = ["-o", str(place), "-j", jobs, "--no-compile", "--no-cache", "--format", form]
         code = run(["build", str(folder), *options])
         out, err = capsys.readouterr()
-        out = re.sub(r"(  time|\"seconds\":) +[\d.]+", r"\1 0", out.replace(str(place), "OUT"))
-        found.append((code, out, err, packages(place)))
+        found.append((code, out.replace(str(place), "OUT"), err, packages(place)))
     assert found[0] == found[1]
     code, out, err, made = found[0]
     assert code == 1

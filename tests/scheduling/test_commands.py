@@ -233,3 +233,32 @@ def test_naive_registers_that_pass_a_limit_give_no_schedule() -> None:
     code, text = call(schedule, loop, "--registers", "naive", "--solver", "rau")
     assert code == 3
     assert "that ignores limits is not kept: warp group `consumer0` holds" in text
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_times_are_shown_when_asked_for_alone(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every stopwatch shows another time; the reports differ with `--timings` alone."""
+    from itertools import count
+
+    from titan.cli.build import build
+    from titan.scheduling.work import Stopwatch
+
+    now = count(1_000_000, 3600)
+    monkeypatch.setattr(Stopwatch, "seconds", property(lambda self: float(next(now))))
+    loop, tile = str(LOOPS / "toy_gemm.yaml"), str(root("protocols") / "tiles" / "gemm.yaml")
+    building = (tile, "--no-compile", "--no-cache", "--target", "sm_90a", "-j", "1")
+    monkeypatch.chdir(tmp_path)
+    asked = [
+        (schedule, (loop, "--format", form)),
+        (build, (*building, "--format", form)),
+        *([(compare, ("rau", "joint", "--loop", loop))] if form == "text" else []),
+    ]
+    for command, arguments in asked:
+        first = call(command, *arguments)
+        assert first[0] == 0
+        assert call(command, *arguments) == first
+        with_times = [call(command, *arguments, "--timings") for _ in range(2)]
+        assert with_times[0] != with_times[1]
+        assert all(code == 0 for code, _ in with_times)

@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Say why the shape was taken and what bounds the kernel, at --tiles iterations.",
 )
+@click.option("--timings", is_flag=True, help="Show processor times.")
 @click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -149,6 +150,7 @@ def build(
     cache_rates: bool,
     format_name: str,
     explain: bool,
+    timings: bool,
     cluster: str | None,
     jobs: int | None,
     colour: str,
@@ -180,7 +182,7 @@ def build(
     codes: list[int] = []
     order = BuildOrder(
         Path(output), limits, not no_compile, certificate_states, cluster, format_name,
-        tiles if explain else 0,
+        tiles if explain else 0, timings,
     )  # fmt: skip
     with progress():
         work = [(*one, order) for one in _programs(paths, target, tail, colour, codes)]
@@ -202,6 +204,7 @@ class BuildOrder:
     cluster: str | None
     format_name: str
     explained: int
+    timings: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,5 +379,5 @@ def built(path: str, tile: TileProgram, text: str, order: BuildOrder) -> BuildRe
         return BuildReport(errors=(f"{one_line(path)}: {error}",), code=ExitCode.BAD_INPUT)
     why = explain(package, order.explained) if order.explained else None
     if order.format_name == "json":
-        return BuildReport(document=as_data(path, package, why))
-    return BuildReport(text=as_text(path, package, why))
+        return BuildReport(document=as_data(path, package, why, order.timings))
+    return BuildReport(text=as_text(path, package, why, order.timings))

@@ -23,8 +23,11 @@ SOLVERS = ("rau", "joint", "auto", "gauss")
     "--budget", type=NumberRange(0.01, 1e6), default=60.0, show_default=True,
     help="Work that a solver may do, in seconds of an idle core of 2023; counted, not timed.",
 )  # fmt: skip
+@click.option("--timings", is_flag=True, help="Show processor times.")
 @colour_option
-def compare(first: str, second: str, path: str | None, budget: float, colour: str) -> int:
+def compare(
+    first: str, second: str, path: str | None, budget: float, timings: bool, colour: str
+) -> int:
     """Compare two loop files under one solver, or with --loop two solvers on one loop.
 
     A and B are loop files, or with --loop names of solvers (rau, joint, auto, gauss).
@@ -51,6 +54,6 @@ def compare(first: str, second: str, path: str | None, budget: float, colour: st
     except Unschedulable as error:
         click.echo(f"no initiation interval exists: {error}", err=True)
         return ExitCode.REFUTED
-    write(comparison(titles, results))
+    write(comparison(titles, results, timings))
     found = all(result.schedule is not None for result in results)
     return ExitCode.VERIFIED if found else ExitCode.UNDECIDED

@@ -215,6 +215,7 @@ def gauss_options(command: Command) -> Command:
     show_default=True,
     help="How to show the schedule.",
 )
+@click.option("--timings", is_flag=True, help="Show processor times.")
 @colour_option
 def schedule(
     path: str,
@@ -225,6 +226,7 @@ def schedule(
     entry: str | None,
     cache: str | None,
     format_name: str,
+    timings: bool,
     colour: str,
     **options: Unpack[ScheduleOptions],
 ) -> int:
@@ -269,7 +271,7 @@ def schedule(
     except (Disagreement, PaperDisagreement) as error:
         click.echo(f"{path}: internal error: {error}", err=True)
         return ExitCode.INTERNAL
-    _show(result, format_name)
+    _show(result, format_name, timings)
     _write_files(result, options)
     return ExitCode.VERIFIED if result.schedule is not None else ExitCode.UNDECIDED
 
@@ -410,15 +412,15 @@ def show_pareto(loop: Loop, request: Request, format_name: str) -> int:
     return ExitCode.VERIFIED if points else ExitCode.UNDECIDED
 
 
-def _show(result: ScheduleRun, format_name: str) -> None:
+def _show(result: ScheduleRun, format_name: str, timings: bool) -> None:
     if format_name == "json":
         from titan.report.schedule_json import render as render_json
 
-        write(render_json([result]))
+        write(render_json([result], timings))
         return
     from titan.report.schedule_text import render
 
-    write(render(result))
+    write(render(result, timings))
 
 
 def _write_files(result: ScheduleRun, options: ScheduleOptions) -> None:

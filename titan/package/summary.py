@@ -11,8 +11,13 @@ from titan.package.produce import Produced
 from titan.report.findings import parameters_text
 
 
-def as_text(path: str, produced: Produced, explanation: Explanation | None = None) -> str:
-    """What was built, from what, for which scope, and which candidates were refused."""
+def as_text(
+    path: str, produced: Produced, explanation: Explanation | None = None, timings: bool = False
+) -> str:
+    """What was built, from what, for which scope, and which candidates were refused.
+
+    With `timings` the processor time too.
+    """
     built = produced.built
     rows = [
         ("schedule", schedule_words(built)),
@@ -26,14 +31,14 @@ def as_text(path: str, produced: Produced, explanation: Explanation | None = Non
         *(explained_rows(explanation) if explanation is not None else ()),
         ("certified", produced.proof),
         ("package", str(produced.folder)),
-        ("time", f"{built.seconds:.2f} s"),
+        *((("time", f"{built.seconds:.2f} s"),) if timings else ()),
     ]
     head = f"BUILT {built.tile.name} ({path}) for {built.tile.target}"
     return "\n".join([head, *(f"  {name:<10}{text}" for name, text in rows)]) + "\n"
 
 
 def as_data(
-    path: str, produced: Produced, explanation: Explanation | None = None
+    path: str, produced: Produced, explanation: Explanation | None = None, timings: bool = False
 ) -> dict[str, object]:
     """The same as data."""
     built = produced.built
@@ -58,7 +63,7 @@ def as_data(
         "loop": produced.loops,
         "certified": produced.proof,
         "refused": [{"shape": s.shape.name, "reason": s.reason} for s in refused(built.steps)],
-        "seconds": round(built.seconds, 3),
+        **({"seconds": round(built.seconds, 3)} if timings else {}),
         **({"explanation": explained_data(explanation)} if explanation is not None else {}),
     }
 

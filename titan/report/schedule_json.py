@@ -12,14 +12,17 @@ from titan.scheduling.run import ScheduleRun
 from titan.scheduling.store import as_data
 
 
-def data(result: ScheduleRun) -> dict[str, object]:
-    """Plain data; the field `schedule_file` is what `titan schedule --check` reads."""
+def data(result: ScheduleRun, timings: bool = False) -> dict[str, object]:
+    """Plain data; the field `schedule_file` is what `titan schedule --check` reads.
+
+    Processor times, as `seconds`, with `timings` only: without, it depends on the input alone.
+    """
     loop, schedule = result.loop, result.schedule
     found: dict[str, object] = {
         "loop": loop.name,
         "target": loop.machine.name,
         "produced_by": result.produced_by,
-        "seconds": round(result.seconds, 6),
+        **({"seconds": round(result.seconds, 6)} if timings else {}),
         "cached": result.cached,
         "evidence": {
             "kind": result.evidence.kind,
@@ -42,7 +45,11 @@ def data(result: ScheduleRun) -> dict[str, object]:
         ],
         "rejections": _rejections(result),
         "solvers": [
-            {"solver": o.solver, "seconds": round(o.seconds, 6), "statistics": o.statistics}
+            {
+                "solver": o.solver,
+                **({"seconds": round(o.seconds, 6)} if timings else {}),
+                "statistics": o.statistics,
+            }
             for o in result.outcomes
         ],
     }
@@ -108,6 +115,6 @@ def _operations(loop: Loop, schedule: Schedule) -> list[dict[str, object]]:
     ]
 
 
-def render(results: list[ScheduleRun]) -> str:
+def render(results: list[ScheduleRun], timings: bool = False) -> str:
     """The results as one JSON array, indented by two, with a newline at the end."""
-    return json.dumps([data(result) for result in results], indent=2) + "\n"
+    return json.dumps([data(result, timings) for result in results], indent=2) + "\n"

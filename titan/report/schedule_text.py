@@ -20,21 +20,21 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 LAST_RESORTS = ("joint, larger interval",)
 
 
-def render(result: ScheduleRun) -> str:
-    """The whole report."""
-    lines = headline(result)
+def render(result: ScheduleRun, timings: bool = False) -> str:
+    """The whole report; processor times with `timings` only."""
+    lines = headline(result, timings)
     if result.schedule is not None:
         story = explain(result.loop, result.schedule, result.bounds)
         lines += why(result, story)
         lines += ["", *table(result.loop, result.schedule)]
         lines += ["", *picture(result.loop, result.schedule)]
         lines += ["", *phase_table(result.loop, result.schedule)]
-    lines += _outcomes(result)
+    lines += _outcomes(result, timings)
     lines += [f"note: {note}" for note in result.notes]
     return "\n".join(lines) + "\n"
 
 
-def headline(result: ScheduleRun) -> list[str]:
+def headline(result: ScheduleRun, timings: bool = False) -> list[str]:
     """Interval, proof and producer in lines; the lower bound if no schedule was found."""
     loop = result.loop
     if result.schedule is None:
@@ -58,7 +58,8 @@ def headline(result: ScheduleRun) -> list[str]:
             f"({result.evidence.detail}), gap {result.gap}"
         )
     again = ", from the cache" if result.cached else ""
-    return [first, proof, f"  found by {result.produced_by} in {result.seconds:.3f} s{again}"]
+    spent = f" in {result.seconds:.3f} s" if timings else ""
+    return [first, proof, f"  found by {result.produced_by}{spent}{again}"]
 
 
 def evidence_text(result: ScheduleRun) -> str:
@@ -167,11 +168,12 @@ def _iteration(title: str, issue: IssueSlot) -> str:
     return f"{base}{issue.iteration:+d}" if issue.iteration else base
 
 
-def _outcomes(result: ScheduleRun) -> list[str]:
+def _outcomes(result: ScheduleRun, timings: bool) -> list[str]:
     lines = []
     for outcome in result.outcomes:
         numbers = ", ".join(f"{key} {value}" for key, value in outcome.statistics.items())
-        lines.append(f"{outcome.solver}: {outcome.seconds:.3f} s; {numbers}")
+        spent = f"{outcome.seconds:.3f} s; " if timings else ""
+        lines.append(f"{outcome.solver}: {spent}{numbers}")
         if outcome.solver == "joint" and result.normalised is not None and outcome.schedule:
             scale = result.normalised.normalisation
             lines.append(
@@ -229,7 +231,7 @@ def failure_lines(loop: Loop, failure: PlacementFailure) -> list[str]:
     ]
 
 
-def comparison(titles: list[str], results: list[ScheduleRun]) -> str:
+def comparison(titles: list[str], results: list[ScheduleRun], timings: bool = False) -> str:
     """Two results side by side, and the ratio of their intervals."""
     rows: list[tuple[str, list[str]]] = []
     stories = [
@@ -242,7 +244,7 @@ def comparison(titles: list[str], results: list[ScheduleRun]) -> str:
         ("lower bound", lambda r: str(r.evidence.lower_bound)),
         ("proved optimal", lambda r: "yes" if r.proved else "no"),
         ("found by", lambda r: r.produced_by),
-        ("seconds", lambda r: f"{r.seconds:.3f}"),
+        *((("seconds", lambda r: f"{r.seconds:.3f}"),) if timings else ()),
     ):
         rows.append((name, [show(r) if r.schedule is not None else "-" for r in results]))
     for name in ("strategies", "units", "storage"):
