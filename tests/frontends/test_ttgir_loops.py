@@ -110,11 +110,36 @@ def test_flattened_loops_do_the_same_in_their_plain_form(number, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.replace("scf.condition(%0) %t_4", "scf.condition(%0) %total_2"), "condition"),
+        (
+            lambda t: t.replace("scf.condition(%0) %t_4", "scf.condition(%0) %total_2"),
+            "does not hand",
+        ),
         (lambda t: changed(t, "scf.condition", "ttng.wait_barrier %a, %b\n\\0"), "synchronises"),
     ],
 )
 def test_other_while_loops_are_refused(change, said):
     finding = verified(change(TICKET))
+    assert finding.verdict is Verdict.REFUSED
+    assert any(said in item.headline for item in finding.diagnostics), finding.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        ("ttng.clc_is_canceled %t_20 : i128 -> i1", "ttng.clc_try_cancel"),
+        ("arith.cmpi slt, %t_20, %total_2 : i32", "does not hand all that it carries on"),
+    ],
+)
+def test_what_gives_tiles_is_named_where_it_is_not_followed(operation, said):
+    """A bool that a trip makes decides whether there is one more, and is not handed on."""
+    text = TICKET
+    for old, new in (
+        ("scf.while (%t_4 = %t) : (i32)", "scf.while (%t_4 = %t, %more = %true) : (i32, i1)"),
+        ("scf.condition(%0)", "scf.condition(%more)"),
+        ("scf.yield %t_20 : i32", f"%next = {operation}\nscf.yield %t_20, %next : i32, i1"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    finding = verified(text)
     assert finding.verdict is Verdict.REFUSED
     assert any(said in item.headline for item in finding.diagnostics), finding.diagnostics

@@ -138,6 +138,24 @@ def while_form(operation: TtgirOperation) -> WhileForm | None:
     return WhileForm(names, asked, starts, last.operands[0])
 
 
+def while_fault(operation: TtgirOperation, synchronises: Callable[[Block], bool]) -> str:
+    """Why a `scf.while` is not followed that has no form, or whose condition synchronises."""
+    first, *rest = operation.regions
+    if synchronises(first):
+        return "a loop whose condition synchronises is not supported"
+    decides = first.operations[-1].operands[:1] if first.operations else ()
+    for body in rest:
+        carried = zip(operation.operands[0::2], body.operations[-1].operands, strict=False)
+        decides = tuple(after for before, after in carried if (before,) == decides)
+    if any(
+        item.name.startswith("ttng.clc_") and {*item.results} & {*decides}
+        for body in rest
+        for item in body.operations
+    ):
+        return "how often a loop runs that `ttng.clc_try_cancel` gives tiles is not followed"
+    return "a `scf.while` that does not hand all that it carries on to its body is not supported"
+
+
 def while_trips(
     condition: Value, starts: Mapping[str, Value], probed: Probed, growth: Mapping[str, int]
 ) -> Expression | None:

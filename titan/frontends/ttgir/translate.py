@@ -39,6 +39,7 @@ from titan.frontends.ttgir.loops import (
     flattened,
     repeated,
     steady_growth,
+    while_fault,
     while_form,
     while_trips,
 )
@@ -321,15 +322,14 @@ class _Translator:
             return []
         form = while_form(operation)
         if form is None or synchronises(operation.regions[0]):
-            self._fault(operation, "a loop whose condition synchronises is not supported")
+            self._fault(operation, while_fault(operation, synchronises))
             return []
         if self.loops:
             self._fault(operation, "a `scf.while` inside of a loop is not supported")
             return []
         counter = self._counted("while")
         loop = LoopDraft(operation, operation.regions[1], counter, ZERO, ZERO, "")
-        names = list(form.names)
-        starts = [environment.get(item, Unknown()) for item in form.starts]
+        names, starts = list(form.names), [environment.get(n, Unknown()) for n in form.starts]
         probed = self._probed(loop, names, starts, environment)
         if len(probed) != len(names):
             self._fault(operation, "a loop hands on another number of values than it carries")
