@@ -53,6 +53,7 @@ from titan.isa.waves.real_steps import value_step
 from titan.isa.waves.scalar_steps import scalar_step
 from titan.isa.waves.skipped_lanes import SkippedArms, leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
+from titan.isa.waves.standing_loops import STANDS, StandingLoops
 from titan.isa.waves.start import constants_of, lds_bytes, private_bytes, waves_of
 from titan.isa.waves.state import (
     LANES,
@@ -142,6 +143,7 @@ class WaveMachine:
             if contents is None:
                 wave.unwritten = unwritten_at_start(wave)
         self.decoded: dict[int, DecodedInstruction] = {}
+        self.loops = StandingLoops(self.group)
         self.ways = ArmWays(self._decoded, kernel.start, kernel.end)
         self.steps = 0
         self.at: tuple[int, int] = (-1, -1)
@@ -334,11 +336,11 @@ class WaveMachine:
         elif name == "s_endpgm":
             self.group.events.append(WaveEnd(*header))
             wave.ended = True
-        elif name == "s_branch":
-            wave.place = code.item.target
-        elif name.startswith("s_cbranch_"):
-            if taken(wave, name):
+        elif name == "s_branch" or name.startswith("s_cbranch_"):
+            if name == "s_branch" or taken(wave, name):
                 wave.place = code.item.target
+                if wave.place <= code.number and self.loops.stands(wave, code.number):
+                    raise Refused(STANDS)
         elif name == "s_setvskip":
             wave.skips = _skipping(wave, code)
         elif name in _UNFOLLOWED or changes_execution(wave, code):
