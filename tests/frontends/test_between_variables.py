@@ -153,3 +153,76 @@ def test_where_variables_stand(sizes: tuple[int, ...], dynamic: int) -> None:
     assert layout.dynamic_start % 128 == 0
     assert layout.shared_bytes == layout.dynamic_start + dynamic
     assert layout.shared_bytes <= SHARED_ROOM or sum(sizes) > 100_000
+
+
+PARAMETERS = """.version 8.7
+.target sm_90a
+.address_size 64
+.func (.param .b32 sum) add(.param .align 4 .b8 first[8], .param .b32 second)
+{{
+	.reg .b32 %q<4>;
+	ld.param.u32 %q1, [{argument}];
+	ld.param.u32 %q2, [second];
+	add.u32 %q1, %q1, %q2;
+	st.param.b32 [{result}], %q1;
+	ret;
+}}
+.visible .entry k(.param .u64 p, .param .u32 count, .param .align 64 .b8 pair[64], .param .u32 end)
+.reqntid 32
+{{
+	.reg .b32 %r<8>;
+	.reg .b64 %d<8>;
+	ld.param.u64 %d1, [p];
+	mov.u32 %r0, %tid.x;
+	mul.wide.u32 %d2, %r0, 4;
+	add.u64 %d1, %d1, %d2;
+	mov.b64 %d3, pair;
+	add.u64 %d4, %d3, {index};
+	cvta.param.u64 %d5, %d4;
+	ld.{width} {registers}, [{named}];
+	ld.param.u32 %r3, [%d4];
+	ld.u32 %r4, [%d5];
+	{{ .param .align 4 .b8 x[8]; .param .b32 y; .param .b32 z;
+	st.param.b32 [x], %r1; st.param.b32 [x+4], %r3; st.param.b32 [y], %r4;
+	call.uni (z), add, (x, y);
+	ld.param.b32 %r5, [{taken}]; }}
+	st.global.u32 [%d1], %r5;
+	ret;
+}}
+"""
+FITS = {
+    "argument": "first+4", "result": "sum", "index": "60", "width": "param.u32",
+    "registers": "%r1", "named": "pair", "taken": "z",
+}  # fmt: skip
+INTO_THE_NEXT: dict[str, dict[str, str]] = {
+    "pointer": {"named": "p+8"},
+    "in front": {"named": "count+-4"},
+    "padding": {"named": "count+4"},
+    "vector": {"width": "param.v2.u32", "registers": "{%r1, %r2}", "named": "count"},
+    "index": {"index": "64"},
+    "far": {"index": "128"},
+    "argument": {"argument": "first+8"},
+    "result": {"result": "sum+4"},
+    "result taken": {"taken": "z+4"},
+}
+INSIDE: dict[str, dict[str, str]] = {
+    "all": {},
+    "last": {"named": "end", "index": "0"},
+    "vector": {"width": "param.v2.u32", "registers": "{%r1, %r2}", "named": "pair+56"},
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_within_a_parameter(name: str) -> None:
+    text = PARAMETERS.format(**{**FITS, **INSIDE[name]})
+    assert verified(text, "{grid: 1, parameters: [pointer]}").verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("name", INTO_THE_NEXT)
+def test_beyond_a_parameter(name: str) -> None:
+    """Of the entry and of functions, by name, by index, and by a generic address."""
+    found = verified(
+        PARAMETERS.format(**{**FITS, **INTO_THE_NEXT[name]}), "{grid: 1, parameters: [pointer]}"
+    )
+    assert found.verdict is Verdict.REFUTED
+    assert set(codes(found)) == {"TTN218"}

@@ -91,7 +91,7 @@ def results(
     assert code is not None, [(str(f.span), f.headline) for f in findings]
     options = options or Options()
     machine = SimtExecution(code, layout, launch, options)
-    places = [(p.offset, p.size_bytes) for p in entry.parameters]
+    places = list(layout.parameters)
     machine.load_parameters(places)
     found = machine.run()
     assert found.outcome.ending == 0, found.outcome

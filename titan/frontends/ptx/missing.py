@@ -11,6 +11,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.isa.ptx.module import Address, Function, Instruction, Symbol
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.layout import entry_places
 from titan.isa.simt.outcome import Ending, Run
 
 
@@ -47,9 +48,11 @@ def missing_value(run: Run, function: Function, places: CodePlaces) -> Diagnosti
 def _missing_map(at: int, function: Function, place: Span) -> Diagnostic:
     """A tensor copy through bytes of a parameter that are no map of the launch."""
     headline = "the launch lacks a tensor map"
-    for number, variable in enumerate(function.parameters):
-        if variable.offset <= at < variable.offset + variable.size_bytes:
-            offset = at - variable.offset
+    for number, (variable, (start, size)) in enumerate(
+        zip(function.parameters, entry_places(function), strict=True)
+    ):
+        if start <= at < start + size:
+            offset = at - start
             headline += f": parameter {number} ({short_name(variable.name)}), offset {offset}: box?"
     return diagnostic("TTN018", headline, place, "this copy needs it")
 

@@ -13,6 +13,7 @@ multiple of 2^32: an address that is cut to 32 bits in place of `cvta` leads now
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from titan.isa.ptx.module import Function, Module, StateSpace, Variable
 from titan.isa.simt.footprints import MemorySpace
@@ -34,7 +35,13 @@ HIGHEST_GLOBAL = min(GENERIC_WINDOWS.values()) << WINDOW_BITS
 MODULE_BASE = 0xE0 << WINDOW_BITS  # global variables of the module
 # Behind variables, so that what leaves one of them is not in the next one; in shared memory what
 # room there is.
-GAPS = {StateSpace.GLOBAL: 256, StateSpace.LOCAL: 256, StateSpace.CONSTANT: 256}
+GAPS = {
+    StateSpace.GLOBAL: 256,
+    StateSpace.LOCAL: 256,
+    StateSpace.CONSTANT: 256,
+    StateSpace.PARAMETER: 16,  # of calls, which are many
+}
+PARAMETER_GAP = 256  # of the entry; a multiple of what they are aligned to
 SHARED_GAP_MAX = 1 << 14
 SHARED_GAP_STEP = 1 << 10  # so that a variable is as aligned as it is without gaps
 SHARED_ROOM = 1 << 18  # what descriptors of matrices can address
@@ -76,12 +83,17 @@ class MemoryLayout:
     constant_bytes: int
     module_globals: tuple[tuple[int, int, bytes], ...]  # address, size, initial bytes
     local_bytes: int
-    parameter_bytes: int
+    parameters: tuple[tuple[int, int], ...]  # offset and size of each of the entry
     holes: tuple[tuple[MemorySpace, int, int], ...]  # space, start, end of what no variable has
 
     def in_hole(self, space: int, at: int, count: int) -> bool:
         """Whether some of the bytes are between variables."""
         return any(s == space and at < end and start < at + count for s, start, end in self.holes)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """The end of the memory of parameters."""
+        return sum(self.parameters[-1]) if self.parameters else 0
 
     def find(self, function: str, name: str) -> tuple[MemorySpace, int] | None:
         """The space and start of a symbol, a function's own before the module's; None if absent."""
@@ -188,7 +200,7 @@ def lay_out(
     constants = {at: data for s, at, _, data in initial if s is MemorySpace.CONSTANT}
     if held is not None:
         constants[0] = held.constants
-    last = entry.parameters[-1] if entry.parameters else None
+    parameters = entry_places(entry)
     return MemoryLayout(
         places=build.places,
         shared_bytes=dynamic_start + dynamic_bytes,
@@ -198,8 +210,22 @@ def lay_out(
         constant_bytes=build.next[MemorySpace.CONSTANT],
         module_globals=tuple((at, n, d) for s, at, n, d in initial if s is MemorySpace.GLOBAL),
         local_bytes=build.next[MemorySpace.LOCAL],
-        parameter_bytes=0 if last is None else last.offset + last.size_bytes,
-        holes=tuple((space, low, high) for (space, high), low in build.holes.items()),
+        parameters=parameters,
+        holes=(
+            *((space, low, high) for (space, high), low in build.holes.items()),
+            *(
+                (MemorySpace.PARAMETER, at + size, following)
+                for (at, size), (following, _) in pairwise(parameters)
+            ),
+        ),
+    )
+
+
+def entry_places(entry: Function) -> tuple[tuple[int, int], ...]:
+    """Offset and size of each parameter of the entry: as aligned as they are, and apart."""
+    return tuple(
+        (parameter.offset + number * PARAMETER_GAP, parameter.size_bytes)
+        for number, parameter in enumerate(entry.parameters)
     )
 
 
@@ -215,13 +241,11 @@ def _place_all(
             continue
         for variable in function.variables:
             build.place(function.name, variable, _own(SPACES[variable.space]))
-        for parameter in function.parameters + function.results:
-            if function.entry:
-                build.places[(function.name, parameter.name)] = (
-                    MemorySpace.PARAMETER,
-                    parameter.offset,
-                )
-            else:
+        if function.entry:
+            for parameter, (at, _) in zip(function.parameters, entry_places(function), strict=True):
+                build.places[(function.name, parameter.name)] = (MemorySpace.PARAMETER, at)
+        else:
+            for parameter in function.parameters + function.results:
                 build.place(function.name, parameter, MemorySpace.LOCAL)
     return build
 

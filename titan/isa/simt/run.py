@@ -123,18 +123,24 @@ def prepare(
         for what, size, limit in (
             ("shared", layout.shared_bytes, SHARED_MAX),
             ("local", layout.local_bytes, LOCAL_MAX),
-            ("parameter", layout.parameter_bytes, PARAMETER_MAX),
+            ("parameter", _declared_bytes(entry), PARAMETER_MAX),
             ("constant", layout.constant_bytes, CONSTANT_MAX),
         )
         if size > limit
     ]
     if findings:
         return None, findings
-    places = [(p.offset, p.size_bytes) for p in entry.parameters]
+    places = list(layout.parameters)
     code, findings = decode(module, entry, layout, source, _zero_bytes(launch, places))
     if code is None:
         return None, findings
     return (code, layout, places), []
+
+
+def _declared_bytes(entry: Function) -> int:
+    """The end of the parameters, as they are declared."""
+    last = entry.parameters[-1] if entry.parameters else None
+    return 0 if last is None else last.offset + last.size_bytes
 
 
 def _zero_bytes(launch: Launch, places: list[tuple[int, int]]) -> set[int]:

@@ -25,7 +25,7 @@ from titan.foundation.source.span import Source
 from titan.isa.ptx.module import Function, Instruction, Module
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch, LaunchParameter, LaunchTensorMap, Options
-from titan.isa.simt.layout import resolve
+from titan.isa.simt.layout import entry_places, resolve
 from titan.isa.simt.outcome import Ending, Outcome, Run
 from titan.isa.simt.run import run
 from titan.sync.expression import evaluate, parse_expression
@@ -185,7 +185,7 @@ def run_cluster(
     _ended(kernel, made, found)
     if made.outcome.ending is Ending.BUDGET:
         return found
-    offsets = {parameter.offset: n for n, parameter in enumerate(kernel.function.parameters)}
+    offsets = {at: n for n, (at, _) in enumerate(entry_places(kernel.function))}
     reader = EventReader(
         kernel.module.instructions,
         {member: rank for rank, member in enumerate(members)},
