@@ -151,6 +151,39 @@ NOT_SPENT = {
         PART + f"ld.shared.u32 %r10, [%r6];{SUM} red.shared.add.u32 [%r3], %r10;"),
 }  # fmt: skip
 
+# Between the sum and its store. Of the first nothing is needed of the sum, whatever it is.
+NEEDS_NOTHING = (
+    "and.b32 %r10, %r10, 0;",
+    "mul.lo.u32 %r10, %r10, 0;",
+    "mad.lo.u32 %r10, %r10, 0, 5;",
+    "xor.b32 %r10, %r10, %r10;",
+    "mov.u32 %r12, %r10; sub.u32 %r10, %r10, %r12;",
+    "min.u32 %r10, %r10, 0;",
+    "or.b32 %r10, %r10, -1;",
+    "shl.b32 %r10, %r10, 31; shl.b32 %r10, %r10, 1;",
+    "bfe.u32 %r10, %r10, 0, 0;",
+    "prmt.b32 %r10, %r1, %r10, 0;",
+    "setp.gt.u32 %p4, %r2, 64; selp.b32 %r10, %r10, 7, %p4;",
+    "setp.eq.u32 %p4, %r10, %r10; selp.b32 %r10, 1, 0, %p4;",
+    "and.b32 %r10, %r10, 0xff00; cvt.u32.u8 %r10, %r10;",
+    "mov.u32 %r12, %r10; mov.b64 %d5, {%r1, %r12}; mov.b64 {%r10, %r12}, %d5;",
+)
+NEEDS_IT = (
+    "mov.b32 %r12, %r10; mov.b32 %r10, %r12;",
+    "add.u32 %r10, %r10, 1;",
+    "cvt.rn.f32.u32 %r10, %r10; mul.f32 %r10, %r10, 0f40000000;",
+    "mov.u32 %r12, %r10; max.u32 %r10, %r10, %r12;",
+    "sub.f32 %r10, %r10, %r10;",
+    "shfl.sync.idx.b32 %r10, %r10, 3, 31, -1;",
+)
+DATA = PART.replace("st.", "ld.global.u32 %r12, [%d2]; st.").replace("], %r1;", "], %r12;")
+TWO = "ld.shared.v2.u32 {%r10, %r13}, [%r3];"
+NOT_SPENT |= {
+    "its second part goes over the first": (
+        f"{PART}{TWO}{SUM.replace('%r10', '%r13')} st.shared.u32 [%r3], %r13;"
+        "st.shared.u32 [%r4+256], %r10;"),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("body", IDLE.values(), ids=IDLE)
 def test_lanes_may_load_what_they_do_not_use(body):
@@ -181,3 +214,13 @@ def test_what_is_stored_is_not_made_of_it(body):
     finding = verified(f"{body} END:")
     assert finding.verdict is Verdict.REFUTED, finding.notes
     assert "TTN201" in {item.code for item in finding.diagnostics}
+
+
+@pytest.mark.parametrize("spent", [True, False])
+def test_what_an_operation_needs(spent):
+    """Where it needs nothing of the sum, a compiler may store before the load."""
+    for operation in NEEDS_IT if spent else NEEDS_NOTHING:
+        body = f"{DATA}ld.shared.u32 %r10, [%r6];{SUM}{operation}{OVER}"
+        finding = verified(f"{body} END:")
+        expected = Verdict.VERIFIED if spent else Verdict.REFUTED
+        assert finding.verdict is expected, operation

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from titan.isa.ptx.module import Instruction
 from titan.isa.simt import events as ev
 from titan.isa.simt.collectives import shuffled_from
 from titan.isa.simt.execution import SimtExecution
@@ -24,8 +25,9 @@ from titan.isa.simt.operations import PURE, DecodedStep, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
 from titan.isa.simt.state import Fragment, Warp
 from titan.isa.simt.tracing.equal_stores import unequal_stores
+from titan.isa.simt.tracing.made_of import Loads, MadeOf
 from titan.isa.simt.tracing.pure_regions import PureRegions
-from titan.isa.simt.tracing.spent_reads import FollowedUses, LeftOutLanes, Loads
+from titan.isa.simt.tracing.spent_reads import FollowedUses, LeftOutLanes
 from titan.isa.simt.values import LANES, any_opaque, lanes_of
 
 ROUNDS_MAX = 16
@@ -44,15 +46,17 @@ class FollowedLoads(SimtExecution):
     candidates: frozenset[int] = _NOTHING
     unsure = False
 
-    def follow(self, candidates: Iterable[int]) -> None:
+    def follow(self, candidates: Iterable[int], instructions: Sequence[Instruction]) -> None:
         """To be called before the run."""
         self.candidates = frozenset(candidates)
+        self._instructions = instructions
         self.loaded: dict[int, int] = {}  # lanes by the count of instructions
         self._matrices: set[int] = set()  # of these, loads of matrices: all lanes have one number
         self._kept: set[int] = set()  # of these, loads that some instruction would use
         self._read = {register for step in self.steps for register in (*step.args, step.guard)}
         self.used: set[int] = set()
         self._of: dict[Warp, dict[int, Loads]] = {}
+        self._made_of = MadeOf()
         self._own: dict[Warp, Loads] = {}  # what arms have left in the memory of a lane
         self._computing = PureRegions(self.code, memory=True)
         self._in_arms = False
@@ -103,6 +107,8 @@ class FollowedLoads(SimtExecution):
             self._write(held, register, made, 0, fragment.mask)
         for at in lanes_of(fragment.mask):
             own[at] = made[at]
+        written = frozenset(self.code.regions[fragment.pc].written)
+        self._made_of.written(warp, written, fragment.mask)
         return True
 
     def _note(self, fragment: Fragment, step: DecodedStep) -> None:
@@ -126,17 +132,21 @@ class FollowedLoads(SimtExecution):
         uses = warp.uses
         assert isinstance(uses, FollowedUses)
         if step.op is Op.STORE and not self.parted:
-            uses.made = self._stored(step, held)
+            uses.made = self._made_of.stored(warp, step)
         matrices = step.op is Op.LOAD_MATRIX
+        loads: Loads | None = None
         if fragment.pc in self.candidates and (matrices or step.flags[2] == _WEAK):
             self._begin(step, holds | maybe)
             uses.count = -1 if matrices else self.count
             made = [frozenset((self.count * LANES + at * (not matrices),)) for at in range(LANES)]
+            loads = made
         elif step.op is Op.LOAD and step.flags[0] in _OWN:
             made = self._own.get(warp, made)
         for register in step.out:
             if register >= 0:
                 self._write(held, register, made, holds, maybe)
+        instruction = self._instructions[fragment.pc]
+        self._made_of.executed(fragment, step, instruction, holds, maybe, loads)
 
     def _begin(self, step: DecodedStep, lanes: int) -> None:
         """A load that is followed."""
@@ -145,15 +155,6 @@ class FollowedLoads(SimtExecution):
             self._matrices.add(self.count)
         if not self._read.isdisjoint(step.out):
             self._kept.add(self.count)
-
-    @staticmethod
-    def _stored(step: DecodedStep, held: dict[int, Loads]) -> Loads:
-        """The loads that each of the registers of a store is made of, in each lane."""
-        registers = step.args[1:]
-        if not registers or any(register not in held for register in registers):
-            return [_NOTHING] * LANES
-        first, *others = (held[register] for register in registers)
-        return [first[at].intersection(*(of[at] for of in others)) for at in range(LANES)]
 
     def _shuffled(self, fragment: Fragment, step: DecodedStep, held: dict[int, Loads]) -> Loads:
         """Of each lane what it gets from another; what says from which is used."""
@@ -259,7 +260,7 @@ def _without_idle(
 ) -> tuple[tuple[ev.LaneClash, ...], LeftOutLanes] | None:
     """The clashes of the run without idle and spent lanes of these loads, and these lanes."""
     first = FollowedLoads.again(made)
-    first.follow(loads)
+    first.follow(loads, made.instructions)
     first.run()
     left_out = LeftOutLanes(first.idle(), first.spent())
     if first.unsure or not (left_out.idle or left_out.spent):

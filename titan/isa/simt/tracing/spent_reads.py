@@ -2,8 +2,8 @@
 
 The lanes of a reduction load the parts, hand them on by shuffles, and all of them store the sum
 over the first part. Shuffles order no memory, and yet no lane stores before the load: its value is
-made of what has been loaded, and nothing is read out of thin air (PTX memory model). So such a load
-does not race with stores behind it. Stores before it are compared with it as ever.
+made of what has been loaded (`made_of.py`), and nothing is read out of thin air (PTX memory model).
+So such a load does not race with stores behind it. Stores before it are compared with it as ever.
 
 What is noted of each byte: which load of each lane was the last, until the lanes meet. It is
 *spent* where each lane that then stores there, other than its own, stores what is made of it.
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.lane_uses import WRITES, LaneAccess, LaneUses
 from titan.isa.simt.state import Fragment
+from titan.isa.simt.tracing.made_of import Loads
 from titan.isa.simt.values import LANES, lanes_of
 
-Loads = list[frozenset[int]]  # of each lane: those that its value is made of
 _Place = tuple[int, int]  # CTA, and byte
 
 
