@@ -160,15 +160,19 @@ def test_random_copies_agree(case):
 
 
 def test_known_bytes_that_another_block_has_replaced_are_found():
-    """As of loads: of two blocks one copies what the other one writes."""
+    """As of loads: of two blocks one copies what it has written and the other one writes, too.
+
+    What it has not written is known to no block (`AskedRuns`)."""
     copies = f"cp.async.ca.shared.global [s], [%d1], 4; {WAIT}"
     loads, writes = "ld.global.u32 %r3, [%d1];", "st.global.u32 [%d1], 7;"
     found = {}
-    for name, body in (("copies", copies), ("loads", loads), ("writes", writes)):
+    own = "st.global.u32 [%d1], 5; bar.warp.sync -1;"
+    bodies = {"copies": own + copies, "loads": own + loads, "writes": writes, "others": loads}
+    for name, body in bodies.items():
         found[name] = ran(module_of(f"{HEAD} {body} ret;", parameters=PARAMETERS),
                           launched({TABLE: bytes(64)}))  # fmt: skip
     for reader in ("copies", "loads"):
         assert [footprint.bounds[0] for _, footprint in known_reads(found[reader])] == [TABLE]
-        check_data([(0, found[reader]), (1, found["loads"])], ())
+        check_data([(0, found[reader]), (1, found["others"])], ())
         with pytest.raises(NotWaiting, match="may have replaced"):
             check_data([(0, found[reader]), (1, found["writes"])], ())
