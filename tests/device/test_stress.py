@@ -96,6 +96,41 @@ def test_progress_is_a_line_for_each_variant_where_there_is_no_terminal(package,
     ]
 
 
+@needs_compiler
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_interrupt_leaves_what_was_done(form, package, tmp_path, capfd, monkeypatch):
+    """On standard error; nothing that would pass for a result."""
+    from titan.cli.stress_progress import StressProgress
+
+    whole, seen = StressProgress.add, []
+
+    def interrupted(self, run):
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        seen.append(run)
+        whole(self, run)
+
+    monkeypatch.setattr(StressProgress, "add", interrupted)
+    result = tmp_path / "result.json"
+    command = ["stress", str(package), "--backend", "emulated", "--seeds", "1", "--runs", "2"]
+    assert titan([*command, "--format", form, "--result", str(result)]) == 130
+    shown = capfd.readouterr()
+    assert shown.out == "" and not result.exists()
+    lines = shown.err.splitlines()
+    states = [run.state for run in seen]
+    assert states[:2] == ["correct", "correct"]
+    broken = seen[2].variant
+    name = f"gemm_small_tiles depth 2, {broken}: 1 {states[2]}"
+    assert lines[1:4] == [
+        "1 of 6: gemm_small_tiles depth 2, safe: 2 correct",
+        "3 of 12 runs are done, 1 of 6 variants whole",
+        "gemm_small_tiles depth 2, safe: 2 correct",
+    ]
+    assert lines[4].startswith(name)
+    assert lines[5].startswith("3 runs; safe kernels failed 0 times")
+    assert lines[6:] == ["interrupted"]
+
+
 def synthetic(trip_count, work):
     return {
         "entry": "k", "parameters": [{"name": "M", "minimum": 1}], "constraints": [],

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +17,12 @@ from titan.cli.progress import current, progress
 from titan.cli.settings import NumberRange
 from titan.cli.stress_progress import StressProgress
 from titan.cli.stress_report import render
+from titan.foundation.errors import Interruption
 from titan.foundation.scratch import scratch
+
+if TYPE_CHECKING:
+    from titan.device.documents import DeviceFacts
+    from titan.device.stress import StressRun
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 EMULATED_RUNS = 5  # for each seed: all policies, and as many of the sizes
@@ -83,13 +89,14 @@ def stress(
     """Run every variant of packages, or of tile files built at several depths.
 
     Exit code 1 means that a safe kernel failed, 2 that there is no device, 3 that something could
-    not be run, or that nothing was (no time, or packages of other devices).
+    not be run, or that nothing was (no time, or packages of other devices). Interrupted, it writes
+    what was done so far to stderr, and no result.
     """
     from titan.device import litmus
     from titan.device.__main__ import Outputs
     from titan.device.findings import Keep
     from titan.device.spread import devices
-    from titan.device.stress import StressRun, StressSettings, document, planned
+    from titan.device.stress import StressSettings, document, planned
     from titan.device.stress import stress as run_all
     from titan.foundation.extras import require
 
@@ -122,7 +129,7 @@ def stress(
         plan = planned(folders, settings)
         reached = StressProgress(plan, lines=not verbose)
         found = run_all(plan, settings, report, places=devices(facts), keep=Keep(findings, facts))
-        runs = list(found)
+        runs = _collected(found, reached, facts)
     data = document(facts, runs, plan.left_out)
     Outputs(result=result, page=page).write(data)
     deliver(render(data, format_name), output)
@@ -130,6 +137,24 @@ def stress(
         return ExitCode.REFUTED
     undecided = data["not_run"] or not data["runs"]
     return ExitCode.UNDECIDED if undecided else ExitCode.VERIFIED
+
+
+def _collected(
+    found: Iterator[StressRun], reached: StressProgress, facts: DeviceFacts
+) -> list[StressRun]:
+    """All of the runs; an interrupt leaves what was done so far on standard error."""
+    from titan.device.stress import document
+
+    runs: list[StressRun] = []
+    try:
+        for run in found:
+            runs.append(run)
+    except (KeyboardInterrupt, Interruption):
+        current().wipe()
+        click.echo(reached.text(), err=True)
+        click.echo(render(document(facts, runs), "text"), err=True, nl=False)
+        raise
+    return runs
 
 
 @contextmanager

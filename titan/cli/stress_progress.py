@@ -22,9 +22,14 @@ class StressProgress:
         self._states: dict[tuple[str, int, str], Counter[str]] = {}
         self._all: Counter[str] = Counter()
         self._done = 0
-        runs = sum(self._left.values())
+        self._runs = runs = sum(self._left.values())
         of = f" of {runs + plan.left_out:,} (--runs)" if plan.left_out else ""
         click.echo(f"variants: {self._variants}, runs: {runs:,}{of}", err=True)
+
+    def text(self) -> str:
+        """How much is done, of how much."""
+        done = f"{sum(self._all.values()):,} of {self._runs:,} runs are done"
+        return f"{done}, {self._done} of {self._variants} variants whole"
 
     def add(self, run: StressRun) -> None:
         """One more run."""
