@@ -23,7 +23,7 @@ def schema(kind: str, path: bool) -> None:
     """Print the JSON Schema of kernel, tile, loop or launch files, or of reports.
 
     Editors check files against it, and so can programs without TITAN; KIND is kernel unless given.
-    `report` is what `--format json` of verify, gate, litmus check and stress writes.
+    `report` is what `--format json` of any command writes.
     """
     if path:
         from titan.foundation.resources import root
