@@ -22,6 +22,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
 from titan.isa.simt.launch import QUESTION, WORD_BYTES, Allocation
 from titan.isa.simt.layout import GRID_WORKSPACE, GRID_WORKSPACE_BYTES
+from titan.isa.simt.native_events import RecordingBefore
 from titan.isa.simt.operations import ATOMICS, DecodedCode, Op, PresetKind
 from titan.isa.simt.outcome import Ending, PreparedLaunch, Run
 from titan.isa.simt.run import run_prepared
@@ -168,6 +169,7 @@ class AskedRuns:
     _variables: dict[int, bytes] = field(default_factory=dict)
     _runs: dict[tuple[int, Answers, Given], Run] = field(default_factory=dict)
     _kept: int = 0
+    _recorded: dict[int, RecordingBefore] = field(default_factory=dict)
     _of_warps: dict[tuple[int, Answers, Given], Answers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -246,7 +248,8 @@ class AskedRuns:
         self.count += 1
         if self.count > RUNS_MAX:
             raise NotWaiting(f"CTAs are run up to {RUNS_MAX:,} times")
-        run, _ = run_prepared(self.prepared(cta, answers, given))
+        before = self._recorded.setdefault(cta, RecordingBefore())
+        run, _ = run_prepared(self.prepared(cta, answers, given), before=before)
         self.instructions += run.instructions
         if self.instructions > INSTRUCTIONS_MAX:
             raise NotWaiting(f"CTAs are run for up to {INSTRUCTIONS_MAX:,} instructions of warps")

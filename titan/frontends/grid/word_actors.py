@@ -185,9 +185,17 @@ class _Schedule:
         asks = loads or asks_only(self.runs.made.code, read.instruction)
         joint = self.runs.joint
         return asks and all(
-            isinstance(event, _IDLE) or (read.instruction in joint and _same_read(event, read))
+            isinstance(event, _IDLE)
+            or _within(event)
+            or (read.instruction in joint and _same_read(event, read))
             for event in since
         )
+
+
+def _within(event: ev.Event) -> bool:
+    """Whether an event is an access to shared memory, by which threads hand on what one has read;
+    whether a loop that waits may do so is decided of its code."""
+    return isinstance(event, ev.AccessEvent) and event.footprint.space is MemorySpace.SHARED
 
 
 def _same_read(event: ev.Event, read: ev.Event) -> bool:
@@ -431,8 +439,22 @@ class WordWaits:
 
 
 def alike(one: Run, other: Run) -> bool:
-    """Whether two runs do the same up to the same question, or to their ends."""
-    return list(one.events) == list(other.events) and question_of(one) == question_of(other)
+    """Whether two runs do the same up to the same question, or to their ends. Numbers that a thread
+    stores to shared memory may differ: where they decide, what follows does.
+    """
+    if question_of(one) != question_of(other) or len(one.events) != len(other.events):
+        return False
+    pairs = zip(one.events, other.events, strict=True)
+    return all(event is its or event == its or _without_number(event, its) for event, its in pairs)
+
+
+def _without_number(event: ev.Event, its: ev.Event) -> bool:
+    """Whether accesses to shared memory differ in no more than the numbers that they store."""
+    if not (_within(event) and isinstance(event, ev.AccessEvent)):
+        return False
+    return isinstance(its, ev.AccessEvent) and replace(event, value=None) == replace(
+        its, value=None
+    )
 
 
 # ------------------------------------------------------------------------------------- loops

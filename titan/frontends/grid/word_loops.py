@@ -4,7 +4,9 @@ Rounds are run up to `FAILED_ROUNDS` times, so that what a round leaves must be 
 that round reads, or of nothing that rounds change. A register that a round takes over from the one
 before it may be made from what is read, and from nothing that was taken over itself: a counter of
 rounds is refused where it decides, is part of an address, or is used behind the loop. Rounds write
-nothing, and do nothing but compute, load, meet other threads, and fence.
+no global memory, and do nothing but compute, load, meet other threads, and fence. They may hand on
+what they read through shared memory, as Triton does: each round stores it to the same bytes, and
+shared memory is loaded behind that and a barrier, so that what is loaded is of the same round.
 
 A use of a register is of the same round where the same basic block has made it before, without a
 guard; every other use of a register that the loop makes may be of the round before.
@@ -24,6 +26,8 @@ from titan.isa.simt.outcome import Run
 from titan.isa.simt.rounds import loops_of
 
 _GLOBAL = (MemorySpace.GLOBAL, MemorySpace.GENERIC)
+_OUTSIDE = (MemorySpace.GLOBAL, MemorySpace.PARAMETER, MemorySpace.CONSTANT)
+_WRITES = "a loop that waits writes memory"
 _CHANGING = "a round of a loop that waits changes what ends it"
 _UNFOLLOWED = "what ends a loop that waits is not followed"
 _LEAVES = (Op.BRANCH, Op.RETURN, Op.EXIT)
@@ -112,19 +116,16 @@ class _Loop:
             step.flags[0] for step in code.steps if step.op is Op.BRANCH
         }  # of basic blocks, besides those behind branches
         self._taken: dict[tuple[int, int], int] = {}
+        self.stores = [at for at in sorted(body) if code.steps[at].op is Op.STORE]
 
     def check(self) -> None:
         """Raises NotWaiting."""
         steps = self.code.steps
+        self._check_stores()
         for at in sorted(self.body):
             step = steps[at]
-            if step.op not in _DONE:
-                raise NotWaiting(
-                    "a loop that waits writes memory"
-                    if step.op is Op.STORE
-                    else "a loop that waits does more than wait",
-                    at,
-                )
+            if step.op not in _DONE and at not in self.stores:
+                raise NotWaiting("a loop that waits does more than wait", at)
             atomic = step.op is Op.ATOMIC and ATOMICS[step.flags[6]] != "load"
             if atomic and not asks_only(self.code, at):
                 raise NotWaiting("a loop that waits writes global memory", at)
@@ -139,6 +140,48 @@ class _Loop:
                 for register in (*step.args, step.guard):
                     if register in self.makers and self._depth(register, -1, ()) > 1:
                         raise NotWaiting("what is done behind a loop depends on its rounds", at)
+
+    def _check_stores(self) -> None:
+        """What rounds store is of the round, and so is what they load of shared memory."""
+        steps = self.code.steps
+        for at in self.stores:
+            address, *values = steps[at].args
+            fixed = not self.makers.keys() & {address, steps[at].guard}
+            own = all(self._of_round(value, at, steps[at].guard) for value in values)
+            if steps[at].flags[0] != MemorySpace.SHARED or not fixed or not own:
+                raise NotWaiting(_WRITES, at)
+        if not self.stores:
+            return
+        if [at for at in self.body if steps[at].op in _LEAVES] != [max(self.body)]:
+            raise NotWaiting(_WRITES, self.stores[0])
+        meets = [
+            at
+            for at in self.body
+            if at > self.stores[-1] and steps[at].op is Op.BARRIER_NAMED and steps[at].guard < 0
+        ]
+        for at in self.body:
+            loads = steps[at].op is Op.LOAD and steps[at].flags[0] not in _OUTSIDE
+            if loads and at < min(meets, default=at + 1):
+                raise NotWaiting(_WRITES, at)
+
+    def _of_round(self, register: int, at: int, guard: int) -> bool:
+        """Whether a register that instruction `at` uses under a guard is made in the same round, in
+        the same basic block, of what is, or not in the loop at all.
+        """
+        if register < 0 or register not in self.makers:
+            return True
+        while at > 0 and at in self.body and at not in self.starts:
+            at -= 1
+            step = self.code.steps[at]
+            if step.op in _LEAVES or at not in self.body:
+                return False
+            if register in step.out:
+                needed = (*step.args, step.guard)
+                if not all(self._of_round(one, at, step.guard) for one in needed):
+                    return False
+                if step.guard < 0 or step.guard == guard:
+                    return True
+        return False
 
     def _check_use(self, register: int, at: int, *, decides: bool) -> None:
         if register < 0 or register not in self.makers:
@@ -158,6 +201,14 @@ class _Loop:
             computes = step.op in PURE and not (step.op is Op.OPAQUE and not step.args)
             if not computes and step.op not in _TAKEN:
                 raise NotWaiting(_UNFOLLOWED, at)
+            if step.op is Op.LOAD and step.flags[0] == MemorySpace.SHARED and self.stores:
+                for stored in self.stores:
+                    for needed in (
+                        *self.code.steps[stored].args[1:],
+                        self.code.steps[stored].guard,
+                    ):
+                        self._follow(needed, done)
+                continue
             read = step.op in (Op.LOAD, Op.ATOMIC)
             if read and not (step.flags[2] and step.flags[0] in _GLOBAL):
                 raise NotWaiting(_UNFOLLOWED, at)

@@ -18,7 +18,7 @@ from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.memory import KNOWN
-from titan.isa.simt.native_events import NativeReader
+from titan.isa.simt.native_events import NativeReader, RecordingBefore
 from titan.isa.simt.operations import DecodedCode, PresetKind
 from titan.isa.simt.outcome import (
     PEER_ALLOCATION,
@@ -215,8 +215,15 @@ class Native(_KeptArrays):
 
     # ------------------------------------------------------------------------------- run
 
-    def run(self, places: list[tuple[int, int]], reads: tuple[tuple[int, int], ...] = ()) -> Run:
-        """Run to an end. `reads`: ranges of global memory that `read` keeps."""
+    def run(
+        self,
+        places: list[tuple[int, int]],
+        reads: tuple[tuple[int, int], ...] = (),
+        before: RecordingBefore | None = None,
+    ) -> Run:
+        """Run to an end. `reads`: ranges of global memory that `read` keeps. `before`: a recording
+        that this one may begin with, which it then replaces.
+        """
         lib = self.lib
         code, launch = self._code(), self._launch(places)
         machine = lib.titan_simt_new(code, launch)
@@ -226,7 +233,7 @@ class Native(_KeptArrays):
                     lib.titan_simt_store(machine, (number << 12) + at, data, len(data))
             ending = Ending(lib.titan_simt_run(machine))
             self.read = [self._read(machine, at, count) for at, count in reads]
-            return self._result(machine, ending)
+            return self._result(machine, ending, before or RecordingBefore())
         finally:
             lib.titan_simt_free(machine)
 
@@ -236,7 +243,7 @@ class Native(_KeptArrays):
             return None
         return bytes(self.ffi.buffer(buffer))
 
-    def _result(self, machine: CData, ending: Ending) -> Run:
+    def _result(self, machine: CData, ending: Ending, before: RecordingBefore) -> Run:
         ffi, lib = self.ffi, self.lib
         numbers = ffi.new("int64_t[]", lib.RESULT_NUMBERS)
         lib.titan_simt_numbers(machine, numbers)
@@ -248,8 +255,11 @@ class Native(_KeptArrays):
             return list(ffi.unpack(lib.titan_simt_words(machine, which), size))
 
         made = self._footprints(machine)
+        recorded = b""
+        if words:
+            recorded = bytes(ffi.buffer(lib.titan_simt_words(machine, 0), 8 * words))
         reader = NativeReader(made, self.code.names)
-        events = reader.read(stream(0, words))
+        events = before.followed_by(recorded, made, reader)
         steering_words = stream(1, counts[0])
         steering = tuple(
             Steering(steering_words[n], steering_words[n + 1], made[steering_words[n + 2]])

@@ -7,6 +7,7 @@ numbered as in `native/machine.h`; each has a reader of its fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from titan.isa.simt import events as ev
 from titan.isa.simt.decode_memory import FENCE_SPACES
@@ -56,9 +57,9 @@ class NativeReader:
             self.assumption, self.skipped, self.poll, self.lane_clash, self.partial_collective,
         )  # fmt: skip
 
-    def read(self, words: Words) -> list[ev.Event]:
-        """All events of a recording."""
-        found: list[ev.Event] = []
+    def read(self, words: Words, before: Sequence[ev.Event] = ()) -> list[ev.Event]:
+        """All events of a recording, those before these words included."""
+        found = list(before)
         at, end = 0, len(words)
         while at < end:
             size = words[at + 1]
@@ -243,6 +244,32 @@ class NativeReader:
     def skipped(self, head: Head, w: Words) -> ev.Event:
         """Words: until, registers; the native machine's words hold no writes."""
         return ev.Skipped(*head, w[0], w[1], ())
+
+
+@dataclass(slots=True)
+class RecordingBefore:
+    """A recording, as words and as events. One that begins with the same words begins with the same
+    events, which are then not made again.
+    """
+
+    words: bytes = b""
+    footprints: list[Footprint] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
+    same_step: set[int] = field(default_factory=set)
+
+    def followed_by(
+        self, words: bytes, footprints: list[Footprint], reader: NativeReader
+    ) -> list[ev.Event]:
+        """The events of these words, which become the recording before."""
+        alike = words.startswith(self.words)
+        if not alike or footprints[: len(self.footprints)] != self.footprints:
+            self.words, self.events, self.same_step = b"", [], set()
+        reader.same_step |= self.same_step
+        rest = memoryview(words)[len(self.words) :].cast("q").tolist()
+        self.events = reader.read(rest, self.events)
+        self.words, self.footprints = words, footprints
+        self.same_step = set(reader.same_step)
+        return self.events
 
 
 def _packed(words: Words, count: int) -> bytes:

@@ -13,6 +13,7 @@ from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.launch import Launch, LaunchTensorMap, Options
 from titan.isa.simt.layout import MemoryLayout, lay_out
 from titan.isa.simt.native import Native, core
+from titan.isa.simt.native_events import RecordingBefore
 from titan.isa.simt.operations import DecodedCode
 from titan.isa.simt.outcome import PreparedLaunch, Run
 from titan.isa.simt.tensor_maps import ELEMENT_BITS
@@ -86,13 +87,18 @@ def run_again(made: PreparedLaunch, *, strong_as_plain: bool) -> Run:
 
 
 def run_prepared(
-    made: PreparedLaunch, reads: tuple[tuple[int, int], ...] = ()
+    made: PreparedLaunch,
+    reads: tuple[tuple[int, int], ...] = (),
+    before: RecordingBefore | None = None,
 ) -> tuple[Run, list[bytes | None]]:
-    """The run of a prepared launch, and what it leaves in ranges of global memory, if known."""
+    """The run of a prepared launch, and what it leaves in ranges of global memory, if known.
+
+    `before`: as of `Native.run`.
+    """
     places = list(made.parameters)
     if core() is not None:
         native = Native(made.code, made.layout, made.launch, made.options)
-        found = native.run(places, tuple((low, high - low) for low, high in reads))
+        found = native.run(places, tuple((low, high - low) for low, high in reads), before)
         left = native.read if reads else []
     else:
         machine = SimtExecution(made.code, made.layout, made.launch, made.options)
