@@ -6,6 +6,9 @@ import pytest
 
 from tests.frontends.word_kernels import SIGNAL, chain, found
 from titan.foundation.verdict import Verdict
+from titan.frontends.grid import asked_words
+from titan.isa.simt.native import core
+from titan.isa.simt.run import run_prepared
 
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
 # As Triton compiles `while tl.atomic_add(flag, 0, sem="acquire") != n`.
@@ -58,3 +61,22 @@ KERNELS = {
 def test_words_handed_on_through_shared_memory(name: str):
     body, verdict = KERNELS[name]
     assert found(body, grid=3)[0] is verdict, found(body, grid=3)
+
+
+def test_runs_that_begin_alike_are_as_if_read_anew(monkeypatch: pytest.MonkeyPatch):
+    """The events that a run has in common with the one before it are taken over, not others."""
+    shared = []
+
+    def both(made, reads=(), before=None):
+        last = {id(event) for event in before.events}
+        found = run_prepared(made, reads, before)
+        alone, _ = run_prepared(made, reads)
+        assert list(found[0].events) == list(alone.events)
+        assert found[0].same_step == alone.same_step
+        assert found[0].confluence == alone.confluence
+        shared.append(sum(id(event) in last for event in found[0].events))
+        return found
+
+    monkeypatch.setattr(asked_words, "run_prepared", both)
+    assert found(chain(at0=WAIT), grid=3)[0] is VERIFIED
+    assert core() is None or sum(count > 0 for count in shared) >= 3
