@@ -286,3 +286,40 @@ def test_further_trips_stay_in_a_variable_of_the_module(name, form):
     assert finding.verdict is (Verdict.VERIFIED if first is None else Verdict.REFUTED)
     assert ("TTN218" in codes(finding)) == (first is not None)
     assert first is None or any(f"({first} trips)" in note for note in finding.notes)
+
+
+# What a trip does with the bytes of %rd6, how many these are, and how many the variable has.
+COPIED = {
+    "a bulk copy from it": ("", 1024, 102400),
+    "a bulk copy to it": (
+        "@%p7 cp.async.bulk.global.shared::cta.bulk_group [%rd6], [%r15], 16;"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", 16, 1600),
+    "a bulk reduction in it": (
+        "@%p7 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd6], [%r15], 16;"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", 16, 1600),
+    "a copy by threads": (
+        "@%p7 cp.async.ca.shared.global [common], [%rd6], 4; cp.async.wait_all;", 4, 400),
+    "a vector that begins in it": ("@%p7 st.global.v2.u32 [%rd6], {%r7, %r7};", 8, 804),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("name", COPIED)
+def test_further_copies_stay_in_a_variable_of_the_module(name, stays):
+    form, step, size = COPIED[name]
+    number = f"and.b32 %r24, %r7, {31 if stays else 0x7FFFFFFF};"
+    body = f"mov.u64 %rd6, table; {number} mul.wide.u32 %rd7, %r24, {step};"
+    body += "add.u64 %rd6, %rd6, %rd7;"
+    text = ring().replace("\t.shared .align 128", f"{DECLARED}\t.shared .align 128", 1)
+    if form:
+        text = text.replace("\t.loc 1 33 5\n", f"{body}{form}\n")
+    else:
+        text = text.replace("\tadd.s64 %rd3, %rd1, %rd2;\n", f"{body} mov.u64 %rd3, %rd6;\n")
+    text = text.replace(
+        "\tmov.u32 %r7, 0;\n", "\tmov.u32 %r7, 0;\n\tsetp.eq.u32 %p7, %r2, 32;\n", 1
+    )
+    table = f".global .align 128 .b8 table[{size}];\n.visible"
+    finding = found(text.replace(".visible", table, 1))
+    assert finding.verdict is (Verdict.VERIFIED if stays else Verdict.REFUTED), finding.notes
+    assert ("TTN218" in codes(finding)) != stays
+    assert stays or any("(101 trips)" in note for note in finding.notes)

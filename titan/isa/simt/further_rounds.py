@@ -31,7 +31,6 @@ from titan.isa.simt.growth import (
     FIXED,
     Growth,
     centred,
-    reach,
     through,
     unknown,
 )
@@ -53,6 +52,7 @@ from titan.isa.simt.rounds import lanes_at, loops_of
 from titan.isa.simt.shown_rounds import ShownRounds
 from titan.isa.simt.state import POLL, Cta, Fragment, Warp
 from titan.isa.simt.values import LANES, Opaque, Scalar, Value, lane, lanes_of
+from titan.isa.simt.variable_ends import global_places, last_inside
 
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.LOAD_MATRIX, Op.STORE_MATRIX, Op.PREFETCH})
 # Results that are made of the operands of all lanes, or of more than registers.
@@ -195,10 +195,11 @@ class FurtherRounds(SimtExecution, ShownRounds):
             return
         free = _free(step)
         for number, growths in enumerate(now.growths):
-            if growths is None or number in free:
+            if growths is None:
                 continue
-            if step.op in _ACCESSES and number == 0 and self._is_global(now, mask):
-                self._stay_in_variables(now, growths, mask)
+            first = step.op in _ACCESSES and number == 0
+            if number in free or (first and self._is_global(now, mask)):
+                self._stay_in_variables(now, growths, number, mask)
                 continue
             self._use(growths, mask, now.pc, "what it works on")
             if not all(item.fixed for item in distinct(growths, mask)):
@@ -215,17 +216,17 @@ class FurtherRounds(SimtExecution, ShownRounds):
                 return False
         return True
 
-    def _stay_in_variables(self, now: _Now, growths: Growths, mask: int) -> None:
+    def _stay_in_variables(self, now: _Now, growths: Growths, number: int, mask: int) -> None:
         """A variable of the module has an end in every launch, where tensors grow."""
-        for index in lanes_of(mask) if self.layout.module_globals else ():
-            address, item = lane(now.values[0], index), of_lane(growths, index)
+        variables = self.layout.module_globals
+        for index in lanes_of(mask) if variables else ():
+            address, item = lane(now.values[number], index), of_lane(growths, index)
             if isinstance(address, Opaque) or item.fixed:
                 continue
-            at = (address + now.step.flags[1]) & (1 << 64) - 1
-            a, b = centred(item.a, 64), centred(item.b, 64)
-            for start, size, _ in self.layout.module_globals:
-                last = reach(at, a, b, start, start + size - 1)
-                if start <= at < start + size and last < item.limit:
+            for operand, offset, count in global_places(now.step, now.values, index):
+                at = (address + offset) & (1 << 64) - 1
+                last = last_inside(at, count, item, variables) if operand == number else None
+                if last is not None and last < item.limit:
                     self.limit(last, now.pc, "where it is")
 
     # --------------------------------------------------------------------------- registers
