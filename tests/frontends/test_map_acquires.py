@@ -99,3 +99,29 @@ def test_an_acquire_counts_from_where_it_stands():
     body = COPY.format(1024, FIRST) + ACQUIRE.format(FIRST) + COPY.format(2048, FIRST)
     text = KERNEL.replace("ACQUIRES", ACQUIRE.format(SECOND)).replace("BYTES", "2048")
     assert codes(verified(text.replace("COPIES", body), LAUNCH)) == ["TTN304"]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "right"),
+    [
+        ("", "{}", True),
+        ("{}", "{}", True),
+        ("{}", "@%p3 {}", True),
+        ("", "", False),
+        ("{}", "", False),  # by the first CTA alone, which both know of
+        ("", "@%p3 {}", False),
+        ("", "@!%p3 {}", False),
+    ],
+)
+def test_each_cta_needs_an_acquire_of_its_own(before, behind, right):
+    """Of two CTAs of a cluster the first one writes a map, and both use it."""
+    acquire = ACQUIRE.format(FIRST)
+    text = KERNEL.replace("ACQUIRES", behind.format(acquire)).replace("BYTES", "1024")
+    text = text.replace("COPIES", COPY.format(1024, FIRST))
+    first = "mov.u32 %r8, %cluster_ctarank; setp.ne.u32 %p3, %r8, 0; @%p3 bra.uni MET;\n"
+    text = text.replace("  ld.global.u32 %r3", f"  {first}  ld.global.u32 %r3")
+    meet = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
+    text = text.replace("bar.sync 0;", f"{before.format(acquire)}\nMET: {meet}")
+    finding = verified(text, f"{LAUNCH}cluster: 2\n".replace("grid: 1", "grid: 2"))
+    wanted = (Verdict.VERIFIED, []) if right else (Verdict.REFUTED, ["TTN304"])
+    assert (finding.verdict, codes(finding)) == wanted, finding.notes

@@ -1,9 +1,11 @@
-"""Tensor maps that a run writes, where it acquires others too.
+"""Tensor maps that a run writes, where it acquires others too, or where another CTA acquires.
 
 `fence.proxy.tensormap::generic.acquire [map], 128` is about these bytes alone (PTX, membar/fence:
 "the operand pair [addr, size]"). A sync program's acquire has no address, so that of one map counts
-there for every map. Where a run acquires other places than that of a map which it writes and uses,
-it is judged once more for this map: with the acquires that cover it, and its uses.
+there for every map. It is for the CTA that uses the map, too (memory_model.md), since what is
+cached of a map is by multiprocessor. Where a run acquires other places than that of a map which it
+writes and uses, or in other CTAs, it is judged once more for this map and each CTA that uses it:
+with the acquires of this CTA that cover it, and its uses.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ def with_own_acquires(
     policies: CodePolicies,
 ) -> tuple[LaunchRecording, OrderResult]:
     """What is found of the first map that lacks an acquire of its own; else what was found."""
-    for place in maps_among_others(run):
-        alone = of_one_map(run, place)
+    for place, cta in maps_among_others(run):
+        alone = of_one_map(run, place, cta)
         name, target, locate, _, registers, groups = rest
         (other,) = record_together([alone], name, target, locate, policies, registers, groups)
         found = order_of_run(alone, other, policies, show=True)
@@ -39,17 +41,18 @@ def with_own_acquires(
     return recording, order
 
 
-def maps_among_others(run: Run) -> list[Footprint]:
-    """The maps that a run writes and uses, and beside which it acquires another place."""
+def maps_among_others(run: Run) -> list[tuple[Footprint, int]]:
+    """The maps that a run writes, with CTAs that use them, where another place is acquired or
+    another CTA acquires."""
     acquired = {
-        event.footprint
+        (event.footprint, event.cta)
         for event in run.events
         if _is_acquire(event) and event.footprint is not None
     }
     if not acquired:
         return []
     used = {
-        effect.footprint
+        (effect.footprint, event.cta)
         for event in run.events
         if isinstance(event, ev.AsynchronousEvent)
         for effect in event.effects
@@ -62,27 +65,30 @@ def maps_among_others(run: Run) -> list[Footprint]:
     ]
     return sorted(
         (
-            place
-            for place in used
-            if any(not _covers(other, place) for other in acquired)
+            (place, cta)
+            for place, cta in used
+            if any(not _covers(other, place) or by != cta for other, by in acquired)
             and any(other.may_meet(place) for other in written)
         ),
-        key=lambda place: place.bounds,
+        key=lambda use: (use[0].bounds, use[1]),
     )
 
 
-def of_one_map(run: Run, place: Footprint) -> Run:
-    """The run without acquires of other places, and without uses of other maps."""
+def of_one_map(run: Run, place: Footprint, cta: int) -> Run:
+    """The run without acquires of other places or by other CTAs, and without other uses of maps."""
 
     def reduced(event: ev.Event) -> ev.Event:
-        if _is_acquire(event) and not (event.footprint and _covers(event.footprint, place)):
+        if _is_acquire(event) and not (
+            event.cta == cta and event.footprint and _covers(event.footprint, place)
+        ):
             header = event.sequence, event.cta, event.warp, event.lanes, event.instruction
             return ev.Prefetch(*header, None)  # in its place, touching nothing
         if isinstance(event, ev.AsynchronousEvent):
             kept = tuple(
                 effect
                 for effect in event.effects
-                if effect.proxy is not ev.AccessProxy.TENSORMAP or effect.footprint == place
+                if effect.proxy is not ev.AccessProxy.TENSORMAP
+                or (effect.footprint == place and event.cta == cta)
             )
             return replace(event, effects=kept) if kept != event.effects else event
         return event
