@@ -298,3 +298,7 @@ def test_counters_that_clusters_raise_in_turn(cluster, cta):
     assert words[4] == 50 - number and words[1] == words[4] - count & 0xFFFFFFFF
     plain = results(module_of(RAISED), replace(launch, in_turn=False), 6, Options(ctas=(first,)))
     assert plain[2:5] == [100, 103, 50]
+    given = replace(launch, draws={OUT + 4: (4, 9), OUT: (7, 2)})
+    words = results(module_of(RAISED), given, 6, Options(ctas=(first,)))
+    assert words[2:5] == [100 + 3 * 7, 100 + 3 * 2, 50 - 4]
+    assert words[0] == words[3] + 3 * count + 1 and words[1] == 50 - 9

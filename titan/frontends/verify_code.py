@@ -18,6 +18,7 @@ from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
 from titan.frontends.grid.asked_words import question_of
+from titan.frontends.grid.drawn_numbers import DrawnNumbers
 from titan.frontends.grid.hand_over import HandOver, draws, handed_over
 from titan.frontends.grid.lock_words import may_lock
 from titan.frontends.grid.locks import locked
@@ -354,7 +355,13 @@ def _alone(
         # It may poll, and can only be refuted: not to the end of its budget.
         steps = min(options.steps_max, WAITING_STEPS_MAX)
         ctas = replace(ctas, steps_max=steps, schedules=0)
-    return _trials(code, alone, "counters raised by it alone", places, ctas, given=False)[0]
+    found = _trials(code, alone, "counters raised by it alone", places, ctas, given=False)[0]
+    right = all(trial.verdict is Verdict.VERIFIED for trial in (*trials, *found))
+    if not right or options.ctas is not None or launch.cancelled or launch.clusters < 2:
+        return found
+    runner = Runner(code.module, code.source, options.steps_max)
+    chosen = dict.fromkeys([*ctas_of(launch, options), *neighbours(launch)])
+    return found + DrawnNumbers(runner, launch, places, options.policies).trials([*chosen])
 
 
 def _judged(code: CodeKernel, launch: Launch) -> JudgedKernel:

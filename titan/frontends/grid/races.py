@@ -62,7 +62,8 @@ class GlobalAccess:
 
     `strong`: at a scope that holds other clusters; `observes`: a strong one that reads, and whose
     value the code obtains. `value`: what is written, if it is known. `settled`: an atomic that
-    leaves the same in any order with others of this word.
+    leaves the same in any order with others of this word. An addition to a counter that can order
+    nothing, without fences, does not count as one that observes.
     """
 
     cluster: int
@@ -120,6 +121,7 @@ class GridAccesses:
         if cluster is None:
             return
         own = own_counters(run)
+        ordering = _may_order(run, own)
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
             settled = commutes(run, event)
@@ -127,6 +129,7 @@ class GridAccesses:
                 settled = "counter" if event.sequence in own else settled
                 strong = event.scope >= ev.AccessScope.GPU
                 observes = strong and (mode is ev.Mode.READ or event.returns)
+                observes = observes and (event.sequence not in own or ordering)
                 value = event.value
             access = GlobalAccess(cluster, mode, strong, observes, value, footprint, settled)
             self.note(access, event)
@@ -217,6 +220,19 @@ def _same_work(launch: Launch, run: Run, clusters: tuple[int, int]) -> bool:
                 if one is UNKNOWN or one != other:
                     return False
     return True
+
+
+def _may_order(run: Run, counters: set[int]) -> bool:
+    """Whether what a run does with its counters may order it with another one: by fences, or by
+    what the additions themselves say."""
+    ordered: list[bool] = []
+    for event in run.events:
+        if isinstance(event, ev.FenceEvent):
+            if event.kind is not ev.RecordedFence.WGMMA and event.scope >= ev.AccessScope.GPU:
+                return True
+        elif event.sequence in counters and isinstance(event, ev.AccessEvent):
+            ordered.append(event.semantics is not ev.AccessSemantics.RELAXED)
+    return any(ordered)
 
 
 def _of_the_moment(event: ev.Event) -> bool:

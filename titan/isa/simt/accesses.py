@@ -541,17 +541,22 @@ def _in_turn(
     machine: SimtMachine, warp: Warp, step: DecodedStep, old: Scalar, operands: list[Scalar],
     at: int, pc: int,
 ) -> tuple[Scalar, Scalar]:  # fmt: skip
-    """The old and the new value of a counter that all clusters raise in turn."""
+    """The old and the new value of a counter that all clusters raise, in turn or as the launch
+    says."""
     operation = step.flags[6]
     new = _combined(step, operation, old, operands, pc)
     if ATOMICS[operation] != "add" or isinstance(old, Opaque) or isinstance(new, Opaque):
         return old, new
     mask, launch = (1 << step.bits) - 1, machine.launch
-    raised = new - old
-    if at not in machine.counters:
-        machine.counters.add(at)
-        old = old + raised * launch.cluster_number(warp.cta.cluster.ctas[0].number) & mask
-    return old, old + raised * launch.clusters & mask
+    raised, made = new - old, machine.counters.get(at, 0)
+    machine.counters[at] = made + 1
+    numbers = launch.draws.get(at, ())
+    if not made:
+        first = numbers[0] if numbers else launch.cluster_number(warp.cta.cluster.ctas[0].number)
+        old = old + raised * first & mask
+    given = made + 1 < len(numbers)
+    apart = numbers[made + 1] - numbers[made] if given else launch.clusters
+    return old, old + raised * apart & mask
 
 
 def _combined(

@@ -85,7 +85,9 @@ class Launch:
     the only one of the module. `module` None: its variables have their initial values.
     `cancelled`: how many clusters clusterlaunchcontrol.try_cancel obtains for each cluster that is
     run, those that follow it in the grid, before it finds none. `in_turn`: additions to global
-    memory whose old value is used act as if each cluster of the grid made one in turn. `tickets`:
+    memory whose old value is used act as if each cluster of the grid made one in turn;
+    `draws`, by the address of a counter: those that the cluster that is run makes of it instead, as
+    numbers in the order of all that are made; further ones go on as in turn. `tickets`:
     addresses of counters whose number in `memory` is the one that the CTA that is run finds there.
     `answers`, if given: what the strong loads of single words of global memory, and the atomics on
     them whose old value is used, find one after the other (None: what is there); a run that needs
@@ -106,6 +108,7 @@ class Launch:
     pointed: tuple[Allocation, ...] = ()
     cancelled: int = 0
     in_turn: bool = False
+    draws: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     tickets: tuple[int, ...] = ()
     answers: tuple[int | None, ...] | None = None
     cooperative: bool = False

@@ -203,6 +203,13 @@ class Native(_KeptArrays):
         launch.highest_columns = options.highest_columns
         launch.strong_as_plain = options.strong_as_plain
         launch.cancelled, launch.in_turn = self.launch.cancelled, self.launch.in_turn
+        draws = [
+            number
+            for at, numbers in self.launch.draws.items()
+            for number in (at, len(numbers), *numbers)
+        ]
+        if draws:
+            launch.draws, launch.draw_count = self._array("int64_t", draws), len(draws)
         answers = self.launch.answers
         if answers is not None:
             flat = [

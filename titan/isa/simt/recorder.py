@@ -69,7 +69,7 @@ class Recorder:
         self.tensor_accesses: dict[tuple[object, ...], TensorAccess] = {}
         self.edited_maps: dict[bytes, EditedTensorMap] = {}
         self.steering: list[Steering] = []
-        self.counters: set[int] = set()  # addresses of counters that clusters raise in turn
+        self.counters: dict[int, int] = {}  # how often counters that clusters raise were raised
         self.asked = 0  # how many of `Launch.answers` have been given
         self.polls: list[int] = []
         self.origin = -1

@@ -380,21 +380,39 @@ static int64_t cluster_number(const Machine *machine, const Warp *warp)
     }
     return number;
 }
-/* The old and the new value of a counter that all clusters raise in turn (accesses.py). */
+/* What the launch says of the draws from a counter. */
+static const int64_t *draws_of(const titan_launch *l, int64_t at, int64_t *count)
+{
+    for (int64_t n = 0; n < l->draw_count; n += 2 + l->draws[n + 1]) {
+        *count = l->draws[n + 1];
+        if (l->draws[n] == at) return l->draws + n + 2;
+    }
+    *count = 0;
+    return 0;
+}
+/* The old and the new value of a counter that all clusters raise, in turn or as the launch says
+   (accesses.py). Counters are kept as pairs: address, how often it was raised. */
 static void raise_in_turn(Machine *machine, const Warp *warp, int64_t at, uint64_t mask,
                           uint64_t *old, uint64_t *value)
 {
     const titan_launch *l = machine->launch;
-    uint64_t raised = *value - *old, clusters = 1;
-    int seen = 0;
-    for (int64_t n = 0; n < machine->counters.count; n++) seen |= machine->counters.data[n] == at;
-    for (int axis = 0; axis < 3; axis++)
-        clusters *= (uint64_t)(l->grid[axis] / l->cluster[axis]);
-    if (!seen) {
+    uint64_t raised = *value - *old, apart = 1;
+    int64_t n = 0, count;
+    const int64_t *numbers = draws_of(l, at, &count);
+    while (n < machine->counters.count && machine->counters.data[n] != at) n += 2;
+    if (n == machine->counters.count) {
         push(&machine->counters, at);
-        *old = (*old + raised * (uint64_t)cluster_number(machine, warp)) & mask;
+        push(&machine->counters, 0);
+        int64_t first = count ? numbers[0] : cluster_number(machine, warp);
+        *old = (*old + raised * (uint64_t)first) & mask;
     }
-    *value = (*old + raised * clusters) & mask;
+    int64_t made = machine->counters.data[n + 1]++;
+    if (made + 1 < count)
+        apart = (uint64_t)(numbers[made + 1] - numbers[made]);
+    else
+        for (int axis = 0; axis < 3; axis++)
+            apart *= (uint64_t)(l->grid[axis] / l->cluster[axis]);
+    *value = (*old + raised * apart) & mask;
 }
 static void atomic(Machine *machine, Fragment *fragment, const titan_step *s, uint32_t mask)
 {

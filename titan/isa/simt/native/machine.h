@@ -53,6 +53,7 @@ typedef struct {
     int32_t strong_as_plain;
     int64_t cancelled; /* clusters that try_cancel obtains for each */
     int32_t in_turn;   /* counters are raised by each cluster in turn */
+    const int64_t *draws; int64_t draw_count; /* for a counter: address, count, numbers */
     const int64_t *answers; int64_t answer_count; /* pairs: whether given, value; or null */
 } titan_launch;
 /* END SHARED WITH PYTHON */
