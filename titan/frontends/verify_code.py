@@ -7,7 +7,7 @@ clusters that are run are then compared: whether they race in global memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from titan.frontends.grid.locks import locked
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.grid.word_waits import asks_in, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
+from titan.frontends.ptx.decided import judged_ways, ways_of
 from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
 from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
@@ -272,13 +273,12 @@ def _trials(
             options = replace(options, steps_max=steps, schedules=0)
             runner = Runner(code.module, code.source, steps)
     for cta in ctas_of(launch, options):
-        run, trial = _trial(code, runner, (launch, cta, label), places, options)
+        runs, trial = _trial(code, runner, (launch, cta, label), places, options)
         trials.append(trial)
         if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
             return trials, waited.texts()
-        if run is not None:
-            accesses.add(run, cta)
-            drawing = drawing or (run if draws(run) else None)
+        accesses.add_ways(runs, cta)
+        drawing = drawing or next((run for run in runs if draws(run)), None)
     handed = HandOver()
     if given and drawing is not None and options.ctas is None and launch.ctas > 1:
         handed = handed_over(drawing, label, places, _judge_of(code, places, policies))
@@ -289,15 +289,15 @@ def _trials(
     for cta in neighbours(launch) if options.ctas is None else ():
         if cta not in accesses.runs:
             run, _ = runner.run(launch, cta)
-            if run is not None and run.outcome.ending is not Ending.FINISHED:
+            runs = [] if run is None else ways_of(run)
+            if any(way.outcome.ending is not Ending.FINISHED for way in runs):
                 where = f"({', '.join(map(str, launch.coordinates(cta)))})"
                 reason = f"the run of CTA {where} does not come to its end"
                 return [*trials, Trial(label, where, Verdict.UNDECIDED, reason=reason)], [
                     *handed.texts(),
                     *waited.texts(),
                 ]
-            if run is not None:
-                accesses.add(run, cta)
+            accesses.add_ways(runs, cta)
     together, notes = judge_grid(accesses, label, places)
     if together is not None:
         notes = [*notes, *handed.texts(), *waited.texts()]
@@ -443,9 +443,9 @@ def _trial(
     what: tuple[Launch, int, str],
     places: CodePlaces,
     options: CodeOptions,
-) -> tuple[Run | None, Trial]:
-    """The first run of one cluster of one launch, and its judgement; where that run does not
-    decide, more schedules are tried.
+) -> tuple[Sequence[Run], Trial]:
+    """The first run of one cluster of one launch, or those of all ways that data may choose in it,
+    and the judgement; where that does not decide, more schedules are tried.
     """
     launch, cta, label = what
 
@@ -462,13 +462,24 @@ def _trial(
 
     where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
     run, first = judged(0)
+    runs = [] if run is None else [run]
     if first.verdict is not Verdict.UNDECIDED:
-        return run, first
+        return runs, first
+    if run is not None:
+        name = code.function.name
+
+        def judge(way: Run) -> Trial:
+            return judge_run(way, where, name, places, options.policies, code.registers)
+
+        ways = judged_ways(run, first, judge, places)
+        if ways is not None and ways.runs:
+            return ways.runs, ways.trial
+        first = first if ways is None else ways.trial
     tried = 1
     for seed in range(1, options.schedules + 1):
-        _, more = judged(seed)
+        run, more = judged(seed)
         tried += 1
         if more.verdict is Verdict.REFUTED:
-            return run, more
+            return [] if run is None else [run], more
     reason = f"{first.reason}; {tried} schedules were tried, and none of them is refuted"
-    return run, replace(first, reason=reason)
+    return runs, replace(first, reason=reason)

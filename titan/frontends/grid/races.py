@@ -18,6 +18,7 @@ without those at unknown addresses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.foundation.diagnostics.model import Diagnostic
@@ -55,6 +56,8 @@ HANDED_OVER = (
     "atomically: whether that orders them is not decided"
 )
 
+DECIDED = "clusters may race on ways that data may choose"
+
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
@@ -89,7 +92,8 @@ class GridAccesses:
     """What clusters of one launch access in global memory. `runs`: by the first CTA of each.
 
     `equal_writes`: the policy of that name. Without `exact`, a value is a number of AMD assembly
-    (`titan/isa/waves/numbering.py`), `work` has all that a work-group stores, and a plain store may
+    (`titan/isa/waves/numbering.py`), `ways` has the runs of a cluster of which
+    data choose one, `work` has all that a work-group stores, and a plain store may
     be one that is read strongly: machine code does not distinguish them. `unsettled_refused`: by
     the policy `unsettled`.
     """
@@ -100,6 +104,7 @@ class GridAccesses:
     exact: bool = True
     runs: dict[int, Run] = field(default_factory=dict)
     work: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    ways: dict[int, tuple[Run, ...]] = field(default_factory=dict)
     _first: dict[GlobalAccess, ev.Event] = field(default_factory=dict)
     _alike: dict[tuple[int, int], bool] = field(default_factory=dict)
 
@@ -118,8 +123,20 @@ class GridAccesses:
     def add(self, run: Run, cta: int) -> None:
         """Note what the cluster of a CTA accesses in a run; one that did not end is left out."""
         cluster = self.begin(run, cta)
-        if cluster is None:
-            return
+        if cluster is not None:
+            self._note_all(run, cluster)
+
+    def add_ways(self, runs: Sequence[Run], cta: int) -> None:
+        """The same of a cluster that may take one of several ways, each a run that ended."""
+        cluster = self.launch.cluster_members(cta)[0]
+        if len(runs) > 1 and cluster not in self.runs:
+            self.ways[cluster] = tuple(runs)
+            for run in runs[1:]:
+                self._note_all(run, cluster)
+        for run in runs[:1]:
+            self.add(run, cta)
+
+    def _note_all(self, run: Run, cluster: int) -> None:
         own = own_counters(run)
         ordering = _may_order(run, own)
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
@@ -142,7 +159,8 @@ class GridAccesses:
             (access.footprint, access) for access in self._first if access.mode is not ev.Mode.READ
         )
         found: dict[tuple[int, int], GridRace] = {}
-        observed = any(map(_observes_somewhere, self.runs.values()))
+        runs = [*self.runs.values(), *(run for ways in self.ways.values() for run in ways)]
+        observed = any(map(_observes_somewhere, runs))
         for access, event in self._first.items():
             for write in written.meeting(access.footprint):
                 if write.cluster == access.cluster:
@@ -194,7 +212,8 @@ class GridAccesses:
         pair = min(one, other), max(one, other)
         if pair not in self._alike:
             if self.exact:
-                self._alike[pair] = _same_work(self.launch, self.runs[pair[0]], pair)
+                runs = self.ways.get(pair[0], (self.runs[pair[0]],))
+                self._alike[pair] = all(_same_work(self.launch, run, pair) for run in runs)
             else:
                 work = self.work.get(pair[0])
                 self._alike[pair] = work is not None and work == self.work.get(pair[1])
@@ -269,6 +288,9 @@ def judge_grid(
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=HANDED_OVER), []
     if races and not accesses.exact and all(map(_may_be_equal, races)):
         return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=NOT_COMPARED), []
+    if races and accesses.ways:
+        reason = f"{DECIDED}: {_diagnosed(races[0], launch, places).headline}"
+        return Trial(label, ", ".join(ctas), Verdict.UNDECIDED, reason=reason), []
     if races:
         found = tuple(_diagnosed(race, launch, places) for race in races[:RACES_MAX])
         first = [coordinates(launch, item.cta) for item in races[0].events]

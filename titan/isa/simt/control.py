@@ -68,6 +68,11 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
     join, region = machine.code.joins[pc], machine.code.regions[pc]
     register = step.guard if step.guard >= 0 else step.args[0]
     why = machine.describe(fragment.warp.registers[register], fragment.mask)
+    if (join == NO_JOIN or region.refused >= 0) and _whole_warp(machine, fragment, step):
+        taken = machine.decided(fragment, step)
+        if taken is not None:
+            fragment.pc = step.flags[0] if taken else pc + 1
+            return
     if join == NO_JOIN:
         machine.refuse(fragment, f"a branch whose arms do not meet depends on {why}")
     if region.refused >= 0:
@@ -91,6 +96,14 @@ def skip_branch(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> 
             machine.write(fragment.warp, written, opaque_at(pc), fragment.mask)
     machine.record(ev.Skipped, fragment, fragment.mask, join, len(region.written), ())
     fragment.pc = join
+
+
+def _whole_warp(machine: SimtMachine, fragment: Fragment, step: DecodedStep) -> bool:
+    """Whether all lanes of the warp that are left come to a branch, and none knows its guard."""
+    mask = fragment.mask
+    if step.op is not Op.BRANCH or mask != fragment.warp.live:
+        return False
+    return machine.guarded(fragment.warp, step, mask) == (0, mask)
 
 
 def _forget_stored(machine: SimtMachine, fragment: Fragment, region: SkippedRegion) -> None:

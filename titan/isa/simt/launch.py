@@ -92,6 +92,8 @@ class Launch:
     `answers`, if given: what the strong loads of single words of global memory, and the atomics on
     them whose old value is used, find one after the other (None: what is there); a run that needs
     one more is refused with `QUESTION`, and what such a word holds is not known in between.
+    `decisions`: which way a warp, by its CTA and number, goes at one branch on unknown data after
+    the other (whether it jumps), where its arms do not meet or synchronise and all its lanes come.
     `cooperative`: all CTAs of the grid are there at once.
     """
 
@@ -112,6 +114,7 @@ class Launch:
     tickets: tuple[int, ...] = ()
     answers: tuple[int | None, ...] | None = None
     cooperative: bool = False
+    decisions: Mapping[tuple[int, int], tuple[bool, ...]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -81,6 +81,15 @@ class SimtMachine(Recorder, ABC):
                 holds |= 1 << index
         return holds, maybe
 
+    def decided(self, fragment: Fragment, step: DecodedStep) -> bool | None:
+        """Whether the lanes of a warp jump at a branch on unknown data; None: nothing says it."""
+        warp = fragment.warp
+        given = self.launch.decisions.get((warp.cta.number, warp.index), ())
+        if warp.decided == len(given):
+            return None
+        warp.decided += 1
+        return given[warp.decided - 1]
+
     def compute(self, fragment: Fragment, step: DecodedStep, mask: int) -> None:
         """Arithmetic: results from registers."""
         warp, registers = fragment.warp, fragment.warp.registers

@@ -218,6 +218,11 @@ class Native(_KeptArrays):
                 for number in (value is not None, _signed(0 if value is None else value))
             ]
             launch.answers, launch.answer_count = self._array("int64_t", flat or [0]), len(answers)
+        decided = [(*warp, jumps) for warp, ways in self.launch.decisions.items() for jumps in ways]
+        if decided:
+            triples = [number for triple in decided for number in triple]
+            launch.decisions = self._array("int32_t", triples)
+            launch.decision_count = len(decided)
         return launch
 
     # ------------------------------------------------------------------------------- run

@@ -155,6 +155,7 @@ class Warp:
     issued: list[InFlight] = field(default_factory=list)
     arrivals: dict[int, int] = field(default_factory=dict)  # lane -> phase of the cluster barrier
     uses: LaneUses = field(default_factory=LaneUses)  # what its lanes access, and where they meet
+    decided: int = 0  # how many of `Launch.decisions` it has gone by
 
     def queue(self, queue: RecordedQueue, lane: int) -> CopyGroups:
         """The groups of a lane (of the warp: lane -1)."""

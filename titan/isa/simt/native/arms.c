@@ -154,10 +154,29 @@ static void forget_stored(Machine *machine, Fragment *fragment, const titan_regi
                       OPAQUE_BYTE);
         }
 }
+/* Whether the launch decides a branch of a whole warp on unknown data; goes that way. */
+static int decided(Machine *machine, Fragment *fragment, const titan_step *s)
+{
+    const titan_launch *l = machine->launch;
+    Warp *warp = fragment->warp;
+    uint32_t holds, maybe;
+    if (s->op != BRANCH || fragment->mask != warp->live) return 0;
+    guarded(warp, s, fragment->mask, &holds, &maybe);
+    if (holds || maybe != fragment->mask) return 0;
+    for (; warp->decided < l->decision_count; warp->decided++) {
+        const int32_t *decision = l->decisions + 3 * warp->decided;
+        if (decision[0] != warp->cta->number || decision[1] != warp->index) continue;
+        warp->decided++;
+        fragment->pc = decision[2] ? (int32_t)FLAG(s, 0) : fragment->pc + 1;
+        return 1;
+    }
+    return 0;
+}
 static void skip_branch(Machine *machine, Fragment *fragment, const titan_step *s)
 {
     int32_t pc = fragment->pc, join = s->join;
     const titan_region *region = &machine->code->regions[s->region];
+    if ((join < 0 || region->refused >= 0) && decided(machine, fragment, s)) return;
     int32_t reg = s->guard >= 0 ? s->guard : ARG(s, 0);
     long long site = site_of(&fragment->warp->registers[reg], fragment->mask);
     machine->origin = site;

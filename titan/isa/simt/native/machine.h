@@ -55,6 +55,7 @@ typedef struct {
     int32_t in_turn;   /* counters are raised by each cluster in turn */
     const int64_t *draws; int64_t draw_count; /* for a counter: address, count, numbers */
     const int64_t *answers; int64_t answer_count; /* pairs: whether given, value; or null */
+    const int32_t *decisions; int64_t decision_count; /* triples: CTA, warp, whether it jumps */
 } titan_launch;
 /* END SHARED WITH PYTHON */
 
@@ -214,6 +215,7 @@ struct Warp {
     Cta *cta;
     int32_t index;
     uint32_t live, launched;
+    int64_t decided; /* where its next decision is looked for */
     Value *registers;
     Marks *marks, *sticky;
     Place polled[LAST_BARRIER - FIRST_BARRIER + 1]; int32_t polled_count; /* by marks */
