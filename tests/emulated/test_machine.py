@@ -194,3 +194,30 @@ def test_own_memory_has_guards_and_gives_no_address_twice():
 def test_arrays_that_overlap_are_one_allocation():
     found = merged([(100, 50), (120, 100), (300, 10), (220, 5)])
     assert found == (Allocation(100, 120), Allocation(220, 5), Allocation(300, 10))
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_ctas_that_wait_for_later_ones_need_a_cooperative_launch(cooperative):
+    """Whether all CTAs of a launch are there at once reaches what is decided of it."""
+    text = (
+        HEAD
+        + """.visible .entry meet(.param .u64 x)
+{
+    .reg .b32 %r<2>; .reg .b64 %d<2>; .reg .pred %p<2>;
+    ld.param.u64 %d1, [x];
+    red.release.gpu.global.add.u32 [%d1], 1;
+AGAIN:
+    ld.acquire.gpu.global.u32 %r1, [%d1];
+    setp.ne.u32 %p1, %r1, 2;
+    @%p1 bra AGAIN;
+    ret;
+}
+"""
+    )
+    device = Emulated(CHECKED)
+    x = device.array(np.zeros(4, dtype=np.uint32))
+    shape = LaunchShape((2, 1, 1), (1, 1, 1), cooperative=cooperative)
+    device.launch(text, shape, [x])
+    found = Verdict.VERIFIED if cooperative else Verdict.UNDECIDED
+    assert device.queue.checker.verdicts == {found: 1}
+    assert x.values[0] == 2

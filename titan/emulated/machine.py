@@ -102,7 +102,7 @@ class LaunchQueue:
         launch = Launch(
             function.name, shape.grid, shape.block, shape.cluster, shape.dynamic_shared_bytes,
             tuple(LaunchParameter(data) for data in parameters), maps, {}, allocations,
-            loaded.variables(memory.read),
+            loaded.variables(memory.read), cooperative=shape.cooperative,
         )  # fmt: skip
 
         def contents() -> Launch:

@@ -80,7 +80,7 @@ class TitanLauncher:
         ctas, threads = self.metadata.num_ctas, self.lanes * self.metadata.num_warps
         shape = LaunchShape(
             (grid[0] * ctas, grid[1], grid[2]), (threads, 1, 1), (ctas, 1, 1),
-            self.metadata.shared,
+            self.metadata.shared, bool(getattr(self.metadata, "launch_cooperative_grid", False)),
         )  # fmt: skip
         queue.submit(loaded, entry, shape, parameters, maps, memory, (args, kept))
 

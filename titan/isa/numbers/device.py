@@ -88,12 +88,15 @@ Argument = DeviceArray | TiledMap | int | float
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """Grid, block and cluster, and the dynamic shared memory in bytes."""
+    """Grid, block and cluster, and the dynamic shared memory in bytes. `cooperative`: all CTAs of
+    the grid are there at once.
+    """
 
     grid: Dimensions
     block: Dimensions
     cluster: Dimensions = (1, 1, 1)
     dynamic_shared_bytes: int = 0
+    cooperative: bool = False
 
 
 @dataclass(slots=True)
