@@ -52,7 +52,8 @@ CLUSTERS = (1, 2, 4, 8, 16)
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
-    "places barriers and memory later). Accesses to global memory are not compared"
+    "places barriers and memory later). Accesses to global memory are not compared, nor are uses "
+    "of what products leave in registers with the waits for them"
 )
 
 
