@@ -297,12 +297,13 @@ def _overrides(sizes: Sizes | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def _numbers(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
-    """One integer of any type, or at least one."""
+    """One integer of any type, or at least one; a boolean, as of `any: true`, is none."""
+    given = value if isinstance(value, Sequence) else (value,)
     try:
-        if not isinstance(value, Sequence):
-            return (operator.index(value),)
-        found = tuple(map(operator.index, value))
+        found = tuple(map(operator.index, given))
     except TypeError:
+        found = ()
+    if any(isinstance(item, bool) for item in given):
         found = ()
     if not found:
         raise ValueError(f"the size {name} is an integer, or several, not {value!r}")
