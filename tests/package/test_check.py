@@ -89,6 +89,13 @@ def test_building_twice_gives_the_same_bytes(files):
     assert package_files(*built()) == files
 
 
+def test_a_file_that_was_changed_is_named(tmp_path, files):
+    for name in files:
+        if name != contents.CERTIFICATE:
+            told = refusal(tmp_path, {**files, name: files[name] + b" "})
+            assert f"{name} was changed after the package was built" in told
+
+
 def test_nothing_of_the_machine_is_in_a_package(tmp_path, files):
     import socket
 

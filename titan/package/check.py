@@ -92,8 +92,17 @@ def _certificate(files: dict[str, bytes]) -> dict[str, Any]:
     if contents.to_json(data) != raw:
         raise Altered("certificate.json is not written as titan writes it")
     others = {name: content for name, content in files.items() if name != contents.CERTIFICATE}
-    _same(digests(others), data["files"], "files")
+    _same_files(digests(others), data["files"])
     return data
+
+
+def _same_files(found: dict[str, str], stated: object) -> None:
+    """The digests of the files, against those of the certificate; says which file was changed."""
+    for name, own in found.items():
+        other = stated.get(name) if isinstance(stated, dict) else None
+        if isinstance(other, str) and other != own:
+            raise Altered(f"{name} was changed after the package was built: it has another digest")
+    _same(found, stated, "files")
 
 
 def _same(expected: Any, stated: Any, what: str) -> None:
