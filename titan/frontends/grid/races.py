@@ -138,7 +138,7 @@ class GridAccesses:
 
     def _note_all(self, run: Run, cluster: int) -> None:
         own = own_counters(run)
-        ordering = _may_order(run, own)
+        ordering = bool(own) and _may_order(run, own)
         for event, footprint, mode in global_accesses(run, run.unknown_addresses()):
             strong, observes, value = mode is ev.Mode.ATOMIC, False, None
             settled = commutes(run, event)
