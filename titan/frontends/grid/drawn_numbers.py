@@ -38,7 +38,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 
 LABEL = "counters raised in other orders"
-INSTRUCTIONS_MAX = 4_000_000  # warp instructions of all these runs, but for a few
+INSTRUCTIONS_MAX = 2_000_000  # warp instructions of all these runs, but for a few
 CTAS_MAX = 256  # clusters that come too late
 WINDOW = "of the numbers that clusters draw from a counter only the first are tried in pairs"
 Draws = Mapping[int, tuple[int, ...]]
