@@ -472,9 +472,10 @@ def _trial(
             return judge_run(way, where, name, places, options.policies, code.registers)
 
         ways = judged_ways(run, first, judge, places)
-        if ways is not None and ways.runs:
+        if ways is not None and ways.runs and not any(map(draws, ways.runs)):
             return ways.runs, ways.trial
-        first = first if ways is None else ways.trial
+        # Tickets are handed over along one run, which would leave the other ways out.
+        first = first if ways is None or ways.runs else ways.trial
     tried = 1
     for seed in range(1, options.schedules + 1):
         run, more = judged(seed)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from titan.isa.simt.operations import DecodedStep
-from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, PreparedLaunch, Run
+from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Policy, PreparedLaunch, Run
 from titan.isa.simt.run import run_prepared
 from titan.isa.simt.state import Fragment
 from titan.isa.simt.tracing.executed_step import is_untraced
@@ -67,6 +67,12 @@ class _Deciding(TracingExecution):
             value = [value] * LANES
         return super()._numbered(register, value, mask)
 
+    def assume(self, fragment: Fragment, mask: int, policy: Policy) -> None:
+        """As any run; it ends where what is written cannot be followed (`is_untraced`)."""
+        super().assume(fragment, mask, policy)
+        if is_untraced(self.events[-1], self.steps):
+            self.refuse(fragment, UNFOLLOWED)
+
     def decided(self, fragment: Fragment, step: DecodedStep) -> bool | None:
         """Which way the warp goes, if its lanes are shown to go the same one."""
         warp, pc = fragment.warp, fragment.pc
@@ -102,6 +108,8 @@ def decided_paths(run: Run) -> DecidedPaths | None:
     if made is None or run.outcome.ending is not Ending.REFUSED or made.launch.decisions:
         return None
     if run.outcome.site not in made.code.regions or run.instructions > INSTRUCTIONS_MAX:
+        return None
+    if any(is_untraced(event, made.code.steps) for event in run.events):
         return None
     found: list[Run] = []
     branches: set[int] = set()
