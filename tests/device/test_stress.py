@@ -194,13 +194,17 @@ DRAINED = [name for name in COUNTED if name != "one tile too few"]
 
 
 WITH_COUNTERS = pytest.mark.parametrize(
-    ("target", "depth", "names"), [("gfx950", 3, COUNTED), ("gfx942", 2, DRAINED)]
+    ("name", "target", "depth", "names"),
+    [
+        ("gemm_small_tiles_gfx942", "gfx950", 3, COUNTED),
+        ("row_sum_gfx942", "gfx942", 2, DRAINED),
+    ],
 )
 
 
 @WITH_COUNTERS
-def test_waits_for_copies_to_lds_have_their_variants(tmp_path, target, depth, names):
-    made = amd_package(tmp_path, depth, target)
+def test_waits_for_copies_to_lds_have_their_variants(tmp_path, name, target, depth, names):
+    made = amd_package(tmp_path, depth, target, name)
     assert list(variants((made / "kernel.hip.cpp").read_text())) == [SAFE, *names]
 
 
@@ -208,8 +212,8 @@ def test_waits_for_copies_to_lds_have_their_variants(tmp_path, target, depth, na
 @pytest.mark.long
 @needs_compiler
 @WITH_COUNTERS
-def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path, target, depth, names):
-    made = amd_package(tmp_path, depth, target)
+def test_unsafe_variants_with_wait_counters_are_seen_to_fail(tmp_path, name, target, depth, names):
+    made = amd_package(tmp_path, depth, target, name)
     settings = StressSettings("emulated", policies=("shuffled", "starved"))
     data = document({"name": "this CPU"}, list(stress([made], settings)))
     assert data["safe_failures"] == [] and data["not_run"] == 0

@@ -293,7 +293,7 @@ def test_the_other_half_of_keys_or_values_in_a_pair_gives_wrong_numbers(right, w
         [
             ("0 + x_cta * 32", "0", 128),
             ("8192, 512))", "8192, 256))", 128),
-            ("w_i * 256 + titan_row - x_t", "w_i * 256 + titan_row + 128 - x_t", 300),
+            ("256 * w_i + titan_row + 1)", "256 * w_i + titan_row + 129)", 300),
             ("(w_i / 2 + 1) * 2 * 256", "(w_i / 2) * 2 * 256", 600),
         ],
         every=2,
