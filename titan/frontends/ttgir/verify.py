@@ -28,6 +28,7 @@ from titan.frontends.ttgir.definitions import undefined_values
 from titan.frontends.ttgir.drafts import FunctionDraft
 from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
+from titan.frontends.ttgir.pending_sums import used_sums
 from titan.frontends.ttgir.places import DraftPlace
 from titan.frontends.ttgir.samples import dependent, largest, samples
 from titan.frontends.ttgir.translate import FAULTS_MAX, draft
@@ -52,8 +53,7 @@ CLUSTERS = (1, 2, 4, 8, 16)
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
     "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
-    "places barriers and memory later). Accesses to global memory are not compared, nor are uses "
-    "of what products leave in registers with the waits for them"
+    "places barriers and memory later). Accesses to global memory are not compared"
 )
 
 
@@ -163,6 +163,9 @@ def _verified(
         finding = _together(made, plain) or verify_kernel(made.kernel, plain)
     if finding.verdict is Verdict.VERIFIED:
         finding = _filled(made, finding)
+    if used := used_sums(function):
+        diagnostics = (*finding.diagnostics, *used)
+        finding = replace(finding, verdict=Verdict.REFUTED, diagnostics=diagnostics)
     meanings = [f"{name} is {to_text(value)}" for name, value in made.sizes if value != Name(name)]
     meanings = [item for item in meanings if item.split(" is ")[0] not in made.decided]
     meanings += [
