@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ import pytest
 HARD = """
 import os, random, signal, sys, threading
 from titan.scheduling.work import SearchWork
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job behind a shell ignores it
 chance = random.Random(1)
 variables = 400
 CLAUSES = [
@@ -118,6 +118,7 @@ def test_forked_processes_have_signals_of_their_own():
     program = """
 import os, signal
 from titan.foundation.interrupts import ended_by_signals
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job behind a shell ignores it
 stopped = []
 with ended_by_signals(lambda: stopped.append(os.getpid())):
     worker = os.fork()
@@ -127,8 +128,8 @@ with ended_by_signals(lambda: stopped.append(os.getpid())):
         finally:
             os._exit(0)
     os.waitpid(worker, 0)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 print(stopped)
 """
     ended = of_program(program)
     assert ended.stdout == "[]\n", ended.stderr
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

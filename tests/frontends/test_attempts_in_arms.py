@@ -101,6 +101,7 @@ RIGHT = {
     "from another register": (NEEDED + "mov.pred %p10, -1;",
                               f"{ATTEMPT}\nnot.pred %p10, %p9;", "mov.pred %p8, %p10;"),
     "an attempt behind the arm": (NEEDED, STORED, SPARED),
+    "a wait": (NEEDED, f"AGAIN:\n{ATTEMPT}\n@!%p9 bra AGAIN;\nmov.pred %p8, 0;", ""),
 }  # fmt: skip
 WRONG = {
     "spared without an attempt": (NEEDED, "mov.pred %p8, 0;", ""),
@@ -108,12 +109,14 @@ WRONG = {
     "spared whatever the attempt gives": (NEEDED, f"{SPARED}\nmov.pred %p8, 0;", ""),
     "another barrier": (NEEDED, "xor.b32 %r8, %r6, 1;\n" +
                         SPARED.replace("[%r2]", "[%r2+8]").replace("%r6", "%r8"), ""),
+    "a wait for the phase before": (
+        NEEDED, "xor.b32 %r8, %r6, 1;\nAGAIN:\n" + ATTEMPT.replace("%r6", "%r8") +
+        "\n@!%p9 bra AGAIN;\nmov.pred %p8, 0;", ""),
     "the phase before": (NEEDED, "xor.b32 %r8, %r6, 1;\n" + SPARED.replace("%r6", "%r8"), ""),
     "spared where the arm is left out": ("mov.pred %p8, 0;", SPARED, ""),
     "a barrier that nobody has made": (NEEDED, SPARED.replace("[%r2]", "[%r2+32]"), ""),
     "what it gives is stored": (NEEDED, SPARED + "selp.u32 %r8, 1, 2, %p9;\n"
                                 "st.global.u32 [%d1+256], %r8;", ""),
-    "a wait": (NEEDED, f"AGAIN:\n{ATTEMPT}\n@!%p9 bra AGAIN;\nmov.pred %p8, 0;", ""),
     "lanes apart": ("setp.lt.s32 %p4, %r9, %r1;" + NEEDED, SPARED, ""),
 }  # fmt: skip
 # A third barrier, with the phases of the first. It may be complete before the data is there.

@@ -47,6 +47,12 @@ CASES = {
     "fns beyond the word": (f"add.u32 %r6, %r2, 1; fns.b32 %r20, %r1, %r6, 1; {KEEP}", WRONG),
     "wide numbers of mul24 decide": ("mul24.lo.u32 %r20, 0x1000001, 1; setp.eq.u32 %p2, %r20, 1; "
                                      "@%p2 bra L; bar.sync 0; L:", OPEN),
+    "wide numbers of mul24 from memory decide": (
+        "ld.global.u32 %r10, [%d1]; mul24.lo.u32 %r20, %r10, 0x1000001; setp.eq.u32 %p2, %r20, 1; "
+        "@%p2 bra L; bar.sync 0; L:", OPEN),
+    "a quotient by zero of what memory holds decides": (
+        "ld.global.u32 %r10, [%d1]; div.u32 %r20, %r10, 0; setp.eq.u32 %p2, %r20, 1; "
+        "@%p2 bra L; bar.sync 0; L:", OPEN),
     "narrow ones": ("mul24.lo.u32 %r20, 0xffffff, 1; setp.eq.u32 %p2, %r20, 1; "
                     "@%p2 bra L; bar.sync 0; L:", RIGHT),
     "the number of a warp in its processor": (

@@ -99,12 +99,12 @@ def test_gaps_between_rows_are_refused(device, kernel):
 def test_lanes_copy_several_elements_from_multiples_of_their_bytes(device, kernel):
     """As its manifest says; elements that are stored one at a time may begin at any."""
     together = {item["name"]: item.get("together_bytes") for item in kernel.manifest["tensors"]}
-    assert together == {"A": 4, "B": 4, "C": None}
-    a, b = random_bits(17 * 64 + 4), OnDevice(random_bits(24, 64), ROCM)
+    assert together == {"A": 16, "B": 16, "C": None}
+    a, b = random_bits(17 * 64), OnDevice(random_bits(24, 64), ROCM)
     c = OnDevice(np.zeros(16 * 24 + 8, np.uint16)[1:-7].reshape(16, 24), ROCM)
-    with pytest.raises(titan.CallError, match=r"A begins at .*: the kernel takes multiples of 4"):
-        kernel(OnDevice(a[1 : 1 + 16 * 64].reshape(16, 64), ROCM), b, out=c)
-    kernel(OnDevice(a[2 : 2 + 16 * 64].reshape(16, 64), ROCM), b, out=c)
+    with pytest.raises(titan.CallError, match=r"A begins at .*: the kernel takes multiples of 16"):
+        kernel(OnDevice(a[4 : 4 + 16 * 64].reshape(16, 64), ROCM), b, out=c)
+    kernel(OnDevice(a[8 : 8 + 16 * 64].reshape(16, 64), ROCM), b, out=c)
 
 
 def test_a_package_for_amd_does_not_run_on_another_device(device, kernel):

@@ -105,8 +105,10 @@ def test_control_by_data_is_not_guessed():
 
 
 def test_a_step_budget_ends_a_run():
-    text = kernel(".Lagain:\ns_branch .Lagain").replace("\t.Lagain:", ".Lagain:")
-    finding = judged(text, ONE_WAVE, steps_max=1000)
+    text = kernel(
+        "s_mov_b32 s6, 1\n.Lagain:\ns_add_u32 s6, s6, 1\ns_cmp_eq_u32 s6, 0\ns_cbranch_scc0 .Lagain"
+    )
+    finding = judged(text.replace("\t.Lagain:", ".Lagain:"), ONE_WAVE, steps_max=1000)
     assert finding.verdict is Verdict.UNDECIDED
     assert any("has not ended after 1000" in note for note in finding.notes)
 

@@ -23,9 +23,10 @@ from titan.isa.simt.operations import DecodedStep
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Policy, PreparedLaunch, Run
 from titan.isa.simt.run import run_prepared
 from titan.isa.simt.state import Fragment
-from titan.isa.simt.tracing.executed_step import is_untraced
+from titan.isa.simt.tracing.executed_step import ExecutedStep, is_untraced
 from titan.isa.simt.tracing.traced import TracingExecution
 from titan.isa.simt.tracing.traced_memory import Traced
+from titan.isa.simt.undefined_results import open_test
 from titan.isa.simt.values import LANES, Opaque, Value, lane, lanes_of
 
 DECISIONS_MAX = 12  # of one path
@@ -59,9 +60,17 @@ class _Deciding(TracingExecution):
         self.too_many = False
 
     def _numbered(self, register: int, value: Value, mask: int) -> Value:
-        """As any traced run; what is made of a value of the moment differs from lane to lane."""
+        """As any traced run; what is made of a value of the moment differs from lane to lane, and
+        so does what PTX leaves open."""
         now = self.current
         operands = [] if now is None else now.operands
+        if now is not None and _left_open(now, mask):
+            items = list(value) if isinstance(value, list) else [value] * LANES
+            fresh = self.numbers.fresh
+            return [
+                Traced(item.site, fresh(), now.node) if isinstance(item, Opaque) else item
+                for item in items
+            ]
         moment = any(isinstance(v, Opaque) and not isinstance(v, Traced) for v in operands)
         if moment and isinstance(value, Opaque):
             value = [value] * LANES
@@ -98,6 +107,14 @@ class _Deciding(TracingExecution):
         self.ways.setdefault((warp.cta.number, warp.index), []).append(jumps)
         self.branches.add(pc)
         return jumps
+
+
+def _left_open(now: ExecutedStep, mask: int) -> bool:
+    """Whether PTX does not say what the instruction gives some lane (`undefined_results.py`)."""
+    test = open_test(now.step)
+    if test is None:
+        return False
+    return any(test([lane(value, index) for value in now.operands]) for index in lanes_of(mask))
 
 
 def decided_paths(run: Run) -> DecidedPaths | None:
