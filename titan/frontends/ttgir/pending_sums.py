@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from titan.foundation.diagnostics.model import Annotation, Diagnostic, diagnostic
 from titan.frontends.ttgir.model import Block, TtgirFunction, TtgirOperation
 
-DOT, WAIT = "ttng.warp_group_dot", "ttng.warp_group_dot_wait"
+WAIT = "ttng.warp_group_dot_wait"
 ISSUED_MAX = 16  # products behind a value that are counted; a wait that leaves more completes none
 _ACCUMULATOR = 2  # its place among the operands of a product
 _ENDS = ("scf.yield", "ttg.warp_yield", "scf.condition")
