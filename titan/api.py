@@ -153,6 +153,7 @@ def schedule(
 
     _check_word("solver", solver, Solver)
     _check_word("objective", objective, Objective)
+    _check_flag("proofs", proofs)
     if not 0 < budget_seconds < math.inf:
         raise ValueError(f"budget_seconds is a number above 0, not {budget_seconds}")
     try:
@@ -188,6 +189,7 @@ def build(
 
     _check_word("solver", solver, Solver)
     _check_word("require", require, Requirement)
+    _check_flag("compile", compile)
     source, errors = _source(given, "<tile>")
     if source is None:
         raise InputError(errors)
@@ -244,6 +246,7 @@ def verify_ptx(
     from titan.frontends.ptx.launch import read_launch_text
     from titan.frontends.verify_code import CodeOptions, refused, verify_code
 
+    _check_flag("sweep", sweep)
     started = time.process_time()
     source, errors = load_text(text, path)
     if source is None:
@@ -315,6 +318,12 @@ def _check_word(name: str, value: str, words: object) -> None:
     known = get_args(words)
     if value not in known:
         raise ValueError(f"{name} is {' or '.join(known)}, not {value!r}")
+
+
+def _check_flag(name: str, value: object) -> None:
+    """Raises ValueError for what is neither true nor false, such as a word for one of them."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is True or False, not {value!r}")
 
 
 def _word(value: str | bool) -> str:

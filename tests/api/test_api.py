@@ -174,6 +174,9 @@ TILE = ROOT / "protocols" / "tiles" / "copy.yaml"
         (lambda out: titan.build(TILE, out, require="Any"), "require is any or bounded"),
         (lambda out: titan.build(TILE, out, solver="x"), "solver is auto or rau"),
         (lambda _: titan.litmus(SB, solver="yices"), "solver is z3 or cvc5"),
+        (lambda _: titan.verify_ptx("", sweep="no"), "sweep is True or False, not 'no'"),
+        (lambda _: titan.schedule(LOOP, proofs=1), "proofs is True or False, not 1"),
+        (lambda out: titan.build(TILE, out, compile="no"), "compile is True or False, not 'no'"),
     ],
 )
 def test_words_and_numbers_that_no_option_has(call, said, tmp_path):

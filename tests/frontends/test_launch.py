@@ -116,6 +116,20 @@ def test_triton_metadata():
         ("{parameters: [{tensor_map: 3}]}", "no tensor map 3 is declared"),
         ("{tensor_maps: [{box: [1]}]}", "a tensor map lacks the key `dimensions`"),
         ("{tensor_maps: [{dimensions: [4, 4], box: [4]}]}", "a tensor map of rank 2 has 2 values"),
+        ("{dynamic_shared: []}", "the shared bytes must be an integer, not a list"),
+        ("{shared: {}}", "the shared bytes must be an integer, not a mapping"),
+        ("{dynamic_shared: 0, shared: 0}", "`shared` and `dynamic_shared` are the same bytes"),
+        ("{parameters: [{pointer: {}}]}", "a field has one type and its value"),
+        ("{parameters: [{pointer: {u8: 1, 4: {u8: 1}}}]}", "an offset is a number of bytes"),
+        (
+            "{parameters: [{bytes: '00', at: {}}]}",
+            "a parameter is given 2 values: `at` and `bytes`",
+        ),
+        (
+            "{parameters: [{map: {}, bytes: '00'}]}",
+            "a parameter is given 2 values: `map` and `bytes`",
+        ),
+        ("{parameters: [{bytes: '00', maps: 7}]}", "the maps of a parameter must be a mapping"),
     ],
 )
 def test_faults_of_a_launch_file(text, said):

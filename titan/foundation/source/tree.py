@@ -64,6 +64,9 @@ class Sequence:
     def __len__(self) -> int:
         return len(self.items)
 
+    def __bool__(self) -> bool:
+        return True  # an empty list is there; only None says that nothing is written
+
 
 @dataclass(frozen=True, slots=True)
 class MappingEntry:
@@ -93,6 +96,9 @@ class Mapping:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def __bool__(self) -> bool:
+        return True  # as an empty list is there
 
     def __contains__(self, name: object) -> bool:
         return any(entry.key.text == name for entry in self.entries)

@@ -15,6 +15,7 @@ from math import prod
 from pathlib import Path
 
 from titan.foundation.diagnostics.model import Diagnostic
+from titan.foundation.diagnostics.wording import counted, listed
 from titan.foundation.source.reader import Reader
 from titan.foundation.source.span import Span
 from titan.foundation.source.tree import (
@@ -45,6 +46,7 @@ _KEYS = (
     "parameters", "tensor_maps", "allocations", "cancelled",
     "cooperative",
 )  # fmt: skip
+_FORMS = ("pointer", "at", "map", "tensor_map", "bytes")  # of a parameter that is a mapping
 _TRITON_MARKS = ("num_warps", "shared", "name")
 
 
@@ -124,6 +126,9 @@ def _written(reader: Reader, root: Node) -> LaunchDescription | None:
         if fields.has("entry")
         else None
     )
+    if fields.has("dynamic_shared") and fields.has("shared"):
+        headline = "`shared` and `dynamic_shared` are the same bytes, given twice"
+        reader.error("TTN013", headline, fields.key_span("shared"))
     shared = fields.get("dynamic_shared") or fields.get("shared")
     maps: dict[int, LaunchTensorMap] = {}
     for number, node in enumerate(_items(reader, fields.get("tensor_maps"), "the tensor maps")):
@@ -222,11 +227,15 @@ def _given(
         return _scalar(reader, node, number)
     fields = reader.mapping(
         node,
-        optional=("size", "bytes", "tensor_map", "map", "maps", "at", "pointer"),
+        optional=(*_FORMS, "size", "maps"),
         what="a parameter",
     )
     if fields is None:
         return None
+    forms = [name for name in _FORMS if fields.has(name)]
+    if len(forms) > 1:
+        headline = f"a parameter is given {counted(len(forms), 'value')}: {listed(forms)}"
+        return reader.error("TTN013", headline, fields.key_span(forms[1]))
     if fields.has("pointer"):
         address = _address(number, False)
         _fields(reader, described).fill(fields["pointer"], address)
@@ -251,8 +260,9 @@ def _given(
             headline = f"a parameter of {size} bytes is given {len(data)}"
             return reader.error("TTN009", headline, fields["bytes"].span)
     places = []
-    if fields.has("maps") and isinstance(fields["maps"], Mapping):
-        for entry in fields["maps"]:
+    if fields.has("maps"):
+        given = reader.mapping(fields["maps"], optional=None, what="the maps of a parameter")
+        for entry in () if given is None else given.node:
             offset = as_number_of_key(entry.key)
             chosen = _map_number(reader, entry.value, described)
             if offset is None or not 0 <= offset <= len(data) - 128:

@@ -82,14 +82,14 @@ class FieldReader:
 
     def fill(self, node: Node, address: int) -> None:
         """What is known of memory at an address: one field, or fields by offset."""
-        if not isinstance(node, Mapping) or as_number_of_key(next(iter(node)).key) is None:
+        keys = [as_number_of_key(entry.key) for entry in node] if isinstance(node, Mapping) else []
+        if not isinstance(node, Mapping) or all(key is None for key in keys):
             data = self.field(node)
             if data:
                 self._memory[address] = data
             return
         ends: list[tuple[int, int]] = []
-        for entry in node:
-            offset = as_number_of_key(entry.key)
+        for offset, entry in zip(keys, node, strict=True):
             if offset is None or not 0 <= offset < MEMORY_BYTES_MAX:
                 self._reader.error("TTN009", "an offset is a number of bytes", entry.key.span)
                 continue
