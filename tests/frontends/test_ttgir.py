@@ -326,3 +326,44 @@ def test_scope_names_the_combinations_of_sizes():
     found = re.search(r"; (\d+) combinations of these values$", parameters_text(finding.coverage))
     assert found and 0 < int(found[1]) < math.prod(map(len, values))
     assert not verified(text).coverage.combinations
+
+
+# ------------------------------------------------------------------------ between functions
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["hello", "<<<<<<< HEAD", '"\\ud800"', "ttng.wait_barrier %x, %c0", "}", "tt.fun @other() {",
+     "tt.func @other(", "modul {", "---"],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["behind", "in front", "in the module"])
+def test_what_stands_in_no_function_is_not_passed_over(line, place):
+    text, number = f"{FILLED.rstrip()}\n{line}\n", FILLED.rstrip().count("\n") + 2
+    if place == "in front":
+        text, number = f"{line}\n{FILLED}", 1
+    if place == "in the module":
+        head, _, last = FILLED.rstrip().rpartition("\n")
+        text, number = f"{head}\n{line}\n{last}\n", FILLED.rstrip().count("\n") + 1
+        number += line == "}"  # it ends the module, and the next one is too many
+    module, errors = parse_ttgir(Source("k.ttgir", text))
+    assert module is None
+    assert [item.span.start_line for item in errors] == [number]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "  ", "// a comment", "#loc9 = loc(unknown)", "#other = #ttg.shared_memory",
+     "module {\n}", "module attributes {ttg.x = 1 : i32} {\n} loc(#loc)"],
+)  # fmt: skip
+def test_modules_names_and_comments_may_stand_between_functions(line):
+    for text in (f"{FILLED}\n{line}\n", f"{line}\n{FILLED}"):
+        module, errors = parse_ttgir(Source("k.ttgir", text))
+        assert errors == [] and module is not None and len(module.functions) == 1
+
+
+def test_a_module_is_closed():
+    """Where the file ends early, functions that are called may be missing."""
+    cut = FILLED.rstrip().removesuffix("}")
+    module, errors = parse_ttgir(Source("k.ttgir", cut))
+    assert module is None
+    assert [item.headline for item in errors] == ["the module is not closed"]

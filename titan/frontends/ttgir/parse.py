@@ -2,7 +2,9 @@
 
 Only the form that Triton prints is read: one operation a line, regions in braces at the end of a
 line. What an operation means is not examined here, so operations that nobody knows are read like
-others. Faults are located, and all functions without a fault are still read.
+others. Between functions there are modules, names of layouts and locations, and comments; anything
+else there is a fault, so that no function is passed over. Faults are located, and all functions
+without a fault are still read.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ _ALIAS = re.compile(r"^(#loc\w*)\s*=\s*loc\((.*)\)\s*$")
 _LAYOUT = re.compile(r"^(#\w+)\s*=\s*(#tt\w+\..*)$")
 _PLACE = re.compile(r'"([^"]+)":(\d+):\d+')
 _FUNCTION = re.compile(r"\s*tt\.func\s+(\w+\s+)?@([\w$.-]+|\"[^\"]+\")\s*\(")
+_MODULE = re.compile(r"\s*module\b.*\{\s*$")
+_MODULE_END = re.compile(r"\s*\}\s*(?:loc\(.*\))?\s*$")
+_BETWEEN = re.compile(r"\s*(?://|#\w+\s*=|$)")
 _PARTITION = re.compile(r"\s*(partition\d+)\s*\(")
 _LABEL = re.compile(r"\s*\^\w+\s*(?:\((.*)\))?\s*:\s*$")
 _WARPS = re.compile(r"num_warps\((\d+)\)")
@@ -101,23 +106,33 @@ def _resolved(name: str, aliases: dict[str, str], depth: int = 0) -> str:
 
 
 def _module(reader: _Reader, module: TtgirModule) -> None:
+    opened: list[int] = []
     while reader.at < len(reader.lines):
         line = reader.lines[reader.at]
+        found = _FUNCTION.match(line)
+        if found is not None:
+            module.functions.append(_function(reader, found))
+            continue
         layout = _LAYOUT.match(line)
         if layout is not None:
             module.layouts[layout[1]] = layout[2]
-        if line.lstrip().startswith("module"):
-            start = line.find("{")
-            if "attributes" in line and start >= 0:
-                end = _closing(line, start, reader.at)
-                module.attributes = _attributes(line[start + 1 : end], reader.at)
-            reader.at += 1
-            continue
-        found = _FUNCTION.match(line)
-        if found is None:
-            reader.at += 1
-            continue
-        module.functions.append(_function(reader, found))
+        elif _MODULE.match(line) is not None:
+            _attributes_of(line, reader.at, module)
+            opened.append(reader.at)
+        elif opened and _MODULE_END.match(line) is not None:
+            opened.pop()
+        elif _BETWEEN.match(line) is None:
+            raise _Fault(reader.at, "this stands in no function, and is no module, name or comment")
+        reader.at += 1
+    if opened:
+        raise _Fault(opened[-1], "the module is not closed")
+
+
+def _attributes_of(line: str, number: int, module: TtgirModule) -> None:
+    start = line.find("{")
+    if "attributes" in line:
+        end = _closing(line, start, number)
+        module.attributes = _attributes(line[start + 1 : end], number)
 
 
 def _function(reader: _Reader, found: re.Match[str]) -> TtgirFunction:
