@@ -83,7 +83,11 @@ def test_a_file_without_an_end_is_not_read(command, capsys):
     assert "it is not a regular file" in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("command", [("inspect", "n.ptx"), ("litmus", "check", "n.litmus")])
+@pytest.mark.parametrize(
+    "command",
+    [("inspect", "n.ptx"), ("litmus", "check", "n.litmus"), ("gate", "n.yaml"), ("gate", "n.cert"),
+     ("check", "n.cert")],
+)  # fmt: skip
 def test_the_place_of_a_byte_is_shown(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path(command[-1]).write_bytes(NOT_TEXT)

@@ -14,6 +14,7 @@ import pytest
 from titan.cli.main import run as titan
 from titan.codegen.pipeline.build import BuildLimits
 from titan.codegen.tile.load import load_tile
+from titan.device.package_files import read_manifest
 from titan.device.sizes import sizes_for, spread_cases, trips_of
 from titan.device.stress import StressSettings, document, planned, stress
 from titan.device.variants import (
@@ -343,3 +344,25 @@ def test_a_short_time_goes_to_those_in_front():
     assert first - begun == pytest.approx(LEAST_SECONDS, abs=0.1)
     assert _Share(100 * LEAST_SECONDS, 10, 2).next() - begun > 19 * LEAST_SECONDS
     assert _Share(None, 3, 1).next() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "manifest.json:1:1: this is not JSON"),
+        (b'{"kernel": 7,\n  oops}', "manifest.json:2:3: this is not JSON"),
+        (b"\xef\xbb\xbf{}", "this is not JSON"),
+        (b"\x80", "this is not JSON"),
+        (b"[" * 99_999, "this is not JSON"),
+        (b"[]", "this is no manifest of a package"),
+        (b"{}", "the manifest lacks `arguments`"),
+        (None, "manifest.json is not the file that certificate.json names"),
+    ],
+)
+def test_a_manifest_that_was_changed_is_bad_input(text, said, package, tmp_path, capsys):
+    folder = shutil.copytree(package, tmp_path / "p")
+    manifest = folder / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + b"\n" if text is None else text)
+    assert titan(["stress", "--backend", "emulated", "--safe-only", str(folder)]) == 2
+    assert said in capsys.readouterr().err
+    assert read_manifest(package)["kernel"] == "gemm_small_tiles"

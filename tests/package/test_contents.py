@@ -124,13 +124,14 @@ def test_json_is_written_and_read_back_the_same():
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
-        ({"a": 1}, {"a": True}, "a is true, not 1"),
-        ({"a": 1}, {"a": 1.0}, "a is 1.0, not 1"),
-        ({"a": {"b": 1}}, {"a": {"b": 2}}, "a.b is 2, not 1"),
-        ({"a": 1}, {}, "lacks `a`"),
+        ({"a": 1}, {"a": True}, "`a` is true, not 1"),
+        ({"a": 1}, {"a": 1.0}, "`a` is 1.0, not 1"),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, "`a.b` is 2, not 1"),
+        ({"a": 1}, {}, "the content lacks `a`"),
+        ({"a": {"b": 1}}, {"a": {}}, "`a` lacks `b`"),
         ({}, {"a": 1}, "unknown key `a`"),
         ([1, 2], [1], "1 items, not 2"),
-        ([{"a": ""}], [{"a": "x"}], "[0].a is x"),
+        ([{"a": ""}], [{"a": "x"}], "`[0].a` is x"),
     ],
 )
 def test_the_first_difference_is_told(one, other, told):

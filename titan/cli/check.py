@@ -53,7 +53,7 @@ def check(paths: tuple[str, ...], kernel: str | None) -> int:
         except (OSError, ValueError) as error:
             from titan.foundation.source.loading import near_if_missing
 
-            reason = str(getattr(error, "strerror", None) or error).lower()
+            reason = (getattr(error, "strerror", None) or "").lower() or str(error)
             hints = "".join(f"; {hint}" for hint in near_if_missing(path))
             click.echo(f"error: {path} cannot be read: {reason}{hints}", err=True)
             code = ExitCode.BAD_INPUT
@@ -81,7 +81,9 @@ def _text_of(path: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte 0x{data[error.start]:02x} is not valid UTF-8") from None
+        *before, line = data[: error.start].split(b"\n")
+        place = f"{len(before) + 1}:{len(line.decode()) + 1}"
+        raise ValueError(f"{place}: byte 0x{data[error.start]:02x} is not valid UTF-8") from None
 
 
 def _digests(kernel: str) -> set[str]:

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Unpack, cast
 
-from titan.codegen.tile.manifest import Manifest
 from titan.device import cycles, work
 from titan.device.documents import BenchDocument, TimedRow
 from titan.device.manifests import Sizes
+from titan.device.package_files import read_manifest
 from titan.device.records import DeviceFacts, Job, Record, TimeRecord, WatchOptions
 from titan.device.sizes import sizes_for, trips_of
 from titan.device.watchdog import reason, run_job
@@ -122,7 +122,7 @@ class _Package:
         from titan.codegen.tile.stored import from_data
 
         self.folder, self.facts, self.settings, self.options = folder, facts, settings, options
-        manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        manifest = read_manifest(folder)
         schedule = json.loads((folder / "schedule.json").read_text(encoding="utf-8"))
         source = folder / Path(str(manifest["source"])).name
         self.manifest, self.ii = manifest, int(schedule["ii"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from titan.device.documents import CycleData, CyclesDocument
 from titan.device.expressions import BadExpression
 from titan.device.fit import Observation
 from titan.device.manifests import Sizes
+from titan.device.package_files import read_manifest
 from titan.device.plan import Unlaunchable, plan
 from titan.device.records import DeviceFacts, EndRecord, Job, WatchOptions
 from titan.device.sizes import trips_of
@@ -109,7 +109,7 @@ def measure(
 
 
 def _one(folder: Path, terms: dict[str, float], seconds: float, options: WatchOptions) -> CycleRow:
-    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_manifest(folder)
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     row = functools.partial(
         CycleRow, str(manifest["kernel"]), str(manifest["target"]), depth,

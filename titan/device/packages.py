@@ -8,7 +8,6 @@ be tried without one.
 
 from __future__ import annotations
 
-import json
 import struct
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from titan.codegen.tile.manifest import Manifest
 from titan.device import hooks
+from titan.device.package_files import read_manifest
 from titan.device.plan import LaunchPlan, plan
 from titan.device.platforms import platform_of
 from titan.device.records import (
@@ -54,9 +54,9 @@ class NoVariant(Refusal):
 def read(folder: Path, variant: str) -> tuple[Manifest, dict[str, str]]:
     """The manifest of a package and its sources, the kernel in the variant asked for.
 
-    Raises NoVariant.
+    Raises NoVariant and BadPackage.
     """
-    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_manifest(folder)
     names = [Path(manifest["source"]).name, Path(manifest["header"]).name]
     files = {name: (folder / name).read_text(encoding="utf-8") for name in names}
     known = variants(files[names[0]])

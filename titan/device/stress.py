@@ -35,6 +35,7 @@ from titan.device.documents import (
 )
 from titan.device.findings import Keep
 from titan.device.hooks import KNOBS, PRODUCER, describe, levels, new_progress, read_progress
+from titan.device.package_files import read_manifest
 from titan.device.platforms import AMD_TARGETS
 from titan.device.records import (
     NOT_RUN,
@@ -164,7 +165,7 @@ def stress(
 
 
 def _jobs(folder: Path, settings: StressSettings) -> Iterator[_Job]:
-    manifest: Manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_manifest(folder)
     source = (folder / Path(str(manifest["source"])).name).read_text(encoding="utf-8")
     depth = max((int(ring["depth"]) for ring in manifest["rings"]), default=1)
     backend, policies = settings.backend, settings.policies

@@ -36,6 +36,7 @@ from titan.device.documents import (
     VariantsDocument,
 )
 from titan.device.findings import Keep
+from titan.device.package_files import read_manifest
 from titan.device.page import page
 from titan.device.platforms import runs_on
 from titan.device.records import DeviceFacts, Job, Record, WatchOptions
@@ -94,7 +95,7 @@ def run(
     packages = [
         path.parent
         for path in sorted((folder / "packages").glob("*/manifest.json"))
-        if runs_on(str(json.loads(path.read_text(encoding="utf-8"))["target"]), facts)
+        if runs_on(str(read_manifest(path.parent)["target"]), facts)
     ]
     asked = [] if "architecture" in facts else probes.manifests(folder / "probes")  # of NVIDIA's
     found = list(
@@ -142,8 +143,8 @@ def compile_all(
     safe: list[Job] = []
     unsafe: list[Job] = []
     for folder in packages:
-        source = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["source"]
-        text = (folder / Path(str(source)).name).read_text(encoding="utf-8")
+        source = read_manifest(folder)["source"]
+        text = (folder / Path(source).name).read_text(encoding="utf-8")
         for name in variants(text):
             task: Job = {"tasks": [(str(folder), name)], "policies": policies}
             (safe if name == stress.SAFE else unsafe).append(task)

@@ -7,7 +7,7 @@ from titan.package.contents import printable
 
 def difference(expected: object, stated: object, path: str = "") -> str | None:
     """A sentence on the first difference, or None where there is none."""
-    place = path or "the content"
+    place = f"`{path}`" if path else "the content"
     if type(expected) is not type(stated):
         return f"{place} is {_shown(stated)}, not {_shown(expected)}"
     if isinstance(expected, dict) and isinstance(stated, dict):

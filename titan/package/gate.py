@@ -127,6 +127,9 @@ def _named(path: str, loop: str | None) -> GateItem:
     shown = contents.printable(path)
     source, errors = load_file(path, contents.BYTES_MAX)
     if source is None:
+        span = errors[0].span
+        if span is not None and span.source is not None:
+            shown += f":{span.start_line}:{span.start_column}"
         raise NothingThere(f"{shown}: {errors[0].headline}")
     if os.path.basename(path) == contents.CERTIFICATE:
         return GateItem(PACKAGE, os.path.dirname(path) or ".")

@@ -7,14 +7,13 @@ framework of the first input (or writes into `out`), and launches.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from titan.codegen.tile.manifest import Manifest, signature
+from titan.codegen.tile.manifest import signature
+from titan.device.package_files import MANIFEST, BadPackage, check_unaltered, read_manifest
 from titan.device.platforms import AMD_TARGETS
 from titan.runtime.arrays import ArrayFacts, CallError, Foreign, Place, facts_of
 from titan.runtime.binding import (
@@ -36,30 +35,6 @@ from titan.runtime.frameworks import (
 from titan.runtime.launchers import CannotLaunch, EmulatedLauncher, GpuLauncher, Launcher
 from titan.runtime.sharing import check_apart
 
-MANIFEST = "manifest.json"
-CERTIFICATE = "certificate.json"
-
-
-def _refuse_altered(folder: Path, names: Sequence[str]) -> None:
-    """What is loaded has the digests of the certificate, where there is one. Raises CallError.
-
-    This finds files that were changed by hand, or left over of another build; that a package is
-    what its certificate says, `titan gate` derives.
-    """
-    try:
-        stated = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))["files"]
-        digests = {name: str(stated[name]) for name in names}
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise CallError(f"{folder}: {CERTIFICATE} is none of this package") from None
-    for name, digest in digests.items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            raise CallError(
-                f"{folder}: {name} is not the file that {CERTIFICATE} names; build the package "
-                f"again, or remove {CERTIFICATE} to run what nobody has verified"
-            )
-
 
 class LoadedKernel:
     """A package that can be called; `signature` says with what.
@@ -74,24 +49,19 @@ class LoadedKernel:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        if not (self.folder / MANIFEST).is_file():
+            inside = sorted(item.parent.name for item in self.folder.glob(f"*/{MANIFEST}"))
+            hint = f"; packages in it: {', '.join(inside)}" if inside else ""
+            raise CallError(f"{self.folder} is not a package: it has no {MANIFEST}{hint}")
         try:
-            text = (self.folder / MANIFEST).read_text(encoding="utf-8")
-            self.manifest: Manifest = json.loads(text)
-            self.files = {
-                name: (self.folder / name).read_text(encoding="utf-8")
-                for name in (
-                    Path(self.manifest["source"]).name, Path(self.manifest["header"]).name
-                )
-            }  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = str(error)
-            if isinstance(error, OSError):
-                inside = sorted(item.parent.name for item in self.folder.glob(f"*/{MANIFEST}"))
-                reason = f"it has no {MANIFEST}"
-                if inside:
-                    reason += f"; packages in it: {', '.join(inside)}"
-            raise CallError(f"{self.folder} is not a package: {reason}") from None
-        _refuse_altered(self.folder, (MANIFEST, *self.files))
+            self.manifest = read_manifest(self.folder)
+            names = [Path(self.manifest[key]).name for key in ("source", "header")]
+            self.files = {name: (self.folder / name).read_text(encoding="utf-8") for name in names}
+            check_unaltered(self.folder, names)
+        except BadPackage as error:
+            raise CallError(str(error)) from None
+        except (OSError, ValueError, TypeError) as error:
+            raise CallError(f"{self.folder} is not a package: {error}") from None
 
     @property
     def name(self) -> str:
