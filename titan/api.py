@@ -244,7 +244,8 @@ def verify_ptx(
     """
     from titan.foundation.source.loading import load_text
     from titan.frontends.ptx.launch import read_launch_text
-    from titan.frontends.verify_code import CodeOptions, refused, verify_code
+    from titan.frontends.read_code import refused
+    from titan.frontends.verify_code import CodeOptions, verify_code
 
     _check_flag("sweep", sweep)
     started = time.process_time()

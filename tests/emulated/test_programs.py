@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.emulated.test_machine import EXCHANGE, SCALE
@@ -71,6 +73,17 @@ def test_an_exception_of_the_program_is_shown(tmp_path, capsys):
     path.write_text("raise ValueError('of the program')\n")
     assert run(["run", str(path)]) == 1
     assert "ValueError: of the program" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("module", "hint"), [("cutlass", True), ("no_such_module", False)])
+def test_the_extra_that_brings_a_module_is_named(module, hint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    path = tmp_path / "script.py"
+    path.write_text(f"import {module}\n")
+    assert run(["run", str(path)]) == 1
+    shown = capsys.readouterr().err
+    assert f"No module named '{module}'" in shown or f"import of {module} halted" in shown
+    assert ("pip install 'titan-verify[cute]'" in shown) is hint
 
 
 @pytest.mark.parametrize(

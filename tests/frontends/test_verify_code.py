@@ -10,6 +10,7 @@ import titan
 from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
+from titan.frontends.gcn.verify import verify_assembly_file
 from titan.frontends.ptx.code_mutants import mutants_of
 from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ptx.policies import CodePolicies
@@ -306,3 +307,14 @@ def test_a_sweep_launches_what_hangs_when_it_is_longer():
     finding = verified(text, launch, sweep=True, ctas=(0,))
     assert codes(finding) == ["TTN205"]
     assert "found with parameter 1 = 4, CTA (0, 0, 0)" in finding.notes
+
+
+@pytest.mark.parametrize(("suffix", "code"), [("ptx", "TTN001"), ("s", "TTN007")])
+def test_faults_of_the_code_and_of_its_launch_are_told_at_once(suffix, code, tmp_path):
+    path = tmp_path / f"kernel.{suffix}"
+    path.write_text(".version 8.3\n.target sm_90a\nnonsense" if suffix == "ptx" else "s_nop 0\n")
+    (tmp_path / "kernel.launch.yaml").write_text("grids: 1\n")
+    verify = verify_code_file if suffix == "ptx" else verify_assembly_file
+    (finding,) = verify(str(path), CodeOptions())
+    assert finding.verdict is Verdict.REFUSED
+    assert [item.code for item in finding.diagnostics] == [code, "TTN006"]

@@ -25,6 +25,13 @@ from titan.foundation.source.loading import near_files
 from titan.foundation.verdict import Verdict
 from titan.isa.numbers.device import LaunchError
 
+# Modules that scripts for a GPU begin with, and what to install for each.
+_BROUGHT_BY = {
+    "numpy": "'titan-verify[run]'",
+    "triton": "'titan-verify[triton]'",
+    "cutlass": "'titan-verify[cute]'",
+    "torch": "torch",
+}
 _VERIFIED = (".yaml", ".yml", ".ptx", ".ttgir", ".s")
 
 
@@ -58,7 +65,7 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
     before, paths, searched = sys.argv, sys.path, list(sys.path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
-    code, fault = 0, None
+    code, fault, remarks = 0, None, list[str]()
     device = ScriptDevice(settings)
     try:
         with device:
@@ -72,13 +79,16 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
         if fault is None:
             traceback.print_exception(error.with_traceback(_from_script(error, path)))
             code = 1
+            if isinstance(error, ModuleNotFoundError) and error.name in _BROUGHT_BY:
+                install = f"pip install {_BROUGHT_BY[error.name]}"
+                remarks.append(f"{error.name} is not installed here; `{install}` brings it")
     finally:
         os.environ.clear()
         os.environ |= environment
         sys.argv, sys.path = before, paths
         sys.path[:] = searched
     sys.stdout.flush()
-    for remark in device.remarks:
+    for remark in (*device.remarks, *remarks):
         print(f"titan: {remark}", file=sys.stderr)
     return report(recent_queues(), code, fault or device.fault)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
-from titan.foundation.diagnostics.wording import listed, suggestion
-from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
@@ -26,7 +25,7 @@ from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.grid.word_waits import asks_in, may_wait, waited_for
 from titan.frontends.ptx.code import CodeKernel
 from titan.frontends.ptx.decided import judged_ways, ways_of
-from titan.frontends.ptx.launch import LaunchDescription, beside, completed, read_launch
+from titan.frontends.ptx.launch import LaunchDescription, completed
 from titan.frontends.ptx.launch_control import with_more_clusters
 from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.missing import missing_value
@@ -36,7 +35,7 @@ from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.remarks import COUNTERS, ONE_GRID, TICKETS
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
-from titan.isa.ptx.module import Function, Module
+from titan.frontends.read_code import ReadCode, named, read_file, refused, verdicts
 from titan.isa.ptx.parse import parse_source
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
@@ -76,42 +75,23 @@ class CodeOptions:
     engines: VerifyOptions = field(default_factory=lambda: ANY_NUMBER)
 
 
-@dataclass(slots=True)
-class ReadCode:
-    """Code with its launch, read; or what is wrong with one of them."""
-
-    kernels: list[CodeKernel] = field(default_factory=list)
-    description: LaunchDescription | None = None
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def read_code(path: str, options: CodeOptions) -> ReadCode:
+def read_code(path: str, options: CodeOptions) -> ReadCode[CodeKernel]:
     """A PTX file and what says how it is launched."""
-    source, errors = load_file(path, TEXT_BYTES_MAX)
-    if source is None:
-        return ReadCode(diagnostics=errors)
-    name = options.launch or beside(path)
-    description: LaunchDescription | None = None
-    if name is not None:
-        description, errors = read_launch(name)
-        if description is None:
-            return ReadCode(diagnostics=errors)
-    read = _read_text(source, description, options)
-    if name is not None and not options.launch:
-        read.notes.append(f"the launch is that of {name}")
-    return read
+    return read_file(path, options.launch, TEXT_BYTES_MAX, partial(_kernels_of, options))
 
 
-def _read_text(
-    source: Source, description: LaunchDescription | None, options: CodeOptions
-) -> ReadCode:
+def _kernels_of(
+    options: CodeOptions, source: Source, description: LaunchDescription | None
+) -> tuple[list[CodeKernel], list[Diagnostic]]:
     module, errors = parse_source(source)
     if module is None:
-        return ReadCode(diagnostics=errors)
-    chosen, errors = _entries(module, source, description, options)
-    kernels = [CodeKernel(module, source, function) for function in chosen]
-    return ReadCode(kernels, description, errors)
+        return [], errors
+    entries = {function.name: function for function in module.entries()}
+    if not entries:
+        headline = "the module has no entry"
+        return [], [diagnostic("TTN007", headline, whole_file(source.path))]
+    chosen, errors = named(entries, options.entry, description, source, "module has no entry")
+    return [CodeKernel(module, source, function) for function in chosen], errors
 
 
 def verify_code_file(path: str, options: CodeOptions) -> Iterator[Finding]:
@@ -133,48 +113,18 @@ def verify_code(
     started: float,
 ) -> Iterator[Finding]:
     """The verdicts on the kernels of a PTX text, launched as described."""
-    read = _read_text(source, description, options)
-    read.notes += notes
+    kernels, errors = _kernels_of(options, source, description)
+    read = ReadCode(kernels, description, errors, notes)
     yield from _verify_all(source.path, read, options, started)
 
 
 def _verify_all(
-    path: str, read: ReadCode, options: CodeOptions, started: float
+    path: str, read: ReadCode[CodeKernel], options: CodeOptions, started: float
 ) -> Iterator[Finding]:
-    if read.diagnostics:
-        yield refused(path, read.diagnostics, started)
-        return
-    for code in read.kernels:
-        yield _verify_entry(code, read.description, options, read.notes, started)
-        started = time.process_time()
+    def verify(code: CodeKernel, begun: float) -> Finding:
+        return _verify_entry(code, read.description, options, read.notes, begun)
 
-
-def refused(path: str, errors: list[Diagnostic], started: float) -> Finding:
-    """The finding on code that cannot be read or launched."""
-    seconds = time.process_time() - started
-    return Finding(path, "", "", Verdict.REFUSED, diagnostics=tuple(errors), seconds=seconds)
-
-
-def _entries(
-    module: Module,
-    source: Source,
-    description: LaunchDescription | None,
-    options: CodeOptions,
-) -> tuple[list[Function], list[Diagnostic]]:
-    """The kernels to verify: the one that is named, by the user or the launch, or all."""
-    entries = {function.name: function for function in module.entries()}
-    place = whole_file(source.path)
-    if not entries:
-        return [], [diagnostic("TTN007", "the module has no entry", place)]
-    wanted = options.entry or (description.entry if description is not None else None)
-    if wanted is None:
-        return list(entries.values()), []
-    if wanted in entries:
-        return [entries[wanted]], []
-    helps = suggestion(wanted, entries)
-    names = listed(list(entries)[:8])
-    headline = f"the module has no entry {wanted}, only {names}"
-    return [], [diagnostic("TTN011", headline, place, helps=helps)]
+    return verdicts(path, read, started, verify)
 
 
 def _verify_entry(

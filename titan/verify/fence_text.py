@@ -11,20 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from titan.foundation.source.tree import Mapping, Node, Scalar, Sequence
+from titan.language.kernel.sync_verbs import FENCES
 from titan.sync import program as ir
 
-WORD_OF = {
-    ir.FenceKind.ASYNC: "async",
-    ir.FenceKind.ASYNC_RELEASE: "async_release",
-    ir.FenceKind.ASYNC_ACQUIRE: "async_acquire",
-    ir.FenceKind.TENSORMAP_RELEASE: "tensormap_release",
-    ir.FenceKind.TENSORMAP_ACQUIRE: "tensormap_acquire",
-    ir.FenceKind.BARRIER_INIT: "barrier_init",
-    ir.FenceKind.CONSTANT: "constant",
-    ir.FenceKind.TEXTURE: "texture",
-    ir.FenceKind.SURFACE: "surface",
-}
-KIND_OF = {word: kind for kind, word in WORD_OF.items()}
+WORD_OF = {kind: word for word, kind in FENCES.items()}
 _BLOCKS = ("do", "then", "else")
 _FENCE_KEYS = {"fence", "spaces", "when"}
 
@@ -152,14 +142,14 @@ def _fence(item: Node) -> WrittenFence | None:
         word = node.text
     else:
         return None
-    if word not in KIND_OF:
+    if word not in FENCES:
         return None
     named = spaces.items if isinstance(spaces, Sequence) else (spaces,) if spaces else ()
     if not all(isinstance(name, Scalar) for name in named):
         return None
     found = tuple(ir.Space(name.text) for name in named if isinstance(name, Scalar))
     last = max(item.span.start_line, _last_scalar_line(item))
-    return WrittenFence(item.span.start_line, last, KIND_OF[word], found, _when(item))
+    return WrittenFence(item.span.start_line, last, FENCES[word], found, _when(item))
 
 
 def _lines(text: str) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
-from titan.foundation.diagnostics.wording import listed, suggestion
+from titan.foundation.diagnostics.wording import listed
 from titan.foundation.errors import UserError
-from titan.foundation.source.loading import load_file
 from titan.foundation.source.span import Source, whole_file
 from titan.foundation.verdict import Verdict
 from titan.frontends.combine import JudgedKernel, combined
@@ -31,14 +31,14 @@ from titan.frontends.gcn.record import lanes_of_wave, may_be_unused, worth_traci
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.lift.any_number import AnyNumber, any_number
-from titan.frontends.ptx.launch import LaunchDescription, beside, read_launch
+from titan.frontends.ptx.launch import LaunchDescription
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial
-from titan.frontends.verify_code import CodeOptions, ctas_of, for_any, refused
+from titan.frontends.read_code import ReadCode, named, read_file, refused, verdicts
+from titan.frontends.verify_code import CodeOptions, ctas_of, for_any
 from titan.isa.gcn.assembly import named_target, parse_assembly
-from titan.isa.gcn.module import AssemblyKernel
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
@@ -50,48 +50,25 @@ STAGES_SHOWN_MAX = 6
 NOT_LIFTED = f"assembly for {GFX1250} is verified for launches, and not lifted"
 
 
-@dataclass(slots=True)
-class ReadAssembly:
-    """Assembly with its launch, read; or what is wrong with one of them."""
-
-    kernels: list[AssemblyCode] = field(default_factory=list)
-    description: LaunchDescription | None = None
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def read_assembly(path: str, options: CodeOptions) -> ReadAssembly:
+def read_assembly(path: str, options: CodeOptions) -> ReadCode[AssemblyCode]:
     """A file of assembly and what says how it is launched."""
-    source, errors = load_file(path, TEXT_BYTES_MAX)
-    description: LaunchDescription | None = None
-    name = options.launch or beside(path)
-    if source is not None and name is not None:
-        description, errors = read_launch(name)
-    if source is None or errors:
-        return ReadAssembly(diagnostics=errors)
-    notes = [] if name is None or options.launch else [f"the launch is that of {name}"]
-    return _read_text(source, description, options, notes)
+    return read_file(path, options.launch, TEXT_BYTES_MAX, partial(_kernels_of, options))
 
 
-def _read_text(
-    source: Source,
-    description: LaunchDescription | None,
-    options: CodeOptions,
-    notes: list[str],
-) -> ReadAssembly:
-    named = named_target(source.text)
-    if named and named not in TARGETS:  # its instructions have other names
-        return ReadAssembly(diagnostics=[_other_target(named, source)])
+def _kernels_of(
+    options: CodeOptions, source: Source, description: LaunchDescription | None
+) -> tuple[list[AssemblyCode], list[Diagnostic]]:
+    target = named_target(source.text)
+    if target and target not in TARGETS:  # its instructions have other names
+        return [], [_other_target(target, source)]
     assembly, errors = parse_assembly(source)
     if assembly is None:
-        return ReadAssembly(diagnostics=errors)
-    chosen: list[AssemblyKernel] = []
+        return [], errors
     if assembly.target not in TARGETS:
-        errors = [_other_target(assembly.target, source)]
-    else:
-        chosen, errors = _chosen(assembly.kernels, source, description, options)
-    kernels = [AssemblyCode(assembly, source, kernel) for kernel in chosen]
-    return ReadAssembly(kernels, description, errors, notes)
+        return [], [_other_target(assembly.target, source)]
+    known = {kernel.name: kernel for kernel in assembly.kernels}
+    chosen, errors = named(known, options.entry, description, source, "file has no kernel")
+    return [AssemblyCode(assembly, source, kernel) for kernel in chosen], errors
 
 
 def verify_assembly_file(path: str, options: CodeOptions) -> Iterator[Finding]:
@@ -108,19 +85,18 @@ def verify_assembly(
     started: float,
 ) -> Iterator[Finding]:
     """The verdicts on the kernels of a text, launched as described."""
-    read = _read_text(source, description, options, notes)
+    kernels, errors = _kernels_of(options, source, description)
+    read = ReadCode(kernels, description, errors, notes)
     yield from _verify_all(source.path, read, options, started)
 
 
 def _verify_all(
-    path: str, read: ReadAssembly, options: CodeOptions, started: float
+    path: str, read: ReadCode[AssemblyCode], options: CodeOptions, started: float
 ) -> Iterator[Finding]:
-    if read.diagnostics:
-        yield refused(path, read.diagnostics, started)
-        return
-    for code in read.kernels:
-        yield _verify_kernel(code, read.description, options, read.notes, started)
-        started = time.process_time()
+    def verify(code: AssemblyCode, begun: float) -> Finding:
+        return _verify_kernel(code, read.description, options, read.notes, begun)
+
+    return verdicts(path, read, started, verify)
 
 
 def _other_target(target: str, source: Source) -> Diagnostic:
@@ -129,24 +105,6 @@ def _other_target(target: str, source: Source) -> Diagnostic:
     if not target:
         return diagnostic("TTN007", f"the file names no target; {known} are read", place)
     return diagnostic("TTN010", f"assembly of {target} is not read, only of {known}", place)
-
-
-def _chosen(
-    kernels: tuple[AssemblyKernel, ...],
-    source: Source,
-    description: LaunchDescription | None,
-    options: CodeOptions,
-) -> tuple[list[AssemblyKernel], list[Diagnostic]]:
-    """The kernels to verify: the one that is named, by the user or the launch, or all."""
-    known = {kernel.name: kernel for kernel in kernels}
-    wanted = options.entry or (description.entry if description is not None else None)
-    if wanted is None:
-        return list(kernels), []
-    if wanted in known:
-        return [known[wanted]], []
-    headline = f"the file has no kernel {wanted}, only {listed(list(known)[:8])}"
-    place = whole_file(source.path)
-    return [], [diagnostic("TTN011", headline, place, helps=suggestion(wanted, known))]
 
 
 def _verify_kernel(

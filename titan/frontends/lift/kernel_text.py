@@ -10,21 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from titan.foundation.errors import Refusal
+from titan.language.kernel.sync_verbs import FENCES
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression, to_text
 
 WIDTH = 84  # of a statement without its indent
-_FENCES = {
-    ir.FenceKind.ASYNC: "async",
-    ir.FenceKind.ASYNC_RELEASE: "async_release",
-    ir.FenceKind.ASYNC_ACQUIRE: "async_acquire",
-    ir.FenceKind.TENSORMAP_RELEASE: "tensormap_release",
-    ir.FenceKind.TENSORMAP_ACQUIRE: "tensormap_acquire",
-    ir.FenceKind.BARRIER_INIT: "barrier_init",
-    ir.FenceKind.CONSTANT: "constant",
-    ir.FenceKind.TEXTURE: "texture",
-    ir.FenceKind.SURFACE: "surface",
-}
+_FENCES = {kind: word for word, kind in FENCES.items()}
 _UNITS = {1: "threads", 32: "warps", 64: "warps", 128: "warpgroups"}  # 64: waves of AMD GPUs
 _ONE_PATH = (ir.Space.TENSOR, ir.Space.REGISTER)
 
