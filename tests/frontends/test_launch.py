@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -355,3 +356,81 @@ def test_json_places_maps_in_bytes_and_values_in_memory():
     written["parameters"][0]["maps"] = {"x": 0}
     _, errors = read(json.dumps(written))
     assert errors == ["no tensor map fits at this offset"]
+
+
+# ----------------------------------------------------------------- a wrong value in every place
+
+WHOLE = {
+    "launch": 1, "entry": "k", "call": "cuLaunchKernel", "grid": [2, 1], "block": 128,
+    "cluster": [2], "dynamic_shared": 64, "cancelled": 1, "cooperative": False,
+    "parameters": {
+        "0": {"size": 128, "bytes": "00" * 128, "maps": {"0": 3}},
+        "1": {"pointer": {"0": {"s32": [1, 2]}, "8": {"f32": 0.5}, "16": {"bytes": "00ff"}}},
+        "2": {"pointer": {"u8": 7}},
+        "3": {"at": {"0": {"u64": 512}, "8": "pointer", "16": {"map": {"dimensions": [4],
+                                                                       "box": [4]}}}},
+        "4": {"tensor_map": 3}, "5": 7, "6": "unknown",
+    },
+    "tensor_maps": [{
+        "serial": 3, "data_type": "f16", "rank": 2, "base": 64, "interleave": 0, "swizzle": "128B",
+        "promotion": 0, "fill": 0, "dimensions": [64, 64], "stride_bytes": [128], "box": [64, 8],
+        "element_strides": [1, 1],
+    }],
+    "allocations": [[64, 128], {"start": 0, "bytes": 8}],
+}  # fmt: skip
+TRITON = {
+    "name": "k", "num_warps": 4, "shared": 1024, "cluster_dims": [1, 1, 1],
+    "tensordesc_meta": [{"block_size": [64, 64], "swizzle": 3, "elem_size": 2, "elem_type": 6}],
+}  # fmt: skip
+WRONG = [
+    None, True, "", "x", "-1", -1, 0, 10**30, 1.5, [], {}, ["x"], {"x": "x"}, [[1]], "a b", "@",
+    "1..2", "nan",
+]  # fmt: skip
+NOT_READ = {"launch", "call", "promotion", "fill", "num_warps"}
+
+
+def places(data, before=()):
+    """The paths of all values, the whole first."""
+    yield before
+    pairs = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in pairs:
+        if isinstance(value, dict | list):
+            yield from places(value, (*before, key))
+        else:
+            yield (*before, key)
+
+
+def value_at(data, path):
+    for key in path:
+        data = data[key]
+    return data
+
+
+def with_value(data, path, value):
+    if not path:
+        return value
+    made = copy.deepcopy(data)
+    value_at(made, path[:-1])[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize("whole", [WHOLE, TRITON], ids=["written", "of Triton"])
+def test_a_wrong_value_in_every_place_is_told_at_a_place(whole):
+    """No exception, and nothing empty is taken for a value that is left out."""
+    described, errors = read_launch_text(json.dumps(whole, indent=1), "k.json")
+    assert described is not None, errors
+    silent = []
+    for path in places(whole):
+        scalar = not isinstance(value_at(whole, path), dict | list)
+        for wrong in WRONG:
+            text = json.dumps(with_value(whole, path, wrong), indent=1)
+            described, errors = read_launch_text(text, "k.json")
+            assert (described is None) == bool(errors), (path, wrong)
+            lines = text.count("\n") + 1
+            assert all(item.span is not None for item in errors), (path, wrong)
+            assert all(item.span.start_line <= lines for item in errors), (path, wrong)
+            if described is not None:
+                completed(described, GEMM, whole_file("k.ptx"))
+                if scalar and wrong in ([], {}) and not NOT_READ & set(path):
+                    silent.append((path, wrong))
+    assert silent == []

@@ -63,13 +63,17 @@ class FieldReader:
             return None if number is None else encoded(number)
         if isinstance(value, Sequence) and kind != "bytes":
             parts = self._reader.list_of(
-                value, lambda item: self._number(item, kind), what=kind, at_most=VALUES_MAX
-            )
+                value, lambda item: self._number(item, kind), what=kind,
+                at_least=1, at_most=VALUES_MAX,
+            )  # fmt: skip
             return b"".join(parts)
         return self._number(value, kind)
 
     def _number(self, node: Node, kind: str) -> bytes | None:
-        text = node.text if isinstance(node, Scalar) else ""
+        if not isinstance(node, Scalar):
+            what = "hexadecimal digits" if kind == "bytes" else "a number"
+            return self._reader.wrong_type(node, what, f"a value of {kind}")
+        text = node.text
         try:
             if kind == "bytes":
                 return bytes.fromhex(text)
