@@ -30,7 +30,7 @@ from titan.frontends.ptx.machine import Runner
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.record import record
-from titan.frontends.ptx.sweep import changed, drivers_of
+from titan.frontends.ptx.sweep import drivers_of
 from titan.frontends.ptx.trial import judge_run
 from titan.frontends.verify_code import STEPS_MAX, TEXT_BYTES_MAX
 from titan.isa.ptx.module import Module
@@ -91,7 +91,7 @@ def read_case(folder: Path, name: str, trips: int) -> SpeedCase:
     case = SpeedCase(source, module, launch)
     if trips:
         driver = drivers_of(case.runner, module.entries()[0], launch)[0][0]
-        launch = changed(launch, driver.place, trips * driver.unit)
+        launch = driver.launch(launch, trips)
     return SpeedCase(source, module, launch)
 
 

@@ -258,7 +258,7 @@ def shown_for(text: str) -> FurtherTrips:
     (function,) = module.entries()
     launch, _, _ = completed(described, function, whole_file(source.path))
     assert launch is not None
-    driver = Driver(ParameterWord(1, 0, 4, 5), 1, 2)
+    driver = Driver((ParameterWord(1, 0, 4, 5),), 1, 2)
     runs = WarpRounds(CodeKernel(module, source, function), launch, driver, 0, 100_000)
     return further_trips(runs, driver, 4)
 

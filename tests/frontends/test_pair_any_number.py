@@ -48,7 +48,7 @@ def lifted(
 
     def chosen(*given):
         drivers, notes, unknown = drivers_of(*given)
-        return [one for one in drivers if one.place.number == along], notes, unknown
+        return [one for one in drivers if one.words[0].number == along], notes, unknown
 
     monkeypatch.setattr("titan.frontends.lift.any_number.drivers_of", chosen)
     code = CodeKernel(kernel.module, kernel.source, kernel.function)

@@ -20,7 +20,7 @@ def launch(*maps: LaunchTensorMap, words: tuple[int, ...] = (256,)) -> Launch:
 
 
 def longer(old: Launch, columns: int) -> Launch:
-    return changed(old, ParameterWord(0, 0, 8, 256), columns)
+    return changed(old, {ParameterWord(0, 0, 8, 256): columns})
 
 
 def bases(launch: Launch) -> list[int]:

@@ -293,10 +293,10 @@ def test_rows_that_grow_in_a_sweep_do_not_run_into_each_other():
         None, (1, 1, 1), (32, 1, 1), parameters=(LaunchParameter(bytes([0, 1, 0, 0])),),
         tensor_maps={b"map": item},
     )  # fmt: skip
-    (grown,) = changed(launch, ParameterWord(0, 0, 4, 256), 1000).tensor_maps.values()
+    (grown,) = changed(launch, {ParameterWord(0, 0, 4, 256): 1000}).tensor_maps.values()
     assert grown.dimensions == (1000, 1000, 2)
     assert grown.stride_bytes == (2000, 2000 * 1000)
-    (same,) = changed(launch, ParameterWord(0, 0, 4, 256), 64).tensor_maps.values()
+    (same,) = changed(launch, {ParameterWord(0, 0, 4, 256): 64}).tensor_maps.values()
     assert same.dimensions == (64, 64, 2) and same.stride_bytes == item.stride_bytes
 
 

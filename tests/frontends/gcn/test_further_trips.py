@@ -58,7 +58,7 @@ def shown_for(text: str) -> FurtherTrips:
     assert launch is not None
     from titan.frontends.gcn.wave_rounds import WaveRounds
 
-    driver = Driver(ParameterWord(1, 0, 4, 5), 1, 2)
+    driver = Driver((ParameterWord(1, 0, 4, 5),), 1, 2)
     return further_trips(WaveRounds(WaveRunner(code, 400_000), launch, driver, 0), driver, 4)
 
 

@@ -145,6 +145,21 @@ def test_what_remains_and_what_is_past_stay_apart():
     assert through(step, 3, [9, 9], [Growth(4, 0), Growth(0, 4)]).limit == 0
 
 
+@pytest.mark.parametrize(("place", "rows", "limit"), [(7, 8, 0), (8, 8, 7), (23, 8, 0)])
+def test_a_quotient_by_rows_that_grow_stays(place, rows, limit):
+    """The head and the row of a CTA, which goes along with the rows of its head and those before;
+    and of one that goes on faster and comes to the next head."""
+    head = place // rows
+    divide = DecodedStep(Op.DIV, kind=Kind.UNSIGNED, bits=32)
+    rest = DecodedStep(Op.REM, kind=Kind.UNSIGNED, bits=32)
+    growths = [Growth(0, head + 1), Growth(0, 1)]
+    found = through(divide, 3, [place, rows], growths)
+    assert found.fixed and found.limit > 1 << 28  # as far as 32 bits go
+    assert through(rest, 3, [place, rows], growths).b == 1
+    faster = [Growth(0, head + 2), Growth(0, 1)]
+    assert through(divide, 3, [place, rows], faster) == Growth(0, 0, limit, 3)
+
+
 @pytest.mark.parametrize("low", [0, 2, 3])
 @pytest.mark.parametrize("slope", [4, 8, 12, 3])
 def test_bits_in_a_row_that_hold_the_number_round_it(low, slope):

@@ -148,9 +148,10 @@ class LaunchedWaves:
         """The target that the text names."""
         return self.code.assembly.target
 
-    def cta_text(self, cta: int) -> str:
-        """`(0, 2, 0)`."""
-        return f"({', '.join(map(str, self.launch.coordinates(cta)))})"
+    @property
+    def grid_grows(self) -> bool:
+        """Registers of the grid are not followed."""
+        return False
 
     def missing(self, run: Run) -> Diagnostic | None:
         """The question for an argument that a run depends on and the launch does not give."""

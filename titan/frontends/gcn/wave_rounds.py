@@ -57,7 +57,7 @@ class WaveRounds:
 
     def shown(self, trips: int, period: int, plan: RoundPlan) -> FurtherWaves | str:
         """A run with rounds put in."""
-        machine, word = self._machine(trips), self.driver.place
+        machine, (word,) = self._machine(trips), self.driver.words
         argument = self.runner.code.function.parameters[word.number]
         offset = (argument.offset or 0) + word.offset
         counts = TripWord(offset, word.size_bytes, self.driver.unit * period)

@@ -17,7 +17,8 @@ from titan.frontends.lift.further_trips import FurtherTrips, period_of
 from titan.frontends.lift.launched import LaunchedCode
 from titan.frontends.lift.launches import ClusterLift, judged, lift_cluster
 from titan.frontends.lift.lifted import LiftedKernel, numbers_text
-from titan.frontends.ptx.sweep import Driver, drivers_of
+from titan.frontends.ptx.rows import of_cta, row_drivers
+from titan.frontends.ptx.sweep import Driver, ParameterWord, drivers_of
 from titan.frontends.ptx.trial import Trial
 from titan.verify.model import EngineReport, Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
@@ -53,14 +54,50 @@ def any_number(launched: LaunchedCode, ctas: Sequence[int], options: VerifyOptio
     found.notes += [note.replace("nothing is swept", "nothing is lifted") for note in notes]
     found.missing += [("trips", text) for text in unknown]
     line = launched.first_loop()
+    if not drivers and not unknown:
+        drivers, more = _rows(launched, ctas)
+        found.notes = more or found.notes
     if not drivers and not unknown and line is not None:
         text = f"no parameter was found that drives the loops (the first ends in line {line})"
         found.missing.append(("trips", text))
     for driver in drivers:
+        lacking = len(found.missing)
         _drive(found, launched, driver, ctas, options)
+        alone = driver.row is None and any(ctas)  # the first one has work in every grid
+        if len(found.missing) > lacking and alone and not found.refuted:
+            _drive_with_grid(found, launched, driver, ctas, options)
         if found.refuted:
             break
     return found
+
+
+def _rows(
+    launched: LaunchedCode, ctas: Sequence[int], along: Sequence[ParameterWord] = ()
+) -> tuple[list[Driver], list[str]]:
+    """How the grid may go along, with a note."""
+    if not launched.grid_grows:
+        return [], []
+    return row_drivers(launched.runner, launched.function, launched.launch, ctas, along)
+
+
+def _drive_with_grid(
+    found: AnyNumber,
+    launched: LaunchedCode,
+    driver: Driver,
+    ctas: Sequence[int],
+    options: VerifyOptions,
+) -> None:
+    """An integer that does not go alone, since a CTA has work only in a grid that fits it."""
+    drivers, notes = _rows(launched, ctas, driver.words)
+    other = AnyNumber(notes=notes)
+    for one in drivers:
+        _drive(other, launched, one, ctas, options)
+    if other.refuted or (other.parameters and not other.missing):
+        found.trials += other.trials
+        found.parameters += other.parameters
+        found.engines += other.engines
+        found.notes += other.notes
+        found.missing.pop()
 
 
 def _drive(
@@ -70,33 +107,35 @@ def _drive(
     ctas: Sequence[int],
     options: VerifyOptions,
 ) -> None:
-    """One integer: each CTA is lifted, and each kernel that comes of it verified once."""
+    """One driver: each CTA is lifted, and each kernel that comes of it verified once."""
     verified: dict[str, Finding] = {}
-    least = driver.fewest
+    fewest = least = driver.fewest
     kernels: list[LiftedKernel] = []
     shown: list[FurtherTrips | None] = []
     more = range(0)  # CTAs are alike in most kernels, so one of them says what the others need
     for cta in ctas:
-        lift = lift_cluster(launched, driver, cta, more)
+        own = of_cta(driver, launched.launch, cta)
+        fewest = max(fewest, own.fewest)
+        lift = lift_cluster(launched, own, cta, more)
         further = None
         if lift.lifted is not None and not any(_is_refuted(trial) for trial in lift.trials):
-            further = launched.further_trips(driver, cta, period_of(lift.lifted))
-            wanted = range(driver.fewest, 0 if further is None else further.launched)
+            further = launched.further_trips(own, cta, period_of(lift.lifted))
+            wanted = range(own.fewest, 0 if further is None else further.launched)
             if not lift.launched.issuperset(wanted):
                 more = wanted
-                lift = lift_cluster(launched, driver, cta, more)
+                lift = lift_cluster(launched, own, cta, more)
             shown.append(further)
         found.trials += lift.trials
         if found.refuted:
             return
         if lift.lifted is None:
-            found.missing.append((str(driver.place), lift.reason))
+            found.missing.append((str(driver), lift.reason))
             return
         reason = _unshown(found, launched, lift, further)
         if found.refuted:
             return
         if reason:
-            found.missing.append((str(driver.place), reason))
+            found.missing.append((str(driver), reason))
             return
         least = max(least, lift.lifted.minimum)
         statements = lift.lifted.statements
@@ -107,13 +146,12 @@ def _drive(
             if found.refuted:
                 return
             if reason:
-                found.missing.append((str(driver.place), reason))
+                found.missing.append((str(driver), reason))
                 return
     for finding in verified.values():
         found.engines += finding.engines
     # Fewer trips than the least of the lifted file were launched one by one, from the fewest on.
-    found.parameters.append((f"number of trips ({driver.place} = {driver.unit} a trip)",
-                             driver.fewest))  # fmt: skip
+    found.parameters.append((f"number of trips ({driver} = {driver.unit} a trip)", fewest))
     found.notes.append(_lift_note(driver, kernels, least, shown))
 
 
@@ -184,7 +222,7 @@ def _lift_note(
         trips = f"{max(periods)} trips"
         further = f"shown to continue so for all further ones by induction over {trips}"
     text = (
-        f"lifted along {driver.place}: loops folded from launches of {used} trips, unfolded again "
+        f"lifted along {driver}: loops folded from launches of {used} trips, unfolded again "
         f"and equal to those of {compared} trips; {further}; for whole multiples of {driver.unit}"
     )
     if least > driver.fewest:

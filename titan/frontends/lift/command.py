@@ -72,11 +72,11 @@ def lifted_of(launched: LaunchedCode, cta: int, notes: list[str]) -> LiftResult:
     for driver in drivers:
         lift = lift_cluster(launched, driver, cta)
         if lift.lifted is None:
-            notes.append(f"not lifted along {driver.place}: {lift.reason}")
+            notes.append(f"not lifted along {driver}: {lift.reason}")
             continue
         lifted = lift.lifted
         notes.append(
-            f"lifted along {driver.place}, {driver.unit} a trip, from {lifted.minimum} trips "
+            f"lifted along {driver}, {driver.unit} a trip, from {lifted.minimum} trips "
             f"upwards; folded from launches of {numbers_text(lifted.used)} trips, compared with "
             f"those of {numbers_text(lifted.compared)}"
         )

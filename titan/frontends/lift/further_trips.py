@@ -27,7 +27,6 @@ from titan.sync.parts import barriers_of, effects_of
 PERIOD_MAX = 64
 MULTIPLES = (1, 2, 4)
 ATTEMPTS = 3
-VALUE_BITS = 31  # of the integer that counts the trips: signed ones are common
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,7 @@ class _Shower:
         if isinstance(found, str):
             return FurtherTrips(trips, found)
         first = trips + (found.reach + 1) * self.period
-        if first * self.driver.unit >= 1 << VALUE_BITS:
+        if not self.driver.counts(first):
             return FurtherTrips(None)
         line = self.runs.line(found.site) if found.site >= 0 else 0
         return FurtherTrips(first, found.why, line)

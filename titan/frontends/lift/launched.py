@@ -50,8 +50,9 @@ class LaunchedCode(Protocol):
     def runner(self) -> LaunchRunner:
         """The machine."""
 
-    def cta_text(self, cta: int) -> str:
-        """`(0, 2, 0)`."""
+    @property
+    def grid_grows(self) -> bool:
+        """Whether it can be shown what a CTA does whose place goes along with the grid."""
 
     def missing(self, run: Run) -> Diagnostic | None:
         """What a run depends on and the launch does not give."""
@@ -90,13 +91,14 @@ class LaunchedPtx:
         return self.code.target
 
     @property
+    def grid_grows(self) -> bool:
+        """The machine follows the registers of the grid."""
+        return True
+
+    @property
     def runner(self) -> Runner:
         """The machine."""
         return Runner(self.code.module, self.code.source, self.steps_max)
-
-    def cta_text(self, cta: int) -> str:
-        """`(0, 2, 0)`."""
-        return f"({', '.join(map(str, self.launch.coordinates(cta)))})"
 
     def missing(self, run: Run) -> Diagnostic | None:
         """What a run depends on and the launch does not give."""

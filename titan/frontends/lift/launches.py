@@ -18,6 +18,7 @@ from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.sweep import Driver
 from titan.frontends.ptx.trial import Trial
+from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 
 DEPTH_MIN = 2
@@ -53,8 +54,7 @@ def trips_used(driver: Driver) -> list[int]:
 def trips_compared(driver: Driver) -> list[int]:
     """Those that it is compared with: all up to beyond the depth, and two long ones."""
     depth = max(DEPTH_MIN, driver.depth)
-    given = driver.place.value // driver.unit
-    wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, given}
+    wanted = {*range(driver.fewest, depth + 2), 2 * depth, 4 * depth + 3, driver.given}
     return sorted(wanted - set(trips_used(driver)))
 
 
@@ -67,7 +67,7 @@ def lift_cluster(
     compared = sorted({*trips_compared(driver), *more} - set(used))
     runs: dict[int, Run] = {}
     for trips in sorted({*used, *compared}):
-        run, errors = launched.runner.run(driver.launch(launched.launch, trips), cta)
+        run, errors = _run(launched, driver, cta, trips)
         reason = _unfit(launched, run, errors, trips)
         if run is None or reason:
             return _unlifted(launched, driver, cta, runs, reason)
@@ -77,12 +77,32 @@ def lift_cluster(
 
 def judged(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> Trial | None:
     """The judgement on one more launch; None where it does not run."""
-    run, _ = launched.runner.run(driver.launch(launched.launch, trips), cta)
+    run, _ = _run(launched, driver, cta, trips)
     if run is None:
         return None
-    where = driver.label(trips), launched.cta_text(cta)
-    ((_, trial),) = launched.judged_together([run], [where])
-    return replace(trial, made=(driver.launch(launched.launch, trips), cta, 0))
+    ((_, trial),) = launched.judged_together([run], [_where(launched, driver, cta, trips)])
+    return replace(trial, made=(*_made(launched, driver, cta, trips), 0))
+
+
+def _made(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> tuple[Launch, int]:
+    """The launch with so many trips, and the CTA of it in the place of the one given."""
+    return driver.launch(launched.launch, trips), driver.cta(launched.launch, cta, trips)
+
+
+def _run(
+    launched: LaunchedCode, driver: Driver, cta: int, trips: int
+) -> tuple[Run | None, list[Diagnostic]]:
+    return launched.runner.run(*_made(launched, driver, cta, trips))
+
+
+def _where(launched: LaunchedCode, driver: Driver, cta: int, trips: int) -> tuple[str, str]:
+    """The label of a launch and the place of its CTA."""
+    return driver.label(trips), cta_text(*_made(launched, driver, cta, trips))
+
+
+def cta_text(launch: Launch, cta: int) -> str:
+    """`(0, 2, 0)`."""
+    return f"({', '.join(map(str, launch.coordinates(cta)))})"
 
 
 def _unfit(launched: LaunchedCode, run: Run | None, errors: list[Diagnostic], trips: int) -> str:
@@ -108,11 +128,11 @@ def _unlifted(
 def _lifted(
     launched: LaunchedCode, driver: Driver, cta: int, runs: dict[int, Run], used: list[int]
 ) -> ClusterLift:
-    where = [(driver.label(trips), launched.cta_text(cta)) for trips in runs]
+    where = [_where(launched, driver, cta, trips) for trips in runs]
     found = launched.judged_together(list(runs.values()), where)
     recordings = [item for item, _ in found]
     trials = [
-        replace(item, made=(driver.launch(launched.launch, trips), cta, 0))
+        replace(item, made=(*_made(launched, driver, cta, trips), 0))
         for trips, (_, item) in zip(runs, found, strict=True)
     ]
     unsure = next((item for item in trials if item.verdict is Verdict.UNDECIDED), None)
@@ -140,7 +160,7 @@ def write_given(launched: LaunchedCode, cta: int) -> tuple[LiftedKernel | None, 
         return None, errors[0].headline
     if run.outcome.ending not in (Ending.FINISHED, Ending.HUNG):
         return None, f"the run does not end: {run.outcome.reason}"
-    ((recording, _),) = launched.judged_together([run], [("", launched.cta_text(cta))])
+    ((recording, _),) = launched.judged_together([run], [("", cta_text(launched.launch, cta))])
     if recording.problems:
         return None, recording.problems[0][0]
     if any(peek.phase > 0 for peek in recording.peeks):
@@ -156,9 +176,9 @@ def heading_of(launched: LaunchedCode, driver: Driver | None, cta: int) -> Headi
     """The head of a lifted file; without a driver of one launch."""
     name = identifier(short_name(launched.function.name))[:NAME_MAX].strip("_")
     path = launched.places.source.path
-    notes = [f"lifted from {path}, CTA {launched.cta_text(cta)}"]
+    notes = [f"lifted from {path}, CTA {cta_text(launched.launch, cta)}"]
     if driver is not None:
-        notes.append(f"trips: {driver.place} = {driver.unit} * trips")
+        notes.append(f"trips: {driver} = {driver.unit} * trips")
     target = FAMILIES.get(launched.target, launched.target)
     return Heading(name or "kernel", target, path, tuple(notes))
 

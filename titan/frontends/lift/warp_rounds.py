@@ -11,7 +11,7 @@ from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.further_rounds import FurtherRounds
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.outcome import Ending
-from titan.isa.simt.passages import Lanes, RoundPlan, TripWord
+from titan.isa.simt.passages import Lanes, RoundPlan, TripGrid, TripWord
 from titan.isa.simt.rounds import CountedExecution
 from titan.isa.simt.run import prepare
 
@@ -27,16 +27,16 @@ class WarpRounds:
     steps_max: int
     before: int = 1
 
-    @property
-    def _options(self) -> Options:
-        members = self.given.cluster_members(self.cta)
-        return Options(members, 0, self.steps_max, first_poll_fails=True)
+    def _launched(self, trips: int) -> tuple[Launch, Options]:
+        launch = self.driver.launch(self.given, trips)
+        members = launch.cluster_members(self.driver.cta(self.given, self.cta, trips))
+        return launch, Options(members, 0, self.steps_max, first_poll_fails=True)
 
     def counted(
         self, trips: int, first: int, watched: Mapping[tuple[Lanes, int], int]
     ) -> CountedExecution | str:
         """A run with its rounds counted."""
-        launch, options = self.driver.launch(self.given, trips), self._options
+        launch, options = self._launched(trips)
         ready, findings = prepare(self.code.module, launch, options, self.code.source)
         if ready is None:
             return findings[0].headline
@@ -46,16 +46,18 @@ class WarpRounds:
 
     def shown(self, trips: int, period: int, plan: RoundPlan) -> FurtherRounds | str:
         """A run with rounds put in."""
-        driver, options = self.driver, self._options
-        launch = driver.launch(self.given, trips)
+        launch, options = self._launched(trips)
         ready, findings = prepare(self.code.module, launch, options, self.code.source)
         if ready is None:
             return findings[0].headline
         code, layout, places = ready
-        word = driver.place
-        offset = places[word.number][0] + word.offset
-        counts = TripWord(offset, word.size_bytes, driver.unit * period)
-        machine = FurtherRounds(code, layout, launch, options, counts, plan)
+        slope, row = self.driver.unit * period, self.driver.row
+        counts = [
+            TripWord(places[word.number][0] + word.offset, word.size_bytes, slope)
+            for word in self.driver.words
+        ]
+        grid = TripGrid(row.axis, row.extent * period, row.step * period) if row else None
+        machine = FurtherRounds(code, layout, launch, options, counts, plan, grid)
         if not _ended(machine, places):
             return _unended(trips)
         machine.finish_rounds()

@@ -11,8 +11,9 @@ run: barriers that copies complete, or groups that may be left in flight.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titan.frontends.ptx.machine import LaunchRunner
@@ -27,6 +28,9 @@ VALUE_MAX = 1 << 20
 DRIVERS_MAX = 3
 WORDS_MAX = 24  # words of structures that are tried
 _LABEL = re.compile(r"(.*) = (\d+) \((\d+) trips\)")
+AXES = "xyz"
+GRID_MAX = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)  # CTAs on each axis
+VALUE_BITS = 31  # of an integer that counts trips: signed ones are common
 _INTEGERS = ("u32", "s32", "b32", "u64", "s64", "b64")
 
 
@@ -46,28 +50,80 @@ class ParameterWord:
 
 
 @dataclass(frozen=True, slots=True)
+class GridRow:
+    """With t trips the grid has `extent * t` CTAs on an axis, and the one that is run stands at
+    `step * t + offset` of them; `given`: the trips of the launch as given."""
+
+    axis: int
+    extent: int
+    given: int
+    step: int = 0
+    offset: int = 0
+
+    def place(self, trips: int) -> int:
+        """The place of the CTA on the axis."""
+        return self.step * trips + self.offset
+
+
+@dataclass(frozen=True, slots=True)
 class Driver:
-    """An integer that drives loops, `unit` of it a trip; `fewest` trips are launched at all.
+    """What drives loops: integers that go along together, `unit` of each a trip, and perhaps the
+    grid with the CTA that is run (`rows.py` finds those); `fewest` trips are launched at all.
 
     `depth`: stages of the deepest ring that the run shows.
     """
 
-    place: ParameterWord
+    words: tuple[ParameterWord, ...]
     unit: int
     depth: int
+    row: GridRow | None = None
+
+    def __str__(self) -> str:
+        """`parameter 17`, or `grid x with parameter 5 and parameter 6`."""
+        words = " and ".join(map(str, self.words))
+        if self.row is None:
+            return words
+        axis = f"grid {AXES[self.row.axis]}"
+        return f"{axis} with {words}" if words else axis
 
     @property
     def fewest(self) -> int:
         """The least number of trips; hosts refuse empty problems before the launch."""
-        return 0 if self.place.alone else 1
+        if self.row is None:
+            return 0 if all(word.alone for word in self.words) else 1
+        return next(trips for trips in itertools.count(1) if self.row.place(trips) >= 0)
+
+    @property
+    def given(self) -> int:
+        """The trips of the launch as given."""
+        return self.words[0].value // self.unit if self.row is None else self.row.given
+
+    def counts(self, trips: int) -> bool:
+        """Whether a launch may have so many trips."""
+        if self.row is not None and self.row.extent * trips > GRID_MAX[self.row.axis]:
+            return False
+        return self.unit * trips < 1 << VALUE_BITS
 
     def launch(self, launch: Launch, trips: int) -> Launch:
         """The launch with another number of trips."""
-        return changed(launch, self.place, trips * self.unit)
+        made = changed(launch, dict.fromkeys(self.words, trips * self.unit))
+        if self.row is None:
+            return made
+        grid = list(launch.grid)
+        grid[self.row.axis] = self.row.extent * trips
+        return replace(made, grid=(grid[0], grid[1], grid[2]))
+
+    def cta(self, launch: Launch, cta: int, trips: int) -> int:
+        """The CTA that is run of `launch` with so many trips, for CTA `cta` of the one as given."""
+        if self.row is None:
+            return cta
+        place = list(launch.coordinates(launch.cluster_members(cta)[0]))
+        place[self.row.axis] = self.row.place(trips)
+        return self.launch(launch, trips).linear((place[0], place[1], place[2]))
 
     def label(self, trips: int) -> str:
         """`parameter 17 = 128 (2 trips)`."""
-        return f"{self.place} = {trips * self.unit} ({trips} trips)"
+        return f"{self} = {trips * self.unit} ({trips} trips)"
 
 
 def labels_text(labels: Sequence[str]) -> list[str]:
@@ -106,11 +162,11 @@ def drivers_of(
         return [], [NO_END], [NOT_ENDED]
     driving, unknown = [], []
     longest = base
-    for place in _places(function, launch):
-        twice = run(changed(launch, place, 2 * place.value))
-        if _cost(twice) > _cost(base):
+    for place in integers_of(function, launch):
+        twice = run(changed(launch, {place: 2 * place.value}))
+        if cost_of(twice) > cost_of(base):
             driving.append(place)
-            longest = twice if twice is not None and _cost(twice) > _cost(longest) else longest
+            longest = twice if twice is not None and cost_of(twice) > cost_of(longest) else longest
         elif twice is not None and twice.outcome.ending in (Ending.HUNG, Ending.BUDGET):
             unknown.append(f"with {place} = {2 * place.value} the launch does not run to its end")
     if not driving:
@@ -118,13 +174,13 @@ def drivers_of(
     depth = runner.depth(base, longest)
     drivers, notes = [], list(unknown)
     for place in driving[:DRIVERS_MAX]:
-        unit = _unit(launch, place, _cost(base), run)
+        unit = _unit(launch, place, cost_of(base), run)
         if unit is None:
             unknown.append(f"what {place} counts in was not found")
             notes.append(f"what {place} counts in was not found; it is not swept")
             continue
         notes.append(f"{place} drives a loop, {unit} a trip; depth taken as {depth}")
-        drivers.append(Driver(place, unit, depth))
+        drivers.append(Driver((place,), unit, depth))
     unknown += [f"{place} is not swept" for place in driving[DRIVERS_MAX:]]
     return drivers, notes, unknown
 
@@ -135,21 +191,21 @@ def sweep(
     """The launches of a sweep with what is changed in each, and notes on what drives the loops."""
     drivers, notes, unknown = drivers_of(runner, function, launch)
     launches = [("as given", launch)]
-    for place in _places(function, launch) if unknown else ():
+    for place in integers_of(function, launch) if unknown else ():
         # A longer launch that hangs shows more than any that does not.
-        longer = changed(launch, place, 2 * place.value)
+        longer = changed(launch, {place: 2 * place.value})
         run = runner.run(longer, 0)[0] if place.alone else None
         if run is not None and run.outcome.ending is Ending.HUNG:
             launches.append((f"{place} = {2 * place.value}", longer))
     for driver in drivers:
-        value = driver.place.value
-        for trips in _trip_counts(driver.depth, value // driver.unit):
+        value = driver.words[0].value
+        for trips in _trip_counts(driver.depth, driver.given):
             if trips >= driver.fewest and trips * driver.unit != value:
                 launches.append((driver.label(trips), driver.launch(launch, trips)))
     return launches, notes
 
 
-def _places(function: Function, launch: Launch) -> list[ParameterWord]:
+def integers_of(function: Function, launch: Launch) -> list[ParameterWord]:
     """The integers that may count something: whole parameters, then words of structures."""
     found, words = [], []
     extents = {extent for item in launch.maps() for extent in item.dimensions}
@@ -175,21 +231,25 @@ def _trip_counts(depth: int, given: int) -> list[int]:
     return sorted({0, 1, depth - 1, depth, depth + 1, 2 * depth + 1, longest})
 
 
-def changed(launch: Launch, place: ParameterWord, value: int) -> Launch:
-    """The launch with another value of an integer, and of the extents equal to it."""
+def changed(launch: Launch, values: Mapping[ParameterWord, int]) -> Launch:
+    """The launch with other values of integers, and of the extents equal to them."""
     parameters = list(launch.parameters)
-    data = bytearray(parameters[place.number].data)
-    size = place.size_bytes
-    data[place.offset : place.offset + size] = value.to_bytes(size, "little")
-    parameters[place.number] = replace(parameters[place.number], data=bytes(data))
-    maps = {key: _resized(item, place.value, value) for key, item in launch.tensor_maps.items()}
+    for place, value in values.items():
+        data = bytearray(parameters[place.number].data)
+        data[place.offset : place.offset + place.size_bytes] = value.to_bytes(
+            place.size_bytes, "little"
+        )
+        parameters[place.number] = replace(parameters[place.number], data=bytes(data))
+    extents = {place.value: value for place, value in values.items()}
+    maps = {key: _resized(item, extents) for key, item in launch.tensor_maps.items()}
     made = spread(launch, replace(launch, parameters=tuple(parameters), tensor_maps=maps))
-    return pointers_apart(made) if value > place.value else made
+    more = any(value > place.value for place, value in values.items())
+    return pointers_apart(made) if more else made
 
 
-def _resized(item: LaunchTensorMap, old: int, value: int) -> LaunchTensorMap:
+def _resized(item: LaunchTensorMap, values: Mapping[int, int]) -> LaunchTensorMap:
     """Rows that grow lie further apart, so that they do not run into each other."""
-    extents = tuple(max(1, value) if extent == old else extent for extent in item.dimensions)
+    extents = tuple(max(1, values.get(extent, extent)) for extent in item.dimensions)
     strides: list[int] = []
     whole = -(-extents[0] * ELEMENT_BITS[item.data_type] // 8)
     for extent, stride in zip(extents[1:], item.stride_bytes, strict=False):
@@ -209,7 +269,7 @@ def _integer(launch: Launch, number: int, variable: Variable) -> int | None:
     return value if 1 < value <= VALUE_MAX else None
 
 
-def _cost(run: Run | None) -> int:
+def cost_of(run: Run | None) -> int:
     """Warp instructions of a run that came to its end; 0 for others."""
     if run is None or run.outcome.ending is not Ending.FINISHED:
         return 0
@@ -228,7 +288,7 @@ def _unit(
     for sign in (-1, 1):
         unit = 1
         while unit <= place.value:
-            other = _cost(run(changed(launch, place, place.value + sign * unit)))
+            other = cost_of(run(changed(launch, {place: place.value + sign * unit})))
             if other > 0 and sign * (other - cost) > 0:
                 units.append(unit)
                 break

@@ -2,7 +2,8 @@
 
 A run of N trips is made on the Python machine, and beside each known number stands how it depends
 on k, where the launch has N + k * P trips, and on j, the periods put in where it is made
-(`growth.py`). The parameter that counts the trips brings k in. In each loop that makes more rounds
+(`growth.py`). Parameters that count the trips, and the place of the CTA in a grid that grows with
+them, bring k in. In each loop that makes more rounds
 with more trips, at one of its heads, P trips' worth of rounds are put in k times. What is assumed
 there of every register, `c + a * j + b * k` with a taken from the rounds before, is shown by
 induction: the next P trips' rounds are run from it, and have to leave each register that they read
@@ -20,6 +21,7 @@ be as they were at their end, and nothing that depends on j may be stored where 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place, read_value
@@ -27,23 +29,19 @@ from titan.isa.simt.arithmetic import signed
 from titan.isa.simt.copied_words import COPIED_WORD_BYTES
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.growth import (
-    FIXED,
-    Growth,
-    centred,
-    through,
-    unknown,
-)
+from titan.isa.simt.growing_cells import GrowingCells, Owner, grid_slopes, parameter_growth
+from titan.isa.simt.growth import FIXED, Growth, through, unknown
 from titan.isa.simt.lane_growths import Growths, compact, distinct, fixed_as, keep, of_lane
 from titan.isa.simt.launch import Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.memory import KNOWN
-from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op
+from titan.isa.simt.operations import PURE, DecodedCode, DecodedStep, Op, PresetKind
 from titan.isa.simt.passages import (
     Lanes,
     Passage,
     RoundPlan,
     Steps,
+    TripGrid,
     TripWord,
     step_between,
 )
@@ -62,7 +60,6 @@ _ACROSS = frozenset(
         Op.QUERY_CANCEL,
     }
 )  # fmt: skip
-Owner = tuple[int, int]  # the CTA and the lane of a memory, or -1
 
 
 @dataclass(eq=False, slots=True)
@@ -103,19 +100,18 @@ class FurtherRounds(SimtExecution, ShownRounds):
         layout: MemoryLayout,
         launch: Launch,
         options: Options,
-        word: TripWord,
+        words: Sequence[TripWord],
         plan: RoundPlan,
+        grid: TripGrid | None = None,
     ) -> None:
         super().__init__(code, layout, launch, options)
         self.orders_lanes = False  # as judged in the launch itself
-        self.word = word
+        self.words, self.grid = words, grid
         self.plan_rounds(plan, loops_of(code))
         self.growths: dict[int, dict[int, Growths]] = {}
         self.windows: dict[int, list[_Window]] = {}
         self.window_of: dict[tuple[Lanes, int], _Window] = {}  # by passage
-        self.cells: dict[tuple[int, Owner], dict[int, tuple[int, Growth]]] = {}
-        self.moved: dict[tuple[int, Owner], list[tuple[int, int]]] = {}
-        self.seen: dict[tuple[int, Owner], set[tuple[int, int]]] = {}
+        self.cells = GrowingCells()
         self.now: _Now | None = None
 
     # ----------------------------------------------------------------------------- answers
@@ -123,12 +119,22 @@ class FurtherRounds(SimtExecution, ShownRounds):
     def finish_rounds(self) -> None:
         """After the run: passages that had no room for a window, and bytes that moved."""
         self.check_passages(self.window_of)
-        for owner, places in self.seen.items():
-            for low, size in self.moved.get(owner, ()):
-                if any(at < low + size and low < at + count for at, count in places):
-                    self.limit(0, -1, "memory that a round reads changes from round to round")
+        if self.grid is not None and self.counters:
+            self.limit(0, -1, "what a CTA finds in a counter depends on its place in the grid")
+        if self.cells.change_where_seen():
+            self.limit(0, -1, "memory that a round reads changes from round to round")
 
     # --------------------------------------------------------------------------- execution
+
+    def start_cluster(self, numbers: tuple[int, ...]) -> None:
+        """Create a cluster's CTAs, whose places move on with the grid."""
+        super().start_cluster(numbers)
+        slopes = grid_slopes(self.grid, self.launch.cluster)
+        for preset in self.code.presets:
+            slope = slopes.get(preset.name, 0) if preset.kind is PresetKind.SPECIAL else 0
+            for number in numbers if slope else ():
+                for warp in self.ctas[number].warps:
+                    self.growths.setdefault(id(warp), {})[preset.register] = Growth(0, slope)
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction, and what its numbers depend on."""
@@ -310,9 +316,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
 
     def _check_call(self, warp: Warp, pc: int) -> None:
         """Arguments and results are copied in local memory, which is not followed."""
-        for (space, owner), cells in self.cells.items():
-            if cells and space == MemorySpace.LOCAL and owner[0] == id(warp):
-                self.limit(0, pc, "arguments of calls that depend on the trips")
+        if self.cells.any_in_local(id(warp)):
+            self.limit(0, pc, "arguments of calls that depend on the trips")
 
     def _check_arms(self, fragment: Fragment, step: DecodedStep, table: dict[int, Growths]) -> None:
         """Arms of a branch on data start from the same registers, with growths not restored."""
@@ -359,7 +364,7 @@ class FurtherRounds(SimtExecution, ShownRounds):
                     growth = of_lane(now.growths[1 + part], index)
                     if isinstance(lane(now.values[1 + part], index), Opaque):
                         growth = FIXED
-                    self._store(now.pc, (where[0], owner), at, size, growth)
+                    self.cells.store(now.pc, (where[0], owner), at, size, growth)
 
     def _load(
         self,
@@ -371,9 +376,9 @@ class FurtherRounds(SimtExecution, ShownRounds):
     ) -> None:
         space, _, at = where
         if space == MemorySpace.PARAMETER:
-            found = self._parameter(at, size, now.pc)
+            found = parameter_growth(self.words, at, size, now.pc)
         else:
-            found = self._cell((space, owner), at, size, now.pc)
+            found = self.cells.load((space, owner), at, size, now.pc)
         if found != FIXED:
             now.loaded[result] = self._extended(now, result[1], where, size, found)
         if space not in (MemorySpace.SHARED, MemorySpace.LOCAL, MemorySpace.GLOBAL):
@@ -393,7 +398,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
                 value = read_value(self, now.warp, index, where, size, now.pc)
                 if isinstance(value, int):
                     window.loads.append((index, where, size, value))
-                    self.seen.setdefault((where[0], owner), set()).add((where[2], size))
+                    seen = self.cells.seen.setdefault((where[0], owner), set())
+                    seen.add((where[2], size))
 
     def _copy(self, now: _Now, mask: int) -> None:
         """What cp.async leaves in shared memory: what a load of its source would get."""
@@ -409,7 +415,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
                 growth = self._copied(now, index, at, count)
             owner = self._owner(now.warp, index, where)
             for part in range(0, count, COPIED_WORD_BYTES):
-                self._store(now.pc, (where[0], owner), where[2] + part, COPIED_WORD_BYTES, growth)
+                at = where[2] + part
+                self.cells.store(now.pc, (where[0], owner), at, COPIED_WORD_BYTES, growth)
 
     def _copied(self, now: _Now, index: int, at: int, count: int) -> Growth:
         """What words that a lane copies from global memory depend on, where some are known."""
@@ -420,7 +427,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
         for part in range(at, at + count, COPIED_WORD_BYTES):
             where = (MemorySpace.GLOBAL, None, part)
             self._note_read(now, index, where, owner, COPIED_WORD_BYTES)
-            if self._cell((MemorySpace.GLOBAL, owner), part, COPIED_WORD_BYTES, now.pc) != FIXED:
+            memory = MemorySpace.GLOBAL, owner
+            if self.cells.load(memory, part, COPIED_WORD_BYTES, now.pc) != FIXED:
                 return unknown(now.pc)
         return address if address.fixed else unknown(now.pc)
 
@@ -434,36 +442,6 @@ class FurtherRounds(SimtExecution, ShownRounds):
             return growth
         step = DecodedStep(Op.CVT, kind=now.step.kind, bits=width, flags=(kind, bits, 0, width))
         return through(step, now.pc, [value], [growth])
-
-    def _parameter(self, at: int, size: int, pc: int) -> Growth:
-        low, high = self.word.offset, self.word.offset + self.word.size_bytes
-        if at + size <= low or high <= at:
-            return FIXED
-        if at <= low and high <= at + size:
-            return Growth(0, self.word.slope << 8 * (low - at))
-        if at == low:  # the low part of a wide integer
-            return Growth(0, centred(self.word.slope, 8 * size))
-        return unknown(pc)
-
-    def _cell(self, memory: tuple[int, Owner], at: int, size: int, pc: int) -> Growth:
-        for low, (count, growth) in self.cells.get(memory, {}).items():
-            if low < at + size and at < low + count:
-                return growth if (low, count) == (at, size) else unknown(pc)
-        return FIXED
-
-    def _store(
-        self, pc: int, memory: tuple[int, Owner], at: int, size: int, growth: Growth
-    ) -> None:
-        cells = self.cells.setdefault(memory, {})
-        for low in [n for n, (count, _) in cells.items() if n < at + size and at < n + count]:
-            del cells[low]
-        if growth == FIXED:
-            return
-        if growth.a and memory[0] != MemorySpace.LOCAL:
-            growth = unknown(pc)
-        cells[at] = size, growth
-        if memory[0] != MemorySpace.LOCAL:
-            self.moved.setdefault(memory, []).append((at, size))
 
     # ----------------------------------------------------------------------------- windows
 
@@ -538,7 +516,7 @@ class FurtherRounds(SimtExecution, ShownRounds):
                     items[index] = of_lane(old, index)
             keep(table, register, compact(items, warp.live))
         for index in lanes_of(mask):
-            cells = self.cells.get((MemorySpace.LOCAL, (id(warp), index)), {})
+            cells = self.cells.in_local((id(warp), index))
             for at, (size, item) in cells.items():
                 cells[at] = size, item._replace(a=0, b=item.a + item.b)
 

@@ -230,8 +230,11 @@ def _quotient(
     if growths[0].fixed and growths[1].fixed:
         return _if_fixed(site, growths)
     number = _read(values[0], growths[0], step.bits, step.kind is Kind.SIGNED)
+    if not growths[1].fixed:
+        divisor = _read(values[1], growths[1], step.bits, step.kind is Kind.SIGNED)
+        return _quotient_that_stays(step, site, number, divisor, growths)
     by = _read(values[1], FIXED, step.bits, step.kind is Kind.SIGNED).c
-    if not growths[1].fixed or by <= 0 or number.c < 0:
+    if by <= 0 or number.c < 0:
         return unknown(site)
     positive = reach(number.c, number.a, number.b, 0, 1 << step.bits)
     number = number._replace(limit=min(number.limit, positive))
@@ -245,6 +248,21 @@ def _quotient(
     limit, where = _least(site, min(limit, quotient.limit), growths[0])
     a, b = number.a - by * quotient.a, number.b - by * quotient.b
     return Growth(a, b, limit, where)
+
+
+def _quotient_that_stays(
+    step: DecodedStep, site: int, number: _Number, by: _Number, growths: Sequence[Growth]
+) -> Growth:
+    """By a number that grows, as the rows of a head do: while the quotient is what it is now."""
+    if by.c <= 0 or number.c < 0:
+        return unknown(site)
+    quotient = number.c // by.c
+    c, a, b = (mine - quotient * other for mine, other in zip(number[:3], by[:3], strict=True))
+    below = reach(by.c - c, by.a - a, by.b - b, 1, ENDLESS)
+    positive = reach(number.c, number.a, number.b, 0, ENDLESS)
+    stays = min(number.limit, by.limit, positive, reach(c, a, b, 0, ENDLESS), below)
+    limit, where = _least(site, stays, *growths)
+    return Growth(0, 0, limit, where) if step.op is Op.DIV else Growth(a, b, limit, where)
 
 
 def _bitwise(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Lanes = tuple[int, int, int]  # CTA, warp or wave, mask: lanes that run together
+# The CTA by its rank in the cluster, warp or wave, mask: lanes that run together.
+Lanes = tuple[int, int, int]
 Steps = Mapping[int, Sequence[int]]  # of registers, by lane
 WORD = 1 << 32
 Loops = Mapping[int, frozenset[int]]
@@ -24,6 +25,15 @@ class TripWord:
     offset: int
     size_bytes: int
     slope: int
+
+
+@dataclass(frozen=True, slots=True)
+class TripGrid:
+    """How far the grid grows for each k on an axis, in CTAs, and the CTA that is run moves on."""
+
+    axis: int
+    extent: int
+    place: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def _waits(code: DecodedCode, head: int, body: frozenset[int], loops: Loops) -> 
 
 def lanes_at(fragment: Fragment) -> Lanes:
     """Which lanes a fragment has."""
-    return fragment.warp.cta.number, fragment.warp.index, fragment.mask
+    return fragment.warp.cta.rank, fragment.warp.index, fragment.mask
 
 
 class CountedExecution(SimtExecution):
