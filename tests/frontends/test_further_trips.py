@@ -100,6 +100,55 @@ UNFOLLOWED = {
 }  # fmt: skip
 
 
+def counted_in_memory(change: str) -> str:
+    """The ring whose consumer counts its trips in shared memory, and waits once more after 40."""
+    first = "setp.eq.u32 %p7, %r2, 32; @%p7 st.shared.u32 [common], 0; bar.warp.sync 0xffffffff;"
+    text = ring().replace("\t.shared .align 128", f"{DECLARED}\t.shared .align 128", 1)
+    text = text.replace("\tmov.u32 %r7, 0;\n", f"\tmov.u32 %r7, 0;\n\t{first}\n", 1)
+    before, _, behind = text.partition("CONSUMER:\n")
+    turned = "\tadd.u32 %r7, %r7, 1;\n\tbra CONSUMER;"
+    behind = behind.replace(turned, f"\t{change}\n{turned}").replace("bra DONE", "bra AFTER", 1)
+    last = """\tbra DONE;
+AFTER:
+	bar.warp.sync 0xffffffff;
+	ld.shared.u32 %r24, [common];
+	setp.ne.u32 %p6, %r24, 40;
+	@%p6 bra DONE;
+	and.b32 %r8, %r7, 1; shr.u32 %r9, %r7, 1; and.b32 %r9, %r9, 1; mad.lo.u32 %r12, %r8, 8, %r5;
+AGAIN:
+	mbarrier.try_wait.parity.shared.b64 %p5, [%r12], %r9;
+	@!%p5 bra AGAIN;
+DONE:
+"""
+    return before + "CONSUMER:\n" + behind.replace("DONE:\n", last)
+
+
+ONE_LANE = "setp.eq.u32 %p7, %r2, 32; @%p7"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "red.shared.add.u32 [common], 1;",
+        "atom.shared.add.u32 %r24, [common], 1;",
+        "atom.shared.inc.u32 %r24, [common], 50;",
+        "red.shared.max.u32 [common], %r7;",
+    ],
+)
+def test_what_an_atomic_counts_in_memory_is_not_that_of_these_trips(change):
+    """No round reads it: it is read behind the loop."""
+    finding = found(counted_in_memory(f"{ONE_LANE} {change}"))
+    assert finding.verdict is Verdict.UNDECIDED, finding.notes
+    assert finding.narrowing is not None and "trips and more" in finding.narrowing.because
+
+
+@pytest.mark.parametrize("change", ["", "red.shared.add.u32 [common], 1;"])
+def test_what_is_counted_and_decides_nothing_is_shown(change):
+    text = counted_in_memory(f"{ONE_LANE} {change}" if change else "")
+    kept = text.replace("setp.ne.u32 %p6, %r24, 40;", "").replace("@%p6 bra DONE", "bra DONE")
+    assert found(kept if change else text).verdict is Verdict.VERIFIED
+
+
 @pytest.mark.parametrize("name", sampled(UNFOLLOWED, 3))
 def test_what_is_not_shown_is_not_verified_for_any_number(name):
     when, before = UNFOLLOWED[name]

@@ -184,6 +184,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
         )
         if step.op in (Op.LOAD, Op.STORE) and mask:
             self._follow(now, mask)
+        elif step.op is Op.ATOMIC and mask:
+            self._change(now, mask)
         elif step.op is Op.COPY and mask:
             self._copy(now, mask)
         return now
@@ -251,7 +253,11 @@ class FurtherRounds(SimtExecution, ShownRounds):
         moving = (
             now is not None
             and now.warp is warp
-            and (bool(now.loaded) or any(item is not None for item in now.growths))
+            and (
+                bool(now.loaded)
+                or any(item is not None for item in now.growths)
+                or (now.step.op is Op.LOAD_MATRIX and bool(self.cells.moved))
+            )
             and register in now.step.out
         )
         made: Growths = FIXED
@@ -278,6 +284,8 @@ class FurtherRounds(SimtExecution, ShownRounds):
             fixed = all(item.fixed for item in items)
             least = min(items, key=lambda item: item.limit)
             return Growth(0, 0, least.limit, least.site) if fixed else unknown(now.pc)
+        if step.op is Op.LOAD_MATRIX and self.cells.moved:
+            return unknown(now.pc)
         if step.op in (Op.LOAD, Op.ATOMIC):
             return [self._loaded(now, part, value, index) for index in range(LANES)]
         if step.op not in PURE:
@@ -365,6 +373,19 @@ class FurtherRounds(SimtExecution, ShownRounds):
                     if isinstance(lane(now.values[1 + part], index), Opaque):
                         growth = FIXED
                     self.cells.store(now.pc, (where[0], owner), at, size, growth)
+
+    def _change(self, now: _Now, mask: int) -> None:
+        """What an atomic finds, and leaves."""
+        size, count = now.step.flags[4] // 8, now.step.flags[7]
+        windows = self.windows.get(id(now.warp), ())
+        for index, where, owner in self._places(now, mask):
+            operands = [of_lane(item, index) for item in now.growths[1:]]
+            again = any(window.mask >> index & 1 for window in windows)
+            for part in range(count):
+                at, memory = where[2] + part * size, (where[0], owner)
+                found = self.cells.change(now.pc, memory, at, size, operands, again)
+                if found != FIXED:
+                    now.loaded[(part, index)] = found
 
     def _load(
         self,

@@ -1,7 +1,8 @@
 """What memory depends on in a run that represents many: parameters, the grid, and known cells.
 
 A cell in local memory has what was stored there. Of one in shared or global memory that depends on
-the round, the run itself alone is known.
+the round, the run itself alone is known, and so it is of one that an atomic changes in rounds that
+are put in, since each further round changes it again.
 """
 
 from __future__ import annotations
@@ -73,6 +74,18 @@ class GrowingCells:
         cells[at] = size, growth
         if memory[0] != MemorySpace.LOCAL:
             self.moved.setdefault(memory, []).append((at, size))
+
+    def change(
+        self, pc: int, memory: OwnedMemory, at: int, size: int, operands: Sequence[Growth],
+        again: bool,
+    ) -> Growth:  # fmt: skip
+        """An atomic changes a cell, and perhaps `again` with more trips; what it finds there."""
+        found = self.load(memory, at, size, pc)
+        if again:
+            found = unknown(pc)
+        same = found == FIXED and all(item == FIXED for item in operands)
+        self.store(pc, memory, at, size, FIXED if same else unknown(pc))
+        return found
 
     def in_local(self, lane: Owner) -> dict[int, tuple[int, Growth]]:
         """The cells of a lane in its local memory."""
