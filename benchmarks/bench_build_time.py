@@ -24,13 +24,19 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from titan.foundation.cores import cores  # noqa: E402
+from titan.validate.compare.compile import NVCC_MISSING, nvcc  # noqa: E402
+from titan.validate.compare.gcn_compile import missing_tools  # noqa: E402
 
 IDLE = 1.2  # wall over processor time of a core, up to which nobody else worked
 BEGIN, END = "<!-- whole -->\n", "<!-- end of whole -->"
 
 
 def measured(jobs: int) -> str:
-    """One run, in words. Raises RuntimeError where a program is refused."""
+    """One run, in words. Raises RuntimeError where a program is refused, or a compiler is missing:
+    packages are built without it, sooner."""
+    missing = ([] if nvcc() else [NVCC_MISSING]) + missing_tools()
+    if missing:
+        raise RuntimeError(f"toolchains are missing: {', '.join(missing)}")
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "titan", "build", str(ROOT / "protocols" / "tiles")]
         command += ["-o", f"{folder}/out", "--cache", f"{folder}/known", "--jobs", str(jobs)]
