@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import FirstSuspicion, Suspicion, Weight
 from titan.engines.happens_before.peeks import Peek, PeekingRun
+from titan.engines.happens_before.precedences import Precedence, unordered
 from titan.engines.happens_before.readings import STRICT, Readings
 from titan.engines.happens_before.scopes import at_cluster_scope
 from titan.engines.happens_before.steering import (
@@ -53,13 +55,32 @@ class OrderResult(EngineResult):
     `shown`: the trace ends in the fault itself on a machine that interleaves. Otherwise `trace`, if
     any, leads to the instant at which the order alone decides (weak synchronisation), and `fault`
     may be known without a trace. `narrow`: VERIFIED rests on releases of CTA scope at barriers of
-    other CTAs for what threads have read.
+    other CTAs for what threads have read. `unordered`: the precedences that VERIFIED does not
+    cover, as some interleaving breaks them.
     """
 
     operations: int = 0
     fault: Fault | None = None
     shown: bool = False
     narrow: bool = False
+    unordered: tuple[Precedence, ...] = ()
+
+
+class Questions(NamedTuple):
+    """What is asked about a program beside its operations."""
+
+    peeks: Sequence[Peek] = ()
+    precedences: Sequence[Precedence] = ()
+
+    def run(self, layout: RunLayout, tracker: Tracker) -> OrderedRun:
+        """A run that answers."""
+        if not self.peeks and not self.precedences:
+            return OrderedRun(layout, tracker)
+        marks = {mark for item in self.precedences for mark in (item.first, *item.others)}
+        return PeekingRun(layout, tracker, peeks=self.peeks, marks=marks)
+
+
+NOTHING = Questions()
 
 
 def analyse(
@@ -70,18 +91,21 @@ def analyse(
     show: bool = True,
     readings: Readings = STRICT,
     peeks: Sequence[Peek] = (),
+    precedences: Sequence[Precedence] = (),
 ) -> OrderResult:
     """Decide the program for the given sizes. Raises ValueError when a parameter has no size.
 
     Without `show` a fault is not sought where the order leaves one open: what is not verified is
     UNDECIDED, with the first thing that is suspected. `peeks`: tests of barriers that the program
     does not have; where one may see another phase than its own, the result is UNDECIDED.
+    `precedences` are asked of a program that is verified.
     """
+    asked = Questions(peeks, precedences)
     if readings.narrow_reads:
-        result = _decided(program, sizes, budget, show, readings, peeks)
+        result = _decided(program, sizes, budget, show, readings, asked)
         if not result.narrow or _ordered_at_cluster_scope(program, sizes, budget, readings):
             return result
-    return _decided(program, sizes, budget, show, replace(readings, narrow_reads=False), peeks)
+    return _decided(program, sizes, budget, show, replace(readings, narrow_reads=False), asked)
 
 
 def _ordered_at_cluster_scope(
@@ -98,7 +122,7 @@ def _decided(
     budget: Budget | None,
     show: bool,
     readings: Readings,
-    peeks: Sequence[Peek] = (),
+    asked: Questions = NOTHING,
 ) -> OrderResult:
     operations_max = (budget or Budget()).operations_max
     unfolder = Unfolder(program, sizes, operations_max)
@@ -106,7 +130,7 @@ def _decided(
         layout = RunLayout(unfolder, readings.counted_arrivals)
     except UnfoldingRefused as refused:
         return _undecided(refused.reason, str(refused), refused.operations)
-    return _Analysis(layout, show, readings, peeks).result()
+    return _Analysis(layout, show, readings, asked).result()
 
 
 def _undecided(
@@ -118,11 +142,9 @@ def _undecided(
 
 
 class _Analysis:
-    def __init__(
-        self, layout: RunLayout, show: bool, readings: Readings, peeks: Sequence[Peek]
-    ) -> None:
+    def __init__(self, layout: RunLayout, show: bool, readings: Readings, asked: Questions) -> None:
         self._layout, self._show, self._readings = layout, show, readings
-        self._peeks = peeks
+        self._asked = asked
         self._operations = sum(len(agent.instances) for agent in layout.agents)
         self._runs_left = max(8, STEPS_FOLLOWED_MAX // max(1, self._operations))
 
@@ -134,8 +156,7 @@ class _Analysis:
 
     def _decided(self) -> OrderResult:
         tracker = Tracker(self._layout, not self._show, self._readings)
-        made = partial(PeekingRun, peeks=self._peeks) if self._peeks else OrderedRun
-        execution = made(self._layout, tracker)
+        execution = self._asked.run(self._layout, tracker)
         tracker.execution = execution
         order = range(len(self._layout.agents))
         fault = run_to_end(execution, order)
@@ -145,7 +166,11 @@ class _Analysis:
         if isinstance(execution, PeekingRun):
             execution.ended()
         tracker.ended()
-        return self._judge(tracker)
+        result = self._judge(tracker)
+        if not isinstance(execution, PeekingRun) or result.verdict is not Verdict.VERIFIED:
+            return result
+        broken = unordered(self._asked.precedences, execution.instants, tracker.clocks)
+        return replace(result, unordered=broken)
 
     def _judge(self, tracker: Tracker) -> OrderResult:
         findings = tracker.findings

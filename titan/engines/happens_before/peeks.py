@@ -9,11 +9,12 @@ n - 1 and the initialisation have to be before the test in the order of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from titan.engines.happens_before.clocks import Timestamp
 from titan.engines.happens_before.execution import OrderedRun
 from titan.engines.happens_before.findings import Weight
+from titan.engines.happens_before.precedences import Mark
 from titan.engines.happens_before.tables import RunLayout
 from titan.engines.happens_before.tracker import Tracker
 from titan.engines.happens_before.unfolding import Key
@@ -37,11 +38,23 @@ class Peek:
 
 
 class PeekingRun(OrderedRun):
-    """A run in which each peek is judged when its agent comes to the operation after it."""
+    """A run in which each peek is judged when its agent comes to the operation after it.
 
-    def __init__(self, layout: RunLayout, tracker: Tracker, *, peeks: Iterable[Peek]) -> None:
+    `instants`: what was before each of the marks.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        tracker: Tracker,
+        *,
+        peeks: Iterable[Peek],
+        marks: Collection[Mark] = (),
+    ) -> None:
         super().__init__(layout, tracker)
         self._tracker = tracker
+        self._marks = marks
+        self.instants: dict[Mark, Timestamp] = {}
         self._passed = [0] * len(layout.agents)
         self._open: dict[tuple[int, int], list[Peek]] = {}
         for peek in peeks:
@@ -62,7 +75,10 @@ class PeekingRun(OrderedRun):
             self._judge(agent)
 
     def _judge(self, agent: int) -> None:
-        for peek in self._open.pop((agent, self._passed[agent]), ()):
+        mark = agent, self._passed[agent]
+        if mark in self._marks:
+            self.instants[mark] = self._tracker.clocks.timestamp(self, agent)
+        for peek in self._open.pop(mark, ()):
             if not self._sees_its_phase(peek, self._tracker.clocks.timestamp(self, agent)):
                 name = self.agents[agent].name
                 what = f"{peek.barrier[0]}[{peek.barrier[1]}]"

@@ -17,7 +17,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.ptx.rendering import with_sources
 from titan.isa.simt import events as ev
-from titan.isa.simt.lane_uses import LaneAccess, LaneUses
+from titan.isa.simt.lane_uses import LaneAccess, LaneUses, follow_lanes
 from titan.isa.simt.outcome import Run
 
 ALL_LANES = 0xFFFFFFFF
@@ -121,31 +121,8 @@ class _Lanes:
                 place, how = (barrier.cta, barrier.offset), _access(event)
                 other = self.uses.note(place, event.lanes, how, event.instruction, some=False)
                 clash = None if other is None else (barrier, other)
-        self._order(event)
+        self.live = follow_lanes(self.uses, event, self.live)
         return clash
-
-    def _order(self, event: ev.Event) -> None:
-        uses, lanes = self.uses, event.lanes
-        match event:
-            case ev.RendezvousEvent(meeting=ev.Meeting.WARP, number=members):
-                uses.meet(members, self.live)
-            case ev.RendezvousEvent():
-                uses.all_meet()
-            case ev.WaitEvent():
-                uses.wait(lanes, self.live)
-            case ev.ArriveEvent(semantics=semantics):
-                uses.arrive(lanes, semantics, self.live)
-            case ev.ExpectBytes():
-                uses.arrive(lanes, ev.AccessSemantics.RELAXED, self.live)
-            case ev.CopyArrive() | ev.TensorCommitEvent():
-                uses.arrive(lanes, ev.AccessSemantics.RELEASE, self.live)
-            case ev.AccessEvent(mode=mode, semantics=semantics):
-                if semantics is not ev.AccessSemantics.WEAK:
-                    uses.access(lanes, mode, semantics, self.live)
-            case ev.FenceEvent(kind=kind):
-                uses.fence(lanes, kind, self.live)
-            case ev.Exit():
-                self.live &= ~lanes
 
 
 def _access(event: ev.Event) -> LaneAccess:

@@ -8,6 +8,7 @@ names those that were needed.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from titan.engines.happens_before.engine import OrderResult, analyse
 from titan.engines.happens_before.readings import Readings
@@ -47,7 +48,13 @@ def order_of_run(
     # for the places of a fault.
     (program,), _ = merged_alike([recording.program])
     readings = Readings(policies.cta_release != "none", relays, counted)
-    return analyse(program, show=show, readings=readings, peeks=recording.peeks)
+    return analyse(
+        program,
+        show=show,
+        readings=readings,
+        peeks=recording.peeks,
+        precedences=tuple(recording.required),
+    )
 
 
 def by_wider_readings(
@@ -72,6 +79,12 @@ def by_wider_readings(
         if found is not None and (found.fault is None or found.fault.kind is not WEAK_KIND):
             return one, found
     return recording, order
+
+
+def arrives_twice(order: OrderResult | None) -> TypeGuard[OrderResult]:
+    """Whether a warp arrives at a named barrier more than once in a generation, or too early."""
+    fault = order.fault if order is not None else None
+    return fault is not None and fault.kind is FaultKind.NAMED_BARRIER_MISUSE
 
 
 def with_counted_arrivals(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.engines.happens_before.peeks import Peek
+from titan.engines.happens_before.precedences import Mark, Precedence
 from titan.frontends.ptx.agents import Locate, Member, RecordedAgent
 from titan.frontends.ptx.copy_arrivals import raised_counts
 from titan.frontends.ptx.fence_patterns import with_fence_patterns
@@ -32,6 +33,7 @@ from titan.frontends.ptx.warpgroup_waits import GroupBarriers
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Box, Footprint, MemorySpace
 from titan.isa.simt.outcome import WGMMA_GROUPS, Run, Waiter
+from titan.isa.simt.required_orders import RequiredOrder, required_orders
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
@@ -70,7 +72,8 @@ class LaunchRecording:
 
     `problems` are what the sync program cannot say of this run, with an instruction: no verdict
     follows then. `remarks` are assumptions that were used: name, times, first instruction. `peeks`
-    are tests of barriers of which the order of the program has to say which phase they see.
+    are tests of barriers of which the order of the program has to say which phase they see, and
+    `required` what else has to be ordered in it.
     """
 
     program: ir.SyncProgram
@@ -79,6 +82,7 @@ class LaunchRecording:
     problems: list[tuple[str, int]] = field(default_factory=list)
     remarks: dict[str, tuple[int, int]] = field(default_factory=dict)
     peeks: list[Peek] = field(default_factory=list)
+    required: dict[Precedence, RequiredOrder] = field(default_factory=dict)
 
 
 def record(
@@ -169,6 +173,9 @@ class _Recorder:
         for instruction in tests.astray[:1]:
             text = "a test of a barrier may see another phase than the wait after it"
             self.problems.append((text, instruction))
+        self.required = required_orders(run.events)
+        marked = {event.sequence for item in self.required for event in (item.first, *item.others)}
+        self.marks: dict[int, Mark] = dict.fromkeys(marked, (-1, 0))
         self.waited_maps = maps_waited_for(run)
         self.raised, unfit = raised_counts(run)
         if unfit is not None:
@@ -190,6 +197,8 @@ class _Recorder:
         for event in self.run.order or self.run.events:
             if event.sequence in self.open_peeks:
                 self._peek(self.agents[(event.cta, event.warp)], self.open_peeks[event.sequence])
+            if event.sequence in self.marks:
+                self._mark(self.agents[(event.cta, event.warp)], event)
             handler = _HANDLERS.get(type(event))
             if handler is None and not isinstance(event, ev.Elect):
                 continue
@@ -223,9 +232,18 @@ class _Recorder:
             self.resources.pools(),
             self.policies.of_program(),
         )
+        asked = {self._precedence(item): item for item in self.required}
         return LaunchRecording(
-            program, members, self.memory, self.problems, self.remarks, self.peeks
+            program, members, self.memory, self.problems, self.remarks, self.peeks, asked
         )
+
+    def _precedence(self, item: RequiredOrder) -> Precedence:
+        first, *others = (self.marks[event.sequence] for event in (item.first, *item.others))
+        return Precedence(first, tuple(others))
+
+    def _mark(self, agent: RecordedAgent, event: ev.Event) -> None:
+        agent.flush()
+        self.marks[event.sequence] = agent.number, agent.counted
 
     def _peek(self, agent: RecordedAgent, poll: ev.Poll) -> None:
         """A test of a barrier that is none of the program's waits."""

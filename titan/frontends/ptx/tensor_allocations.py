@@ -4,8 +4,8 @@ All columns that a kernel allocates have to be deallocated before it ends: what 
 missing to the next one on its processor, which waits for it (PTX, "Tensor Memory Allocation").
 After one of its threads has executed tcgen05.relinquish_alloc_permit, a CTA must not allocate again
 (PTX, tcgen05.relinquish_alloc_permit). Both are decided on the run: a CTA keeps what it has in any
-order of its warps, and where a permit is given up by another warp than the one that allocates, the
-order is that of the run.
+order of its warps. That an allocation before the permit is given up by another warp is so in every
+interleaving, the order engine decides (`titan/isa/simt/required_orders.py`).
 
 All tcgen05 instructions of a kernel have the same `.cta_group` (PTX, "tcgen05 Instructions"), and
 `cta_group::2` works in pairs of CTAs, which a cluster has where their number is even.

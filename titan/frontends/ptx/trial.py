@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
 
 from titan.engines.happens_before.engine import OrderResult
 from titan.foundation.collector import uncollected
@@ -47,12 +46,14 @@ from titan.frontends.ptx.mixed_barriers import mixed_barriers
 from titan.frontends.ptx.module_variables import started_with
 from titan.frontends.ptx.order_of_run import (
     WEAK_KIND,
+    arrives_twice,
     by_wider_readings,
     narrow_releases,
     order_of_run,
     weak_helps,
     with_counted_arrivals,
 )
+from titan.frontends.ptx.out_of_order import out_of_order
 from titan.frontends.ptx.peeks import left_waits
 from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.policies import CodePolicies
@@ -357,7 +358,7 @@ def _judged_by_groups(
             found = order_with_operands(runs[n], rest, reading)
             wider = found or by_wider_readings(runs[n], recordings[n], order, reading)
             recordings[n], orders[n] = wider
-        elif _arrives_twice(order) and reading.named_arrivals == "counted":
+        elif arrives_twice(order) and reading.named_arrivals == "counted":
             recordings[n], orders[n] = with_counted_arrivals(runs[n], recordings[n], order, reading)
         elif order is not None and order.fault is None:
             recordings[n], orders[n] = with_own_acquires(
@@ -367,11 +368,6 @@ def _judged_by_groups(
         (recording, judge_recording(run, recording, label, places, reading, None, order))
         for run, recording, label, order in zip(runs, recordings, where, orders, strict=True)
     ]
-
-
-def _arrives_twice(order: OrderResult | None) -> TypeGuard[OrderResult]:
-    fault = order.fault if order is not None else None
-    return fault is not None and fault.kind is FaultKind.NAMED_BARRIER_MISUSE
 
 
 def judge_recording(
@@ -398,6 +394,8 @@ def judge_recording(
     result = result or order_of_run(run, recording, policies, show=True)
     if result is not None:
         order = result.verdict
+        judged.diagnostics += [] if happened else out_of_order(result, recording, places)
+        refuted = bool(judged.diagnostics)
         if result.narrow:
             judged.assumptions["narrow-reads"] = narrow_releases(run)
         hung = run.outcome.ending is Ending.HUNG

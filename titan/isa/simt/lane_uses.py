@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from titan.isa.simt import events as ev
 from titan.isa.simt.events import AccessSemantics, Mode, RecordedFence
 from titan.isa.simt.values import LANES, lanes_of
 
@@ -348,3 +349,29 @@ class LaneUses:
 
 def _alike(one: LaneLayer, other: LaneLayer) -> bool:
     return (one.known, one.fenced, one.released) == (other.known, other.fenced, other.released)
+
+
+def follow_lanes(uses: LaneUses, event: ev.Event, live: int) -> int:
+    """What an event orders among the lanes of its warp; those that are live behind it."""
+    lanes = event.lanes
+    match event:
+        case ev.RendezvousEvent(meeting=ev.Meeting.WARP, number=members):
+            uses.meet(members, live)
+        case ev.RendezvousEvent():
+            uses.all_meet()
+        case ev.WaitEvent():
+            uses.wait(lanes, live)
+        case ev.ArriveEvent(semantics=semantics):
+            uses.arrive(lanes, semantics, live)
+        case ev.ExpectBytes():
+            uses.arrive(lanes, ev.AccessSemantics.RELAXED, live)
+        case ev.CopyArrive() | ev.TensorCommitEvent():
+            uses.arrive(lanes, ev.AccessSemantics.RELEASE, live)
+        case ev.AccessEvent(mode=mode, semantics=semantics):
+            if semantics is not ev.AccessSemantics.WEAK:
+                uses.access(lanes, mode, semantics, live)
+        case ev.FenceEvent(kind=kind):
+            uses.fence(lanes, kind, live)
+        case ev.Exit():
+            live &= ~lanes
+    return live
