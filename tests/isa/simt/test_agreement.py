@@ -62,7 +62,8 @@ def instruction(draw: st.DrawFn) -> str:
         form = draw(st.sampled_from(["", ".and", ".or", ".xor"]))
         word, type_ = draw(st.sampled_from(COMPARED)).split(".")
         third = f", {draw(st.sampled_from(['%p1', '!%p2', '%p3']))}" if form else ""
-        return f"{guard}setp.{word}{form}.{type_} {p}|{q}, {a}, {b}{third};"
+        outs = draw(st.sampled_from([p, f"{p}|{q}"]))
+        return f"{guard}setp.{word}{form}.{type_} {outs}, {a}, {b}{third};"
     if kind == "s":
         return f"{guard}selp.b32 {r}, {a}, {b}, %p1;"
     if kind == "w":

@@ -83,11 +83,13 @@ def apply(step: DecodedStep, function: Callable[..., int], values: tuple[Scalar,
     """What one lane computes; opaque if it depends on something opaque."""
     for value in values:
         if isinstance(value, Opaque):
-            return _partly(step, value, values)
+            return _partly(step, function, value, values)
     return function(*values)
 
 
-def _partly(step: DecodedStep, first: Opaque, values: tuple[Scalar, ...]) -> Scalar:
+def _partly(
+    step: DecodedStep, function: Callable[..., int], first: Opaque, values: tuple[Scalar, ...]
+) -> Scalar:
     """Some operands decide a result alone."""
     op = step.op
     if op is Op.AND and 0 in values:
@@ -102,6 +104,11 @@ def _partly(step: DecodedStep, first: Opaque, values: tuple[Scalar, ...]) -> Sca
             return 0
         if step.flags[1] == 2 and third:
             return 3
+    known = sum(not isinstance(value, Opaque) for value in values[:2])
+    if op is Op.SETP and len(values) == 3 and len(step.out) == 1 and known == 2:
+        either = function(*values[:2], 0), function(*values[:2], 1)
+        if not (either[0] ^ either[1]) & 1:
+            return either[0]
     return first
 
 

@@ -410,6 +410,12 @@ static int partly(const Machine *machine, const titan_step *s, const uint64_t *v
         if (FLAG(s, 1) == 1 && !third) { *result = 0; return 1; }
         if (FLAG(s, 1) == 2 && third) { *result = 3; return 1; }
     }
+    if (s->op == SETP && s->arg_count == 3 && s->out_count == 1 && opaque == 4) {
+        uint64_t with[3] = {v[0], v[1], 0};
+        uint64_t without = arithmetic(machine, s, with, 0);
+        with[2] = 1;
+        if (!((arithmetic(machine, s, with, 0) ^ without) & 1)) { *result = without; return 1; }
+    }
     return 0;
 }
 /* One lane: the result, opaque if it depends on something opaque (the first one's site). */
