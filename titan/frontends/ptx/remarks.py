@@ -44,6 +44,7 @@ UNSETTLED = (
     "what volatile, relaxed or atomic accesses of the same bytes give depends on the interleaving"
 )
 UNWRITTEN = "memory is read that nothing has written"
+PERHAPS_WRITTEN = "memory is read that nothing has written unless data choose to store there"
 UNDEFINED_RESULT = "a result is used that PTX leaves undefined"
 UNWRITTEN_REGISTER = "a register is used that nothing has written"
 STALE_STAGE = (

@@ -12,9 +12,16 @@ from dataclasses import replace
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.frontends.ptx.places import CodePlaces
-from titan.frontends.ptx.remarks import UNDEFINED_RESULT, UNWRITTEN, UNWRITTEN_REGISTER
+from titan.frontends.ptx.remarks import (
+    PERHAPS_WRITTEN,
+    UNDEFINED_RESULT,
+    UNWRITTEN,
+    UNWRITTEN_REGISTER,
+)
 from titan.frontends.ptx.rendering import with_sources
+from titan.isa.simt.operations import Op
 from titan.isa.simt.outcome import Run
+from titan.isa.simt.tracing.chosen_writes import may_lack_writes
 from titan.isa.simt.tracing.undefined_values import undefined_uses
 from titan.isa.simt.unwritten_reads import unwritten_reads
 from titan.isa.simt.unwritten_registers import unwritten_registers
@@ -26,7 +33,7 @@ def with_unwritten(run: Run) -> Run:
     """The run with such reads; where it cannot be made again every read of memory is used."""
     found = unwritten_reads(run)
     made = run.prepared
-    reads = bool(found) or bool(run.undefined)
+    reads = bool(found) or bool(run.undefined) or may_lack_writes(run)
     if not reads and (made is None or not any(unwritten_registers(made.code))):
         return run
     uses = undefined_uses(run)
@@ -54,7 +61,9 @@ def certain_uses(run: Run, places: CodePlaces) -> list[Diagnostic]:
 def perhaps_used(run: Run) -> Iterator[tuple[str, int]]:
     """Memory that is used, and registers that perhaps are: why that is open, and where."""
     for instruction in run.unwritten[:1]:
-        yield UNWRITTEN, instruction
+        made = run.prepared
+        stores = made is not None and made.code.steps[instruction].op is Op.STORE
+        yield PERHAPS_WRITTEN if stores else UNWRITTEN, instruction
     for use in run.unwritten_registers:
         if not use.certain:
             yield UNDEFINED_RESULT if use.made_at >= 0 else UNWRITTEN_REGISTER, use.instruction

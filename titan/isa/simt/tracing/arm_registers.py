@@ -36,6 +36,12 @@ class Arms:
             self._found[branch] = self._of(branch)
         return self._found[branch]
 
+    def within(self, branch: int) -> list[int]:
+        """The branches in its arms, in the order of the text."""
+        steps = self._code.steps
+        inside = sorted(frozenset().union(*self.of(branch).instructions))
+        return [at for at in inside if steps[at].op is Op.BRANCH and steps[at].guard >= 0]
+
     def _of(self, branch: int) -> ArmRegisters:
         code, step, join = self._code, self._code.steps[branch], self._code.joins[branch]
         region = code.regions.get(branch)

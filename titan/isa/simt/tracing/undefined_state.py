@@ -6,6 +6,7 @@ What becomes of the values is in `undefined_values.py`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from titan.isa.simt.accesses import place
@@ -19,6 +20,7 @@ from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced import ADDRESS_MASK
 from titan.isa.simt.tracing.undefined_bits import ALL_BITS
 from titan.isa.simt.tracing.undefined_memory import (
+    Chosen,
     HeldGuard,
     UndefinedBytes,
     UndefinedValue,
@@ -27,7 +29,7 @@ from titan.isa.simt.tracing.undefined_memory import (
 from titan.isa.simt.tracing.undefined_tensors import UndefinedTensors
 from titan.isa.simt.undefined_results import undefined_test
 from titan.isa.simt.unwritten_registers import unwritten_registers
-from titan.isa.simt.values import Opaque, Scalar, Value, lane, lanes_of, merge
+from titan.isa.simt.values import Opaque, Scalar, Value, any_opaque, lane, lanes_of, merge
 
 BRANCHES = (Op.BRANCH, Op.BRANCH_INDEXED)
 AND, OR = COMBINATIONS.index("and"), COMBINATIONS.index("or")
@@ -41,7 +43,8 @@ Implied = tuple[tuple[HeldGuard, ...], tuple[HeldGuard, ...]]
 @dataclass(slots=True)
 class Executed:
     """The instruction being executed. `operands`, `before`: what its sources and destinations held;
-    `lanes`: of the warp; `maybe`: those whose guard is opaque. `undefined`: whether some source is.
+    `lanes`: of the warp; `maybe`: those whose guard is opaque; `sure`: those for which it does
+    not hold, and does. `undefined`: whether some source is.
     `inputs`: all that a branch on data can make its results of, if its arms only compute; `arms`:
     of others, the lanes in which an arm has made something undefined. `holding`: what is known of
     predicates where it is executed; `ways`: the same in the arms of a branch where its guard does
@@ -63,6 +66,7 @@ class Executed:
     arms: dict[int, UndefinedValue] = field(default_factory=dict)
     holding: tuple[HeldGuard, ...] = ()
     ways: Implied = ((), ())
+    sure: tuple[int, int] = (0, 0)
 
 
 class UndefinedState(SimtExecution):
@@ -97,7 +101,7 @@ class UndefinedState(SimtExecution):
                     warp.local[index] = self._memory(self.code.local_bytes)
 
     def _memory(self, size: int) -> UndefinedBytes:
-        return UndefinedBytes(size, self.reader, self._adds, self.still)
+        return UndefinedBytes(size, self)
 
     def begin(self, warp: Warp, start: int, lanes: int) -> None:
         """A function begins: what it may read before it writes it is undefined."""
@@ -122,12 +126,44 @@ class UndefinedState(SimtExecution):
         """The instruction being executed, -1 for none."""
         return -1 if self.now is None else self.now.pc
 
-    def _adds(self) -> bool:
+    def adds(self) -> bool:
         """Whether an atomic operation is being executed that leaves something of what was there."""
         step = None if self.now is None else self.now.step
         return (
             step is not None and step.op is Op.ATOMIC and ATOMICS[step.flags[6]] not in _REPLACING
         )
+
+    def by_choice(self) -> Chosen | None:
+        """What data decide that the instruction is executed, by its guard and by those of branches;
+        None where they do not for some lane, or in loops."""
+        now = self.now
+        if now is None:
+            return None
+        ways = [self._way(branch, now) for branch in self.skipped]
+        if any(ways):
+            ways += self._inner_ways(now)
+        if now.maybe and not now.sure[1] and now.step.op not in BRANCHES:
+            ways.append(self.held_guard(now.warp, now.step.guard, not now.step.negated))
+        found = frozenset(way for way in ways if way is not None)
+        return Chosen(now.pc, found) if found else None
+
+    def _way(self, branch: Executed, now: Executed) -> HeldGuard | None:
+        """The arm of a branch in which an instruction stands, if no lane comes there for sure."""
+        within = [now.pc in arm for arm in self.arms.of(branch.pc).instructions]
+        if branch.warp is not now.warp or not branch.maybe or within[0] is within[1]:
+            return None
+        if branch.sure[within[1]]:
+            return None
+        return branch.ways[within[1] is not branch.step.negated][0]
+
+    def _inner_ways(self, now: Executed) -> Iterator[HeldGuard]:
+        """The arms of branches within an arm, which the machine executes with those around."""
+        for at in self.arms.within(self.skipped[-1].pc):
+            step = self.steps[at]
+            inside = [now.pc in arm for arm in self.arms.of(at).instructions]
+            guard = now.warp.registers[step.guard]
+            if inside[0] is not inside[1] and any_opaque((guard,)):
+                yield self.held_guard(now.warp, step.guard, inside[1] is not step.negated)
 
     def holding(self, now: Executed) -> tuple[HeldGuard, ...]:
         """The guard, and that of a branch on data in whose arm the instruction stands."""

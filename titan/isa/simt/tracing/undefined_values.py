@@ -12,8 +12,8 @@ something is that its arms read or write. A register that an instruction with a 
 is defined where the same guard holds again.
 
 Not followed, and so taken as used: copies from the shared memory of one CTA to another's,
-asynchronous stores, stores in the arms of a branch on data. Taken as defined: the bytes that such
-an arm stores, and what a loop on data loads.
+asynchronous stores, stores in the arms of a branch on data. Taken as defined: what a loop on data
+loads and stores, and what stands in memory only if data so decide, where data decide to read it.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class UndefinedExecution(UndefinedState):
         now = Executed(
             warp, step, fragment.pc, operands, before, guard, holds | maybe, maybe, undefined
         )
+        now.sure = fragment.mask & ~(holds | maybe), holds
         now.holding = self.holding(now)
         outer, self.now = self.now, now
         first = len(self.events)
