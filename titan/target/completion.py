@@ -41,6 +41,16 @@ class OperationReach(StrEnum):
     CLUSTER = "cluster"
 
 
+class CompletionHome(StrEnum):
+    """In which CTA the mbarrier of an operation lies: in that of the memory that it writes.
+
+    `PAIR`: or in the other one of the pair that differs from it in the last bit of its rank.
+    """
+
+    DESTINATION = "destination"
+    PAIR = "pair"
+
+
 class Waits(StrEnum):
     """How a counter is waited for: not at all, for everything, or leaving a number unfinished."""
 
@@ -92,6 +102,7 @@ class CompletionRow:
     source: str
     assembles: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
+    completes_in: CompletionHome = CompletionHome.DESTINATION
 
     def fits(self, seen: Signature) -> bool:
         """Whether the operation can be of this row."""
@@ -225,7 +236,7 @@ def _words(reader: Reader, fields: Fields, key: str, known: Iterable[str] = ()) 
 
 def _row(reader: Reader, node: Node) -> CompletionRow | None:
     required = ("verb", "reads", "writes", "proxy", "by", "source")
-    optional = ("name", "reads_in", "writes_in", "assembles", "rejected")
+    optional = ("name", "reads_in", "writes_in", "completes_in", "assembles", "rejected")
     fields = reader.mapping(node, required=required, optional=optional, what="an operation")
     if fields is None or not all(fields.has(key) for key in required):
         return None
@@ -245,7 +256,15 @@ def _row(reader: Reader, node: Node) -> CompletionRow | None:
         reader.string(fields["source"], "a source") or "",
         _words(reader, fields, "assembles"),
         _words(reader, fields, "rejected"),
+        _home(reader, fields),
     )
+
+
+def _home(reader: Reader, fields: Fields) -> CompletionHome:
+    if not fields.has("completes_in"):
+        return CompletionHome.DESTINATION
+    word = reader.choice(fields["completes_in"], tuple(CompletionHome), "`completes_in`")
+    return CompletionHome(word) if word is not None else CompletionHome.DESTINATION
 
 
 def _reach(reader: Reader, fields: Fields, key: str) -> OperationReach:

@@ -15,7 +15,7 @@ from tests.verify.legality.kernels import examined, text
 from tests.verify.legality.test_ptxas import assembles, needs_ptxas
 
 NVIDIA = ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103a", "sm_120a")
-AMD = ("gfx90a", "gfx942", "gfx950", "gfx1250")
+AMD = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 HOPPER_ON = NVIDIA[1:]
 FORMS = {  # a statement, the targets that have it, and how PTX says it
     "arrive: b, bytes: 16": (HOPPER_ON, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [r], 16;"),
@@ -78,7 +78,7 @@ def test_bulk_copies_and_halves_of_barriers(target: str, has: bool):
         program="{w: [arrive: m, wait: m]}",
     )  # fmt: skip
     found = {item.code for item in examined(halves).errors}
-    assert ("TTN435" in found) == (target != "gfx1250")
+    assert ("TTN435" in found) == (target not in ("gfx1201", "gfx1250"))
 
 
 def test_pairs_are_those_whose_ranks_differ_in_the_last_bit():
@@ -97,6 +97,25 @@ def test_copies_between_ctas_leave_their_own():
             program="{w: [{bulk_load: '" + target + "', from: A, completes: '" + home + "'}]}",
         )  # fmt: skip
         assert refused(kernel) == (not legal)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103a", "sm_120a"])
+def test_whose_barrier_a_copy_completes_on(target: str):
+    """That of the destination; of its pair for copies from global memory that tcgen05 has."""
+    copies = {
+        "bulk_load: B@{cta}": target in ("sm_100a", "sm_103a"),
+        "bulk_load: B@{cta}, from: A": False,
+        "async: {{writes: B@{cta}}}, bytes: 64, proxy: generic": False,
+    }
+    for (copy, pairs), cta, home in product(copies.items(), range(1, 4), range(4)):
+        kernel = text(
+            target=target, ctas=4, barriers="{b: 1}", roles="{w: {warps: 1, cta: 0}}",
+            buffers="{A: {bytes: 64, initial: 0}, B: {bytes: 64}}",
+            program="{w: [{" + copy.format(cta=cta) + ", completes: b@" + str(home) + "}]}",
+        )  # fmt: skip
+        found = [item for item in examined(kernel).errors if "completes on" in item.headline]
+        legal = home == cta or (pairs and home == cta ^ 1)
+        assert bool(found) == (not legal), (copy, cta, home)
 
 
 def test_waves_that_end_are_not_waited_for():

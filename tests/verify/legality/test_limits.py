@@ -6,6 +6,8 @@ import pytest
 
 from tests.language.kernel.examples import library
 from titan.language.kernel.decode import decode_text
+from titan.language.kernel.table import TARGETS
+from titan.target.limits import limits
 from titan.verify.legality.check import examine
 from titan.verify.lowering import sync_program
 
@@ -52,6 +54,12 @@ def codes(**changed: str) -> list[str]:
         ({"IDS": "17"}, ["TTN405"]),
         (GFX, []),
         (GFX | {"IDS": "2"}, ["TTN405"]),
+        (GFX | {"TARGET": "gfx90a", "IDS": "2"}, ["TTN405"]),
+        (GFX | {"TARGET": "gfx1100", "BYTES": "32768"}, []),
+        (GFX | {"TARGET": "gfx1100", "BYTES": "32769"}, ["TTN407"]),
+        (GFX | {"TARGET": "gfx1100", "IDS": "2"}, ["TTN405"]),
+        (GFX | {"TARGET": "gfx1201", "BYTES": "32768"}, []),
+        (GFX | {"TARGET": "gfx1201", "BYTES": "32769"}, ["TTN407"]),
         ({"REGISTERS": "240"}, ["TTN406"]),  # 40 + 2 * 240 = 520 > 3 * 168
         ({"REGISTERS": "256"}, ["TTN406"]),
         ({"REGISTERS": "100"}, ["TTN406"]),
@@ -89,3 +97,12 @@ def test_the_library_is_legal(text: str):
     for kernel in family.kernels:
         found = examine(kernel, sync_program(kernel).program)
         assert (found.errors, found.warnings) == ((), ())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_target_is_judged_by_nothing(target: str):
+    known = set(limits(target).values)
+    assert known >= {
+        "operations", "memory_reach", "barrier_forms", "shared_bytes", "threads_max",
+        "threads_per_warp", "tensor_columns", "proxies", "proxy_fences",
+    }  # fmt: skip

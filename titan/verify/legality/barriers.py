@@ -421,32 +421,3 @@ def remote_barrier(case: Case) -> Iterator[Diagnostic]:
         if case.is_mbarrier(name) and homes.get(name, role.cta) != role.cta:
             headline = f"CTA {role.cta} {does} {quoted(plain(name))} of CTA {homes[name]}"
             yield case.fault("TTN425", headline, operation.span, source=source)
-
-
-@rule("TTN425", "tensor_alignment")
-def barrier_is_with_its_data(case: Case) -> Iterator[Diagnostic]:
-    """A bulk copy completes on an mbarrier of the CTA that it writes to.
-
-    CTA pairs of tcgen05 may keep it with the peer, so targets that have them are not judged.
-    """
-    if any(row.cta_group > 1 for row in case.limits.matrix):
-        return
-    homes = {item.name: item.cta for item in case.program.barriers}
-    places = {item.name: item for item in case.program.buffers}
-    source = "PTX, cp.async.bulk: the mbarrier is in the CTA of the destination"
-    for item in case.bulk_copies():
-        written = {
-            places[effect.buffer].cta
-            for effect in item.effects
-            if effect.write
-            and effect.buffer in places
-            and places[effect.buffer].space is Space.SHARED
-        }
-        for completion in item.completes:
-            home = homes.get(completion.barrier.name)
-            if written and home is not None and home not in written:
-                headline = (
-                    f"a bulk copy into CTA {min(written)} completes on "
-                    f"{quoted(plain(completion.barrier.name))} of CTA {home}"
-                )
-                yield case.fault("TTN425", headline, item.span, source=source)

@@ -30,6 +30,7 @@ from titan.sync.program import (
 from titan.target.completion import (
     ANY_VERB,
     MBARRIER,
+    CompletionHome,
     CompletionRow,
     CompletionTable,
     CounterRow,
@@ -207,6 +208,30 @@ def copy_completes_on_one_barrier(case: Case) -> Iterator[Diagnostic]:
             source = "PTX, cp.async.bulk: one mbarrier, which a multicast signals in each CTA"
             helps = ("name one barrier for each buffer that the statement fills, in their order",)
             yield case.fault("TTN435", headline, item.span, source=source, helps=helps)
+
+
+@rule("TTN425", "operations")
+def barrier_is_with_its_data(case: Case) -> Iterator[Diagnostic]:
+    """An operation completes on an mbarrier of the CTA that it writes to, or of its pair."""
+    view = CompletionView(case)
+    homes = {item.name: item.cta for item in case.program.barriers}
+    for _, item in case.asynchronous:
+        written = {
+            view.buffers[effect.buffer].cta
+            for effect in item.effects
+            if effect.write and view.buffers[effect.buffer].space in _PLACED
+        }
+        rows = tuple(row for row in view.rows(item) or () if MBARRIER in row.by)
+        for completion in item.completes:
+            home = homes.get(completion.barrier.name)
+            if home is None or not written or not rows or home in written:
+                continue
+            near = {cta ^ 1 for cta in written}
+            if home in near and any(row.completes_in is CompletionHome.PAIR for row in rows):
+                continue
+            headline = f"{item.label or 'the operation'} into CTA {min(written)} completes on "
+            headline += f"{quoted(plain(completion.barrier.name))} of CTA {home}"
+            yield case.fault("TTN425", headline, item.span, source=rows[0].source)
 
 
 @rule("TTN428", "operations")
