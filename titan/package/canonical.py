@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeGuard
 
-from titan.sync.destinations import apart
+from titan.sync.contents import as_engines_see
 from titan.sync.expression import Expression, to_text
 from titan.sync.program import SyncProgram, without_computations
 
@@ -31,9 +31,9 @@ def digest(program: SyncProgram) -> str:
 
 
 def for_engines(program: SyncProgram) -> SyncProgram:
-    """The program as engines see it: without computations, copies to several CTAs apart."""
+    """The program as engines see it: no computations, copies to several CTAs and contents apart."""
     roles = tuple(replace(role, body=without_computations(role.body)) for role in program.roles)
-    return apart(replace(program, roles=roles))
+    return as_engines_see(replace(program, roles=roles))
 
 
 def nameless(program: SyncProgram) -> SyncProgram:

@@ -14,7 +14,7 @@ from titan.foundation.diagnostics.wording import counted
 from titan.foundation.source.span import Span
 from titan.report.interleaving import agent_name
 from titan.report.story import WAITING, StoryStep, attempted
-from titan.report.words import Words, tile_text
+from titan.report.words import Words
 from titan.sync import program as ir
 from titan.sync.fault import FaultKind
 from titan.sync.parts import queue_of
@@ -121,7 +121,7 @@ def _stale(replay: Replay, words: Words, story: list[StoryStep], cause: Cause) -
         if item.write or item.tile == ANY_TILE or held[item.cell] == item.tile:
             continue
         place = words.cells.get(item.cell, str(item.cell))
-        found, meant = tile_text(held[item.cell]), tile_text(item.tile)
+        found, meant = (words.tile(t, item.cell[0]) for t in (held[item.cell], item.tile))
         cause.code = FaultKind.STALE_READ.value
         cause.headline = f"{place} holds {found} where {meant} is expected"
         cause.notes.append(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from titan.foundation.diagnostics.model import TraceStep
 from titan.report.interleaving import worded_step
 from titan.report.story import StoryStep, flight_of, story_steps
-from titan.report.words import Words, tile_text
+from titan.report.words import Words
 from titan.sync import program as ir
 from titan.sync.fault import Actor, Step
 from titan.sync.interpreter import Interpreter, State
@@ -210,9 +210,9 @@ def _barriers(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]
 
 
 def _memory(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]]:
-    tiles: dict[str, set[int]] = {}
+    tiles: dict[str, set[tuple[int, str]]] = {}
     for cell, held in state.cells:
-        tiles.setdefault(words.cells.get(cell, str(cell)), set()).add(held.tile)
+        tiles.setdefault(words.cells.get(cell, str(cell)), set()).add((held.tile, cell[0]))
     busy: dict[str, set[str]] = {}
     for flight in Draft(state).flights():
         for access in flight.accesses:
@@ -220,8 +220,8 @@ def _memory(words: Words, state: State) -> Iterator[tuple[str, str, TrackSpan]]:
                 name = words.cells.get(access[0], str(access[0]))
                 busy.setdefault(name, set()).add("writing" if access[1] else "reading")
     for name, held_tiles in tiles.items():
-        tile = next(iter(held_tiles)) if len(held_tiles) == 1 else None
-        text = tile_text(tile) if tile is not None else "several tiles"
+        tile, storage = next(iter(held_tiles)) if len(held_tiles) == 1 else (None, "")
+        text = words.tile(tile, storage) if tile is not None else "several tiles"
         mark = tile if tile is not None and tile > UNDEFINED + 1 else None
         doing = " and ".join(sorted(busy.get(name, ())))
         yield "memory", name, TrackSpan(0, 0, text, mark, doing)

@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 
 from titan.sync import program as ir
+from titan.sync.contents import contents_of
 from titan.sync.expression import Expression, ExpressionError, evaluate, parse_expression
-from titan.sync.state import ANY_TILE, UNDEFINED, Cell, Key, State
+from titan.sync.state import ANY_TILE, Cell, Key, State, content_text
 
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 Environment = Mapping[str, int]
@@ -23,13 +24,6 @@ def reference_text(name: str, index: int, stages: int = 2) -> str:
     return f"{text}@{cta}" if cta else text
 
 
-def tile_text(tile: int) -> str:
-    """The content of memory."""
-    if tile == UNDEFINED:
-        return "undefined content"
-    return "data" if tile == ANY_TILE else f"tile {tile}"
-
-
 class Words:
     """Descriptions of the operations of one program."""
 
@@ -39,6 +33,7 @@ class Words:
         self.stages |= {item.name: item.stages for item in program.named_barriers}
         self.stages |= {item.name: item.stages for item in program.buffers}
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
+        self.contents = contents_of(program)
         self.cells: dict[Cell, str] = {}
         for buffer in program.buffers:
             for stage in range(buffer.stages):
@@ -49,6 +44,10 @@ class Words:
                     base = buffer.offset + (stage * buffer.parts + part) * buffer.units
                     for unit in range(buffer.units):
                         self.cells.setdefault((buffer.storage or buffer.name, base + unit), name)
+
+    def tile(self, tile: int, storage: str) -> str:
+        """The content of memory of a storage."""
+        return "data" if tile == ANY_TILE else content_text(tile, self.contents.get(storage, ()))
 
     def named(self, text: str, storage: str) -> str:
         """A message with cells and barriers by number replaced by their names in the file."""
@@ -91,7 +90,10 @@ class Words:
             place += f" part {self.number(effect.part, environment)}"
         if effect.tile is None:
             return place
-        return f"{place} (tile {self.number(effect.tile, environment)})"
+        value = self.value(effect.tile, environment)
+        if value is None:
+            return f"{place} (tile ?)"
+        return f"{place} (tile {value // max(len(self.buffers[effect.buffer].contents), 1)})"
 
     def label(self, label: str, environment: Environment) -> str:
         """A label of lowering with the indices in its brackets as numbers."""
@@ -215,7 +217,7 @@ class Words:
         held: dict[str, str] = {}
         for cell, state in after.cells:
             if state.tile != cells[cell].tile:
-                held.setdefault(self.cells.get(cell, str(cell)), tile_text(state.tile))
+                held.setdefault(self.cells.get(cell, str(cell)), self.tile(state.tile, cell[0]))
         texts += [f"{place} holds {content}" for place, content in held.items()]
         return "; ".join(texts)
 

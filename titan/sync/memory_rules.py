@@ -7,6 +7,7 @@ finish. Sources: PTX "Async Proxy", "cp.async.bulk" (undefined behaviour until c
 from __future__ import annotations
 
 from titan.sync import program as ir
+from titan.sync.contents import contents_of
 from titan.sync.control import ControlFlow, tile_of
 from titan.sync.expression import evaluate
 from titan.sync.fault import FaultKind
@@ -51,6 +52,7 @@ class MemoryRules:
         self._domains = domains
         self._buffers = {buffer.name: buffer for buffer in program.buffers}
         self._pairs = {queue.name: pipe_pairs(queue, program.policies) for queue in program.queues}
+        self._contents = contents_of(program)
         self._ctas = tuple(agent.role.cta for agent in control.agents)
         self._war_fence = program.policies.war_fence
 
@@ -96,12 +98,12 @@ class MemoryRules:
                 context.clash(kind, message, cell[0], other_issue)
         self._check_tile(context, cell, tile, content)
 
-    @staticmethod
-    def _check_tile(context: ExecutionContext, cell: Cell, tile: int, held: int) -> None:
+    def _check_tile(self, context: ExecutionContext, cell: Cell, tile: int, held: int) -> None:
         if tile not in (ANY_TILE, held):
+            names = self._contents.get(cell[0], ())
             message = (
-                f"{key_text(cell)} holds {content_text(held)} where "
-                f"{content_text(tile)} is expected"
+                f"{key_text(cell)} holds {content_text(held, names)} where "
+                f"{content_text(tile, names)} is expected"
             )
             context.fail(FaultKind.STALE_READ, message, cell[0])
 

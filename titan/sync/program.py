@@ -135,7 +135,8 @@ class Buffer:
 
     Region (stage, part) covers the units `offset + (stage * parts + part) * units` to that plus
     `units - 1` of its storage. `initial` is the tile held before the program starts; None means
-    undefined content.
+    undefined content. `contents`: the buffers that tiles of its storage are numbered by, where they
+    are (titan/sync/contents.py).
     """
 
     name: str
@@ -149,6 +150,7 @@ class Buffer:
     bytes_per_stage: int = 0
     cta: int = 0
     span: Span | None = field(default=None, compare=False)
+    contents: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

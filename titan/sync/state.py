@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, NoReturn
 
@@ -209,8 +209,15 @@ def key_text(key: Key) -> str:
     return f"{key[0]}[{key[1]}]"
 
 
-def content_text(tile: int) -> str:
-    """What a cell holds, in words; UNDEFINED and ANY_TILE are no tile numbers."""
+def content_text(tile: int, names: Sequence[str] = ()) -> str:
+    """What a cell holds, in words; UNDEFINED and ANY_TILE are no tile numbers.
+
+    `names`: the buffers that the tiles of its storage are numbered by.
+    """
     if tile == UNDEFINED:
         return "undefined content"
-    return "some other value" if tile == ANY_TILE else f"tile {tile}"
+    if tile == ANY_TILE:
+        return "some other value"
+    if not names:
+        return f"tile {tile}"
+    return f"tile {tile // len(names)} of {names[tile % len(names)]}"

@@ -21,7 +21,7 @@ _TYPES: dict[str, Any] = {
     for name, item in vars(module).items()
     if isinstance(item, type) and (is_dataclass(item) or issubclass(item, StrEnum))
 }
-_HIDDEN = ("span", "label")
+_HIDDEN = ("span", "label", "contents")
 _LEAST = {  # of numbers that the language has no smaller ones of
     "roles": {"agents": 1, "threads": 1, "cta": 0},
     "parameters": {"minimum": 0},
@@ -33,7 +33,7 @@ _LEAST = {  # of numbers that the language has no smaller ones of
 
 
 def text_of(value: object) -> str:
-    """The value, one line; spans and labels are left out."""
+    """The value, one line; what only reports show is left out."""
     return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=True)
 
 

@@ -5,6 +5,7 @@ added, changed or chose on the way.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from titan.foundation.diagnostics.codes import CODES, FAMILIES
 from titan.foundation.diagnostics.model import Diagnostic
@@ -14,7 +15,7 @@ from titan.foundation.verdict import Verdict
 from titan.language.kernel.model import Kernel
 from titan.language.lower.model import Note
 from titan.language.protocol.model import Protocol
-from titan.sync.destinations import apart
+from titan.sync.contents import as_engines_see
 from titan.sync.program import SyncProgram
 from titan.verify.model import EngineReport
 
@@ -63,14 +64,15 @@ def sync_program(
     `together`: a copy to several CTAs is one operation, as it is emitted, and not one for each.
     """
     if kernel.program is not None:
-        return LoweredKernel(kernel.program if together else apart(kernel.program))
+        return LoweredKernel(kernel.program if together else as_engines_see(kernel.program))
     assert kernel.protocol is not None
-    return _lowered(
+    lowered = _lowered(
         kernel.protocol,
         check_protocol(kernel.protocol) if typestate else None,
         rewrites,
         models_existing(kernel) if as_written is None else as_written,
     )
+    return lowered if together else replace(lowered, program=as_engines_see(lowered.program))
 
 
 def models_existing(kernel: Kernel) -> bool:

@@ -11,6 +11,7 @@ from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
 from titan.language.lower import LoweringRefused, lower_with_notes
 from titan.sync import program as ir
+from titan.sync.expression import ZERO
 from titan.sync.fault import FaultKind
 
 # Poison that follows from the index, and poison that the producer finds in its data.
@@ -182,6 +183,36 @@ def test_poison_on_amd():
     assert explore(wrong).trace.fault.kind is STALE
     with pytest.raises(LoweringRefused):
         lowered(BY_DATA, target="gfx942")
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(
+    ("produce", "counted"),
+    [
+        ("{produce: operands[t]}", True),
+        ("{produce: operands[t], poison: t + 1 == tiles}", False),
+        ("{produce: operands[t], bytes: min(8192 * (tiles - 1 - t), 8192)}", False),
+    ],
+)
+def test_copies_that_are_left_out_are_not_counted_on(target, produce, counted):
+    """A wave that only fills publishes a stage by the copies behind it, where all are issued."""
+    text = TEXT.replace(
+        "- {produce: operands[t], poison: CONDITION}\n    - finalize", f"- {produce}"
+    )
+    text = text.replace("TARGET", target).replace("bad: {any: true, per: t}, ", "")
+    text = text.replace("dtype: bf16}", "dtype: bf16, lane_bytes: 4}")
+    if "poison:" not in produce:
+        text = text.replace(ASKED, "        - read: operands[t]\n")
+    family, errors = decode_text(text, "kernel.yaml")
+    assert not errors
+    program = lower_with_notes(family.kernels[0].protocol).program
+    assert explore(program).verdict is Verdict.VERIFIED
+    waits = [
+        item.pending
+        for item in ir.walk(program.roles[0].body)
+        if isinstance(item, ir.QueueWait) and item.queue == "vmcnt"
+    ]
+    assert any(pending != ZERO for pending in waits) == counted
 
 
 def test_a_tail_that_is_stored_into_a_bulk_ring():

@@ -30,7 +30,7 @@ from titan.scheduling.explain import rings
 from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import Request, ScheduleRun
 from titan.scheduling.work import Stopwatch
-from titan.sync.destinations import apart
+from titan.sync.contents import as_engines_see
 from titan.sync.expression import Constant
 from titan.sync.program import SyncProgram, without_computations
 from titan.target.description import target_of
@@ -408,7 +408,7 @@ def decoded(text: str) -> tuple[Kernel, SyncProgram]:
     except (lowering.NotLowered, LoweringRefused) as refused:
         raise NotVerified(str(refused)) from None
     stripped = tuple(replace(role, body=without_computations(role.body)) for role in program.roles)
-    if apart(replace(program, roles=stripped)) != plain:
+    if as_engines_see(replace(program, roles=stripped)) != plain:
         raise InternalError("what is emitted is not what is verified")
     unlawful = examine(kernel, plain).errors
     if unlawful:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from titan.engines.happens_before.faults import (
     FaultError,
-    cell_text,
-    content_text,
     fail,
     fence_fault,
     in_flight_fault,
+    stale_text,
     unobserved_fault,
 )
 from titan.engines.happens_before.run_state import RunState
@@ -183,8 +182,8 @@ class OrderedRun(RunState):
                     )
             reads = not touch.write or touch.reduction
             if reads and touch.tile is not None and touch.tile != held:
-                text = f"{cell_text(touch.cell)} holds {content_text(held)} where tile {touch.tile}"
-                fail(FaultKind.STALE_READ, f"{text} is expected", agent, instance, touch.cell[0])
+                text = stale_text(self.layout, touch.cell, held, touch.tile)
+                fail(FaultKind.STALE_READ, text, agent, instance, touch.cell[0])
 
     def _access(self, agent: int, instance: Instance) -> None:
         self._check_touches(agent, instance, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from titan.engines.happens_before.tables import IssuedOperation, Mbarrier, RunLayout
@@ -95,6 +96,21 @@ def cell_text(cell: Cell) -> str:
     return f"{cell[0]}[{cell[1]}]"
 
 
-def content_text(tile: int | str) -> str:
-    """A tile number as `tile N`; what is a string already stays as it is."""
-    return tile if isinstance(tile, str) else f"tile {tile}"
+def stale_text(layout: RunLayout, cell: Cell, held: int | str, meant: int) -> str:
+    """What a read finds and what it means."""
+    names = layout.covering[cell][0].contents
+    found, expected = content_text(held, names), content_text(meant, names)
+    return f"{cell_text(cell)} holds {found} where {expected} is expected"
+
+
+def content_text(tile: int | str, names: Sequence[str] = ()) -> str:
+    """A tile number as `tile N`; what is a string already stays as it is.
+
+    `names`: the buffers that share the storage, by which its tiles are numbered in turn.
+    """
+    if isinstance(tile, str):
+        return tile
+    if not names:
+        return f"tile {tile}"
+    number, name = divmod(tile, len(names))
+    return f"tile {number} of {names[name]}"

@@ -284,12 +284,17 @@ class _Amd(BodyLowering):
         place = slot_text(ring, index)
         operations = binary("*", stages, Constant(len(self.ring(ring).ring.buffers)))
         counter = self.issues[ring]
-        pending = operations if counter == "vmcnt" else ZERO
+        pending = operations if counter == "vmcnt" and self._fills_alike(ring) else ZERO
         return (
             self._wait_counter(counter, pending, ring, span, f"publish {place}"),
             self._barrier(span, f"publish {place}: s_barrier"),
             self._barrier(span, f"acquire stage of {place}: s_barrier"),
         )
+
+    def _fills_alike(self, ring: str) -> bool:
+        """Whether every iteration issues its copies, so that counting them says which is oldest."""
+        fills = (s for s in walk(self.role.body) if isinstance(s, model.Produce) and s.ring == ring)
+        return all(fill.poison is None and fill.bytes is None for fill in fills)
 
     def _tail(self) -> ir.Block:
         """A role that only fills meets the readers of its last tiles after its own loop."""
