@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from titan.cli.exit_code import ExitCode
 from titan.cli.output import colour_option, format_option, write
 from titan.cli.streams import INPUT
+
+if TYPE_CHECKING:
+    from titan.language.kernel.model import Kernel
+    from titan.verify.tracefile import SavedTrace
 
 
 @click.command()
@@ -18,9 +23,9 @@ from titan.cli.streams import INPUT
 def replay(path: str, format_name: str, colour: str) -> int:
     """Replay a saved trace and confirm that it reaches its fault.
 
-    A trace of a kernel file is replayed on the reference interpreter, one of compiled code on the
-    machine of warps. The exit code is 1, since the fault is real. A trace that was changed, or that
-    does not lead to its fault, is refused with 2.
+    A trace of a kernel file or of TTGIR is replayed on the reference interpreter, one of compiled
+    code on the machine of warps. The exit code is 1, since the fault is real. A trace that was
+    changed, or that does not lead to its fault, is refused with 2.
     """
     import sys
 
@@ -34,7 +39,7 @@ def replay(path: str, format_name: str, colour: str) -> int:
     from titan.verify.reopen import TraceRefused, reopen
 
     try:
-        finding = reopen(path)
+        finding = reopen(path, _kernel_of)
     except TraceRefused as refused:
         from titan.cli.output import show
 
@@ -48,6 +53,18 @@ def replay(path: str, format_name: str, colour: str) -> int:
         steps = "1 step" if count == 1 else f"{count} steps"
         write(f"confirmed: {steps} of the reference interpreter lead to the fault\n")
     return ExitCode.REFUTED
+
+
+def _kernel_of(saved: SavedTrace) -> Kernel:
+    """The kernel of a trace, of a kernel file or of TTGIR. Raises TraceRefused."""
+    from titan.frontends.open import is_ttgir_text
+    from titan.verify.reopen import kernel_in_file
+
+    if not is_ttgir_text(saved.path, saved.text):
+        return kernel_in_file(saved)
+    from titan.frontends.ttgir.verify import kernel_of_trace
+
+    return kernel_of_trace(saved)
 
 
 def _replay_code(path: str, format_name: str, colour: str) -> int:

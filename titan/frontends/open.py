@@ -66,6 +66,13 @@ def is_ttgir(path: str) -> bool:
     return _is(path, TTGIR_SUFFIXES, _TTGIR)
 
 
+def is_ttgir_text(path: str, text: str) -> bool:
+    """The same for a text that was read from a path before."""
+    if path.endswith(_SUFFIXES):
+        return path.endswith(TTGIR_SUFFIXES)
+    return _TTGIR.search(text[:_HEAD_BYTES].encode(errors="replace")) is not None
+
+
 def is_code(path: str) -> bool:
     """Whether a path names code: PTX, or assembly for AMD GPUs."""
     return _is(path, PTX_SUFFIXES, _VERSION) or is_assembly(path)

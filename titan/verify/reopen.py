@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from titan.foundation.diagnostics.model import Diagnostic, diagnostic
 from titan.foundation.errors import UserError
 from titan.foundation.source.span import whole_file
 from titan.foundation.verdict import Verdict
 from titan.language.kernel.decode import decode_text
+from titan.language.kernel.model import Kernel
 from titan.sync.control import LocalLoopError
 from titan.sync.fault import FaultKind, Trace
 from titan.sync.program import SyncProgram
@@ -27,11 +29,21 @@ class TraceRefused(UserError):
         self.diagnostics = diagnostics
 
 
-def reopen(path: str) -> Finding:
-    """The finding that the trace file shows. Raises TraceRefused."""
+def kernel_in_file(saved: SavedTrace) -> Kernel:
+    """The kernel of a trace whose text is a kernel file. Raises TraceRefused."""
+    overrides = {name: (value,) for name, value in saved.sizes}
+    family, errors = decode_text(saved.text, saved.path, overrides)
+    if family is None:
+        raise TraceRefused(tuple(errors))
+    return family.kernels[0]
+
+
+def reopen(path: str, kernel_of: Callable[[SavedTrace], Kernel] = kernel_in_file) -> Finding:
+    """The finding that the trace file shows; `kernel_of` reads its text. Raises TraceRefused."""
     started = time.thread_time()
     try:
-        return _reopened(load(path), path, started)
+        saved = load(path)
+        return _reopened(saved, kernel_of(saved), path, started)
     except (TraceFileError, ReplayError) as error:
         headline = f"the trace is refused: {error}"
         refused = (diagnostic("TTN002", headline, whole_file(path)),)
@@ -43,12 +55,8 @@ def reopen(path: str) -> Finding:
         raise TraceRefused(refusal.diagnostics) from None
 
 
-def _reopened(saved: SavedTrace, path: str, started: float) -> Finding:
-    overrides = {name: (value,) for name, value in saved.sizes}
-    family, errors = decode_text(saved.text, saved.path, overrides)
-    if family is None:
-        raise TraceRefused(tuple(errors))
-    kernel = with_policies(family.kernels[0], saved.policies)
+def _reopened(saved: SavedTrace, whole: Kernel, path: str, started: float) -> Finding:
+    kernel = with_policies(whole, saved.policies)
     rewrites = frozenset(saved.rewrites)
     program = sync_program(kernel, rewrites=rewrites, as_written=saved.as_written).program
     replay(program, saved.trace)

@@ -33,13 +33,16 @@ from titan.frontends.ttgir.places import DraftPlace
 from titan.frontends.ttgir.samples import dependent, largest, samples
 from titan.frontends.ttgir.translate import FAULTS_MAX, draft
 from titan.frontends.ttgir.waves import alternate, meetings
+from titan.language.kernel.model import Kernel
 from titan.sync.expression import Name, to_text
 from titan.sync.program import Policies, SyncProgram
 from titan.verify.coverage import with_policies
 from titan.verify.engines import VerifyBudget, run_explorer
 from titan.verify.model import Finding, VerifyOptions
 from titan.verify.pipeline import verify_kernel
+from titan.verify.reopen import TraceRefused
 from titan.verify.sizes import bound_of, equal_sizes
+from titan.verify.tracefile import SavedTrace
 from titan.verify.unwritten import unwritten_reads
 from titan.verify.vacuity import VACUOUS, vacuous
 
@@ -115,6 +118,17 @@ def assembled(
         return None, faults
     made, lost = assemble(drafts, function, path, TARGETS[word], POLICIES, either_way)
     return (made and replace(made, notes=(*made.notes, *notes))), lost
+
+
+def kernel_of_trace(saved: SavedTrace) -> Kernel:
+    """The kernel of a trace whose text is TTGIR. Raises TraceRefused."""
+    module, errors = parse_ttgir(Source(saved.path, saved.text))
+    for function in module.functions if module is not None else ():
+        if module is not None and function.name == saved.kernel:
+            made, errors = assembled(module, function, saved.path)
+            if made is not None:
+                return made.kernel
+    raise TraceRefused(tuple(errors))
 
 
 def _undefined(function: TtgirFunction) -> list[Diagnostic]:
