@@ -2455,12 +2455,81 @@ s_branch .Lover
 v_mov_b32_e32 v13, 0
 .Lover:
 global_store_dword v1, v12, s[4:5] offset:2048
-; broken | a branch of all lanes by data over a barrier | 2 waves
+; right | a branch of all lanes by data over a barrier | 2 waves
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+ds_write_b32 v1, v9
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+.Lover:
+v_mov_b32_e32 v13, 0
+; broken | a branch of all lanes by data over a barrier and one access too many | 2 waves
+ds_write_b32 v1, v9
 s_load_dword s14, s[4:5], 0x10
 s_waitcnt lgkmcnt(0)
 s_cmp_eq_u32 s14, 0
 s_cbranch_scc1 .Lover
 s_barrier
+.Lover:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; broken | a branch of all lanes by a word of each wave over a barrier | 2 waves
+s_add_u32 s15, s8, 0x10
+ds_write_b32 v1, v9
+s_load_dword s14, s[4:5], s15
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_barrier
+.Lover:
+ds_read_b32 v10, v3
+s_waitcnt lgkmcnt(0)
+; right | within an arm by data a wave reads what it has written | 2 waves
+ds_write_b32 v1, v9
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, 0
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_cmp_lg_u32 s7, 0
+s_cbranch_scc1 .Lover
+ds_read_b32 v10, v11
+s_waitcnt lgkmcnt(0)
+.Lover:
+v_mov_b32_e32 v13, 0
+; broken | within an arm by data a wave reads what another one writes | 2 waves
+ds_write_b32 v1, v9
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, 0
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_cmp_lg_u32 s7, 1
+s_cbranch_scc1 .Lover
+ds_read_b32 v10, v11
+s_waitcnt lgkmcnt(0)
+.Lover:
+v_mov_b32_e32 v13, 0
+; broken | within an arm by data a number of the arm decides which wave reads what another one writes | 2 waves
+ds_write_b32 v1, v9
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v11, 0
+s_mov_b32 s16, 0
+s_load_dword s14, s[4:5], 0x10
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 s14, 0
+s_cbranch_scc1 .Lover
+s_add_u32 s16, s16, s14
+s_cmp_eq_u32 s16, 0
+s_cbranch_scc1 .Lover
+ds_read_b32 v10, v11
+s_waitcnt lgkmcnt(0)
 .Lover:
 v_mov_b32_e32 v13, 0
 ; right | a branch of all lanes by data in front of a barrier | 2 waves

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +20,7 @@ from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 
 if TYPE_CHECKING:
+    from titan.isa.waves.decided_ways import DecidedWays
     from titan.isa.waves.machine import WaveMachine
     from titan.isa.waves.wait_states import ClosePair
 
@@ -142,6 +143,21 @@ class WaveRunner:
 
         run, loads = self._made(launch, cta, follow)
         return run if loads is None else without_unused(run, loads)
+
+    def ways(self, launch: Launch, cta: int) -> DecidedWays | None:
+        """All ways that data may choose of a run that a condition on data has ended."""
+        from titan.isa.waves.decided_ways import DecidingValues, decided_ways
+
+        @uncollected
+        def made(script: Sequence[bool]) -> tuple[Run, DecidingValues]:
+            def follow(machine: WaveMachine) -> DecidingValues:
+                values = DecidingValues(machine.group, script=script)
+                machine.numbering = machine.group.values = machine.decider = values
+                return values
+
+            return self._made(launch, cta, follow)
+
+        return decided_ways(launch, made)
 
     @uncollected
     def numbered(self, launch: Launch, cta: int) -> tuple[Run, dict[int, bytes]]:

@@ -6,38 +6,45 @@ after another, which is not decided. A relaxed atomic store of gfx90a is a plain
 are read coherently do not race either. Where work-groups store to the same bytes, what they store
 is compared by numbers that say how it was computed (`titan/isa/waves/numbering.py`).
 
-Assumption: work-groups are compared by their accesses in one run each, without loads at unknown
-addresses.
+Assumption: work-groups are compared by their accesses in one run each, or in those of all ways that
+data may choose, without loads at unknown addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from titan.frontends.grid.races import GlobalAccess, GridAccesses
 from titan.isa.simt.events import Event, Mode
 from titan.isa.simt.footprints import MemorySpace
-from titan.isa.simt.outcome import Run
+from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.events import IN_TURN, OperationIssued, WaveUse
 
 
 def add_group(
-    accesses: GridAccesses, run: Run, group: int, stored: Mapping[int, bytes] | None = None
-) -> None:
-    """Note what a work-group accesses in a run; one that did not end is left out.
+    accesses: GridAccesses, runs: Sequence[Run], group: int,
+    stored: Mapping[int, bytes] | None = None,
+) -> None:  # fmt: skip
+    """Note what a work-group accesses in a run, or in several of which data choose one; what did
+    not end is left out.
 
-    `stored`: by event, the numbers of what its stores write.
+    `stored`: by event of one run, the numbers of what its stores write.
     """
-    first = accesses.begin(run, group)
+    ended = [run for run in runs if run.outcome.ending is Ending.FINISHED]
+    first = accesses.begin(ended[0], group) if ended else None
     if first is None:
         return
-    if stored is not None and not any(map(_atomic, run.events)) and _all_stored(run, stored):
+    if len(ended) > 1:
+        accesses.ways[first] = tuple(ended)
+    shown = stored is not None and not any(map(_atomic, runs[0].events))
+    if shown and stored is not None and _all_stored(runs[0], stored):
         accesses.work[first] = tuple(stored.values())
-    for event in run.events:
-        for use in event.uses if isinstance(event, OperationIssued) else ():
-            if use.footprint.space is MemorySpace.GLOBAL:
-                value = None if stored is None else stored.get(event.sequence)
-                accesses.note(_access(first, use, value), event)
+    for run in ended:
+        for event in run.events:
+            for use in event.uses if isinstance(event, OperationIssued) else ():
+                if use.footprint.space is MemorySpace.GLOBAL:
+                    value = None if stored is None else stored.get(event.sequence)
+                    accesses.note(_access(first, use, value), event)
 
 
 def stores_meet(accesses: GridAccesses) -> bool:

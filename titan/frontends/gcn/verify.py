@@ -7,7 +7,7 @@ each work-group by itself, in all interleavings of its waves.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -31,6 +31,7 @@ from titan.frontends.gcn.record import lanes_of_wave, may_be_unused, worth_traci
 from titan.frontends.gcn.tokens import stage_texts
 from titan.frontends.grid.races import GridAccesses, judge_grid, neighbours
 from titan.frontends.lift.any_number import AnyNumber, any_number
+from titan.frontends.ptx.decided import judged_paths
 from titan.frontends.ptx.launch import LaunchDescription
 from titan.frontends.ptx.names import short_name
 from titan.frontends.ptx.places import CodePlaces
@@ -185,20 +186,22 @@ def _trials(
     accesses = _no_accesses(launch, options)
     trials: list[Trial] = []
     for group in ctas_of(launch, options):
-        run, trial = _trial(runner, (launch, group, label), places, options, seen)
+        runs, trial = _trial(runner, (launch, group, label), places, options, seen)
         trials.append(trial)
         if trial.verdict in (Verdict.REFUTED, Verdict.REFUSED):
             return trials, []
-        if run is not None:
-            add_group(accesses, run, group)
+        add_group(accesses, runs, group)
     if not given or any(trial.verdict is not Verdict.VERIFIED for trial in trials):
         return trials, []
     for group in neighbours(launch) if options.ctas is None else ():
         if group not in accesses.runs:
-            run, _ = runner.run(launch, group)
-            if run is not None:
-                add_group(accesses, run, group)
-    if stores_meet(accesses):
+            runs = _ways_of(runner, launch, group)
+            if any(run.outcome.ending is not Ending.FINISHED for run in runs):
+                where = f"({', '.join(map(str, launch.coordinates(group)))})"
+                reason = f"the run of work-group {where} does not come to its end"
+                return [*trials, Trial(label, where, Verdict.UNDECIDED, reason=reason)], []
+            add_group(accesses, runs, group)
+    if not accesses.ways and stores_meet(accesses):
         accesses = _with_values(runner, accesses, options)
     together, notes = judge_grid(accesses, label, places)
     return [*trials, *([together] if together is not None else [])], notes
@@ -211,7 +214,7 @@ def _with_values(runner: WaveRunner, accesses: GridAccesses, options: CodeOption
         run, stored = runner.numbered(accesses.launch, group)
         if run.outcome.ending is not Ending.FINISHED:
             return accesses  # numbers are not given to all of it
-        add_group(numbered, run, group, stored)
+        add_group(numbered, [run], group, stored)
     return numbered
 
 
@@ -247,7 +250,7 @@ def _trial(
     places: CodePlaces,
     options: CodeOptions,
     seen: _Seen,
-) -> tuple[Run | None, Trial]:
+) -> tuple[Sequence[Run], Trial]:
     """One work-group of one launch."""
     (launch, cta, label), code = what, runner.code
     where = label, f"({', '.join(map(str, launch.coordinates(cta)))})"
@@ -257,10 +260,44 @@ def _trial(
         missing = diagnostic("TTN002", str(error), whole_file(code.source.path))
         run, errors = None, [missing]
     if run is None:
-        return None, Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
+        return (), Trial(*where, Verdict.REFUSED, diagnostics=tuple(errors))
     question = missing_argument(run, code, places)
     if question is not None:
-        return None, Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
+        return (), Trial(*where, Verdict.REFUSED, run.instructions, 0, (question,))
+
+    def judge(way: Run) -> Trial:
+        _note(seen, way)
+        return _judged_run(runner, way, cta, where, places, options)
+
+    trial = judge(run)
+    if trial.verdict is Verdict.UNDECIDED and run.outcome.ending is Ending.REFUSED:
+        found = runner.ways(launch, cta)
+        if found is not None and found.why:
+            return (), replace(trial, reason=f"{trial.reason}; {found.why}")
+        if found is not None:
+            ways = _runs_of(runner, found.launches, cta)
+            decided = judged_paths(ways, found.branches[0], trial, judge, places)
+            return decided.runs, decided.trial
+    return (run,), trial
+
+
+def _ways_of(runner: WaveRunner, launch: Launch, group: int) -> Sequence[Run]:
+    """The runs of a work-group, one for each way that data may choose, where these are shown."""
+    (run,) = _runs_of(runner, [launch], group)
+    found = runner.ways(launch, group) if run.outcome.ending is Ending.REFUSED else None
+    if found is None or found.why:
+        return (run,)
+    return tuple(_runs_of(runner, found.launches, group))
+
+
+def _runs_of(runner: WaveRunner, launches: Iterable[Launch], group: int) -> Iterator[Run]:
+    for launch in launches:
+        run, _ = runner.run(launch, group)
+        if run is not None:
+            yield run
+
+
+def _note(seen: _Seen, run: Run) -> None:
     for instruction, text in stage_texts(run).items():
         known = seen.stages.get(instruction)
         if known is None or "stage" in text:
@@ -268,11 +305,19 @@ def _trial(
     for event in run.events:
         if isinstance(event, WaitStatesMissing):
             seen.close.add((event.first, event.instruction))
+
+
+def _judged_run(
+    runner: WaveRunner, run: Run, cta: int, where: tuple[str, str], places: CodePlaces,
+    options: CodeOptions,
+) -> Trial:  # fmt: skip
+    """The judgement on a run, with numbers for what it stores where these may decide."""
+    code = runner.code
     ((_, trial),) = judge_waves([run], [where], code, places, options.policies)
     wrong = trial.verdict in (Verdict.REFUTED, Verdict.UNDECIDED)
     unused = options.policies.unused_reads == "allow" and may_be_unused(run)
     if wrong and (unused or (options.policies.equal_writes == "shown" and worth_tracing(run))):
-        again = runner.traced(launch, cta, unused)
+        again = runner.traced(run.launch, cta, unused)
         if again.outcome.ending is run.outcome.ending:  # else it shows less than the run has
             ((_, trial),) = judge_waves([again], [where], code, places, options.policies)
-    return run, trial
+    return trial

@@ -7,7 +7,7 @@ choose that combination is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from titan.foundation.verdict import Verdict
@@ -45,9 +45,19 @@ def judged_ways(
         return None
     if found.why:
         return DecidedTrial(replace(first, reason=f"{first.reason}; {found.why}"), ())
+    return judged_paths(found.runs, found.branches[0], first, judge, places)
+
+
+def judged_paths(
+    paths: Iterable[Run], branch: int, first: Trial, judge: Callable[[Run], Trial],
+    places: CodePlaces,
+) -> DecidedTrial:  # fmt: skip
+    """The judgement on all ways; `branch`: the instruction of one that was decided."""
+    runs: list[Run] = []
     trials: list[Trial] = []
-    for path in found.runs:
+    for path in paths:
         trial = judge(path)
+        runs.append(path)
         trials.append(trial)
         if trial.verdict is not Verdict.VERIFIED:
             reason = trial.reason
@@ -58,7 +68,7 @@ def judged_ways(
                 first, reason=text, diagnostics=trial.diagnostics, instructions=trial.instructions
             )
             return DecidedTrial(undecided, ())
-    place = f"line {places.span(found.branches[0]).start_line}"
+    place = f"line {places.span(branch).start_line}"
     assumed = [item for trial in trials for item in trial.assumptions]
     whole = replace(
         trials[0],
@@ -66,4 +76,4 @@ def judged_ways(
         operations=sum(trial.operations for trial in trials),
         assumptions=(*assumed, (WAYS, len(trials), place)),
     )
-    return DecidedTrial(whole, found.runs)
+    return DecidedTrial(whole, tuple(runs))

@@ -94,7 +94,8 @@ class Launch:
     one more is refused with `QUESTION`, and what such a word holds is not known in between.
     `decisions`: which way a warp, by its CTA and number, goes at one branch on unknown data after
     the other (whether it jumps), where its arms do not meet or synchronise and all its lanes come.
-    `cooperative`: all CTAs of the grid are there at once.
+    `wave_ways`: the same of waves, by their numbers: the instructions, and whether their conditions
+    hold (`titan/isa/waves/decided_ways.py`). `cooperative`: all CTAs of the grid are there at once.
     """
 
     entry: str | None
@@ -115,6 +116,7 @@ class Launch:
     answers: tuple[int | None, ...] | None = None
     cooperative: bool = False
     decisions: Mapping[tuple[int, int], tuple[bool, ...]] = field(default_factory=dict)
+    wave_ways: Mapping[int, tuple[tuple[int, bool], ...]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -33,7 +33,7 @@ def of_text(text: object) -> Numbers:
     return np.frombuffer(blake2b(repr(text).encode(), digest_size=16).digest(), np.uint64)
 
 
-KNOWN, BIT, _BYTES = (of_text(word) for word in ("known", "bit", "bytes"))
+KNOWN, BIT, WORD, _BYTES = (of_text(word) for word in ("known", "bit", "word", "bytes"))
 PLACE, _SELECTED, _LANE_OF = (of_text(word) for word in ("place", "selected", "lane"))
 
 
@@ -43,6 +43,7 @@ def known_numbers(words: NDArray[np.uint32] | NDArray[np.int64]) -> Numbers:
 
 
 ZERO = known_numbers(np.zeros(LANES, np.int64))
+ONE = known_numbers(np.ones(LANES, np.int64))
 
 
 def constant_number(operand: Literal, base: str) -> Numbers:
@@ -93,6 +94,31 @@ def chosen(zero: Numbers, one: Numbers, bits: Numbers) -> Numbers:
     unset, is_set, same = ((left == right).all(axis=1)[:, None] for left, right in pairs)
     made = mixed(_SELECTED, bits, zero, one)
     return np.where(unset | same, zero, np.where(is_set, one, made))
+
+
+def mask_numbers(base: str, form: Numbers, masks: Sequence[Numbers]) -> Numbers:
+    """The bits of each lane that an instruction on masks of 64 bits makes of others. Where a bit is
+    known, `and` and `or` leave the other one, or it."""
+    if base == "s_mov_b64":
+        return masks[0]
+    if len(masks) == 2 and base not in ("s_andn2_b64", "s_orn2_b64"):
+        masks = in_order(*masks)
+    made = mixed(form, *masks)
+    passes = {"s_and_b64": (ZERO, ONE), "s_or_b64": (ONE, ZERO)}.get(base)
+    if passes is None or len(masks) != 2:
+        return made
+    decides, leaves = passes
+    left, right = masks
+    for one, other in ((left, right), (right, left)):
+        made = np.where(_same(one, leaves), other, made)
+    for one in masks:
+        made = np.where(_same(one, decides), decides, made)
+    return made
+
+
+def _same(one: Numbers, other: Numbers) -> NDArray[np.bool_]:
+    alike: NDArray[np.bool_] = (one == other).all(axis=1)[:, None]
+    return alike
 
 
 def joined(parts: Sequence[Numbers]) -> Numbers:

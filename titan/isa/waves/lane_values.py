@@ -41,6 +41,7 @@ from titan.isa.waves.lane_numbers import (
     KNOWN,
     LANES_MIXED,
     PLACE,
+    WORD,
     ZERO,
     Numbers,
     constant_number,
@@ -48,11 +49,13 @@ from titan.isa.waves.lane_numbers import (
     in_order,
     joined,
     known_numbers,
+    mask_numbers,
     mixed,
     of_text,
     place,
     reordered,
 )
+from titan.isa.waves.lane_private import PrivateNumbers
 from titan.isa.waves.moved_lanes import (
     dpp_lanes,
     dpp_written,
@@ -63,6 +66,8 @@ from titan.isa.waves.moved_lanes import (
 )
 from titan.isa.waves.numbering import of_all_lanes, writes_all
 from titan.isa.waves.private_steps import private_address
+from titan.isa.waves.scalar_memory_steps import scalar_address
+from titan.isa.waves.scalar_steps import performed, takes_condition
 from titan.isa.waves.sources import constant
 from titan.isa.waves.state import LANES, OpaqueWord, Wave, lanes_of
 
@@ -89,7 +94,7 @@ class LaneValues:
     _masks: dict[int, dict[int, Numbers]] = field(default_factory=lambda: defaultdict(dict))
     _condition: dict[int, Numbers] = field(default_factory=dict)
     _mode: dict[int, Numbers] = field(default_factory=dict)
-    _private: dict[tuple[int, int], Numbers] = field(default_factory=dict)
+    _private: PrivateNumbers = field(default_factory=PrivateNumbers)
     _texts: dict[int, Numbers] = field(default_factory=dict)
     _halves: Halves = field(default_factory=Halves)
     _choices: LaneChoices = field(default_factory=LaneChoices)
@@ -198,7 +203,7 @@ class LaneValues:
         code.step(wave)
         if changed:  # which memory it reaches is not followed
             self.forget_lds()
-            self._private.clear()
+            self._private.forget()
             self._written.append((0, 1 << 62))
         made = self._loaded if made is None else made
         if made is None or len(made) != len(registers):
@@ -400,11 +405,6 @@ class LaneValues:
         item = code.item
         results = 0 if code.opcode.both else results_of(item, code.opcode)
         operands = item.operands[results:]
-        before = self._condition.get(wave.number)
-        if before is None:
-            before = self._condition[wave.number] = self._own(1)[0]
-        if not isinstance(wave.condition, OpaqueWord):
-            before = known_numbers(np.array(int(wave.condition), np.uint32))
         masks = None
         if _MASKS.match(item.base):
             masks = [self._mask(wave, one) for one in operands]
@@ -412,9 +412,10 @@ class LaneValues:
         if item.base.startswith(("s_cmov", "s_bitset")):
             sources += [self.row(wave, at)[0] for at in sorted(code.writes)]
         form = self._text(code)
-        assert code.step is not None
-        code.step(wave)
-        made = mixed(form, before, *sources)
+        if takes_condition(item.base):
+            sources.append(self.condition(wave))
+        sets = performed(wave, code)
+        made = mixed(form, *sources)
         registers = written_in_order(code)
         for at, register in enumerate(registers):
             moved = item.base in ("s_mov_b32", "s_mov_b64") and len(operands) == 1
@@ -422,48 +423,48 @@ class LaneValues:
             if moved and isinstance(operands[0], Registers):
                 number = self._scalar(wave, operands[0].first + at)
             self._set_scalar(wave, register - SCALAR_BASE, number)
-        self._condition[wave.number] = mixed(made, BIT)
+        if sets:
+            self._condition[wave.number] = mixed(made, BIT)
         if masks is not None and registers:
-            if item.base not in ("s_andn2_b64", "s_orn2_b64") and len(masks) == 2:
-                masks = in_order(*masks)
-            bits = masks[0] if item.base == "s_mov_b64" else mixed(form, *masks)
+            bits = mask_numbers(item.base, form, masks)
             self._masks[wave.number][registers[0] - SCALAR_BASE] = bits
 
+    def condition(self, wave: Wave) -> Numbers:
+        """The number of the condition code."""
+        if not isinstance(wave.condition, OpaqueWord):
+            return known_numbers(np.array(int(wave.condition), np.uint32))
+        found = self._condition.get(wave.number)
+        if found is None:
+            found = self._condition[wave.number] = self._own(1)[0]
+        return found
+
     def _scalar_loaded(self, wave: Wave, code: DecodedInstruction) -> list[Numbers] | None:
-        """A load of the scalar unit: by what its address is made of, while nothing is stored."""
+        """A load of the scalar unit, as one of the vector unit from there: by its address, or where
+        that is not known by what it is made of, while nothing is stored."""
         item = code.item
-        if not item.base.startswith(("s_load_", "s_buffer_load_")) or self._written:
+        if not item.base.startswith(("s_load_", "s_buffer_load_")):
+            return None
+        words = range(len(written_in_order(code)))
+        start = scalar_address(code)(wave) if item.base.startswith("s_load_dword") else None
+        if isinstance(start, int):
+            places = np.array([start & ~3])
+            return self._at_places(places, places, 4 * len(words), words, WORD)
+        if self._written:
             return None
         sources = [self._operand(wave, one, item.base) for one in item.operands[1:]]
         made = mixed(self._text(code), *sources)
-        return [mixed(made, place(at)) for at in range(len(written_in_order(code)))]
+        return [mixed(made, place(at)) for at in words]
 
     # -------------------------------------------------------------------------------- memory
 
     def _private_step(self, wave: Wave, code: DecodedInstruction) -> list[Numbers] | None:
-        """Private memory by the text of the address; parts that overlap are not followed."""
+        """Private memory by the text of the address."""
         start = private_address(code.item, code.number)(wave)
-        mine = [key for key in self._private if key[0] == wave.number]
         if "_load_" in code.item.base:
-            if start is None:
-                return None
-            places = [start + 4 * at for at in range(len(written_in_order(code)))]
-            if any((wave.number, place) not in self._private for place in places):
-                return None
-            return [self._private[wave.number, place] for place in places]
+            return self._private.load(wave, start, len(written_in_order(code)))
         data = register_numbers(code.item.operands[1]) if len(code.item.operands) > 1 else range(0)
-        words = range(0) if start is None else range(start, start + 4 * len(data), 4)
-        for key in mine:
-            near = start is None or words.start - 4 < key[1] < words.stop
-            if near and key[1] not in words:
-                del self._private[key]
-        if start is None:
-            return []
-        for at, register in enumerate(data):
-            key = wave.number, start + 4 * at
-            old = self._private.get(key)
-            old = self._own(LANES) if old is None else old
-            self._private[key] = np.where(wave.active[:, None], self.row(wave, register), old)
+        rows = [self.row(wave, register) for register in data]
+        self._private.store(wave, start, rows, lambda: self._own(LANES))
         return []
 
     def note_global_load(
@@ -488,19 +489,20 @@ class LaneValues:
             sources = [self._operand(wave, one, item.base) for one in named]
             made = mixed(self._text(code), *sources)
             return [mixed(made, place(at)) for at in range(words)]
-        active = addresses[wave.active]
-        active = active[active >= 0]
-        low, high = (int(active.min()), int(active.max()) + size) if len(active) else (0, 0)
+        kind = of_text(item.base) if size < 4 else WORD
+        return self._at_places(addresses, addresses[wave.active], size, range(words), kind)
+
+    def _at_places(
+        self, addresses: Addresses, touched: Addresses, size: int, words: range, kind: Numbers
+    ) -> list[Numbers] | None:
+        """The numbers of words from places in global memory on; None where something was stored."""
+        touched = touched[touched >= 0]
+        low, high = (int(touched.min()), int(touched.max()) + size) if len(touched) else (0, 0)
         if any(start < high and low < end for start, end in self._written):
             return None
-        kind = of_text(item.base if size < 4 else "word")
         outside = (addresses < 0)[:, None]
-        return [
-            np.where(
-                outside, ZERO, mixed(PLACE, kind, (addresses + 4 * at).astype(np.uint64)[:, None])
-            )
-            for at in range(words)
-        ]
+        every = [(addresses + 4 * at).astype(np.uint64)[:, None] for at in words]
+        return [np.where(outside, ZERO[:1], mixed(PLACE, kind, one)) for one in every]
 
     def note_global_store(self, addresses: Addresses, size: int) -> None:
         """Bytes of global memory change."""

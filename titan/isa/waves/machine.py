@@ -31,7 +31,14 @@ from titan.isa.waves.arm_ways import ArmWays
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.copies_gfx1250 import copy_step
 from titan.isa.waves.counter_waits import waits_of
-from titan.isa.waves.decode import DecodedInstruction, Step, decoded, register_name
+from titan.isa.waves.decided_ways import ConditionDecider, DecidingValues, GivenWays, narrowing_mask
+from titan.isa.waves.decode import (
+    SCALAR_BASE,
+    DecodedInstruction,
+    Step,
+    decoded,
+    register_name,
+)
 from titan.isa.waves.events import (
     UNORDERED,
     CounterWait,
@@ -50,7 +57,7 @@ from titan.isa.waves.later_target import LaterTarget
 from titan.isa.waves.memory_steps import memory_step
 from titan.isa.waves.numbering import Numbering
 from titan.isa.waves.real_steps import value_step
-from titan.isa.waves.scalar_steps import scalar_step
+from titan.isa.waves.scalar_steps import BY_CONDITION, scalar_step
 from titan.isa.waves.skipped_lanes import SkippedArms, leave, skipped_arms
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.standing_loops import STANDS, StandingLoops
@@ -65,7 +72,6 @@ from titan.isa.waves.state import (
     Wave,
 )
 from titan.isa.waves.unwritten_registers import (
-    BY_CONDITION,
     arms_read_unwritten,
     may_read_unwritten,
     unwritten_at_start,
@@ -152,6 +158,7 @@ class WaveMachine:
             self.watched.setdefault(pair.second, []).append(pair)
         self.missed: set[ClosePair] = set()
         self.numbering: Numbering | LaneValues | None = None
+        self.decider: ConditionDecider | None = GivenWays(launch) if launch.wave_ways else None
         self.follower: Follower | None = None
 
     def run(self) -> Run:
@@ -227,37 +234,78 @@ class WaveMachine:
                 try:
                     self._control(wave, code)
                 except Refused as refusal:
-                    if self.numbering is not None or not self._skipped(wave, code, refusal):
-                        raise
+                    if not self._skipped(wave, code, refusal):
+                        self._jump_as_decided(wave, code, refusal)
                 continue
             if code.step is None:
                 code.step = self._step(code)
-            if self.numbering is None:
-                try:
-                    code.step(wave)
-                except Refused as refusal:
-                    if not self._skipped(wave, code, refusal):
-                        raise
-            else:
-                self.numbering.step(wave, code)
+            try:
+                self._perform(wave, code)
+            except Refused as refusal:
+                if not self._skipped(wave, code, refusal):
+                    self._narrow_as_decided(wave, code, refusal)
             if later is not None:
                 later.after(wave, code)
             if follower is not None:
                 follower.after(wave, code)
         return True
 
+    def _perform(self, wave: Wave, code: DecodedInstruction) -> None:
+        if self.numbering is not None:
+            self.numbering.step(wave, code)
+        elif code.step is not None:
+            code.step(wave)
+
+    # ------------------------------------------------------------------- conditions on data
+
+    def _jump_as_decided(self, wave: Wave, code: DecodedInstruction, refusal: Refused) -> None:
+        """A branch on data, as the decider says."""
+        truth = self._decided(wave, code, refusal, UNKNOWN_BRANCH)
+        if "scc" in code.item.base:
+            wave.condition = int(truth)
+        elif not truth:
+            wave.set_scalar(VCC, 0, wave.width // 32)
+        if truth is not code.item.base.endswith(("0", "vccz")):
+            self._jump(wave, code)
+
+    def _narrow_as_decided(self, wave: Wave, code: DecodedInstruction, refusal: Refused) -> None:
+        """An instruction narrows the execution mask by one that data decide: to all lanes of it, or
+        to none."""
+        mask = narrowing_mask(wave, code)
+        if mask is None:
+            raise refusal
+        truth = self._decided(wave, code, refusal, UNKNOWN_MASK)
+        unknown, in_part = wave.scalars[mask.first : mask.first + mask.count], wave.vcc_in_part
+        known = wave.exec if truth else 0
+        wave.set_scalar(mask.first, known, mask.count)
+        self._perform(wave, code)
+        if code.writes.isdisjoint(SCALAR_BASE + mask.first + at for at in range(mask.count)):
+            wave.scalars[mask.first : mask.first + mask.count] = unknown
+            wave.vcc_in_part = in_part
+
+    def _decided(self, wave: Wave, code: DecodedInstruction, refusal: Refused, what: str) -> bool:
+        """What the decider says of a condition; raises the refusal where it says nothing."""
+        origin, truth = refusal.origin, None
+        on_data = origin is not None and origin.offset < 0  # and no argument that is not given
+        if self.decider is not None and on_data and str(refusal).startswith(what):
+            truth = self.decider.holds(wave, code)
+        if truth is None:
+            raise refusal
+        return truth
+
     def _skipped(self, wave: Wave, code: DecodedInstruction, refusal: Refused) -> bool:
         """Whether the lanes that go on are not known, and the arms they are in are skipped."""
         follower = self.follower
-        followed = self.group.contents is not None or not (
+        computes = self.group.contents is not None or not (
             follower is None or isinstance(follower, ArmsFollower)
         )
         if (
             not str(refusal).startswith((UNKNOWN_MASK, UNKNOWN_BRANCH))
             or refusal.origin is None
-            or followed
+            or computes
             or self.later is not None
             or wave.skips
+            or not isinstance(self.numbering, DecidingValues | None)
         ):
             return False
         pairs = [pair for pairs in self.watched.values() for pair in pairs]
@@ -267,7 +315,10 @@ class WaveMachine:
         unknown = OpaqueWord("lanes that data choose", code.number)
         origin = unknown if refusal.origin is None else refusal.origin
         begun = len(self.group.events)
-        if not access_memory(self.group, wave, arms, self._step, origin):
+        values, self.group.values = self.group.values, None  # no number is followed through arms
+        followed = access_memory(self.group, wave, arms, self._step, origin)
+        self.group.values = values
+        if not followed:
             return False
         self.group.events.append(LanesByData(*self.group.header(wave, code.number)))
         if arms.loops:
@@ -277,6 +328,8 @@ class WaveMachine:
             wave.unwritten.clear()
         if isinstance(follower, ArmsFollower):
             follower.skipped(wave, arms, begun)
+        if isinstance(self.numbering, DecidingValues):
+            self.numbering.skipped(wave, arms, begun)
         leave(wave, arms, origin)
         self.steps += len(arms.steps) - 1
         return True
@@ -338,9 +391,7 @@ class WaveMachine:
             wave.ended = True
         elif name == "s_branch" or name.startswith("s_cbranch_"):
             if name == "s_branch" or taken(wave, name):
-                wave.place = code.item.target
-                if wave.place <= code.number and self.loops.stands(wave, code.number):
-                    raise Refused(STANDS)
+                self._jump(wave, code)
         elif name == "s_setvskip":
             wave.skips = _skipping(wave, code)
         elif name in _UNFOLLOWED or changes_execution(wave, code):
@@ -351,6 +402,11 @@ class WaveMachine:
             unknown = OpaqueWord(f"the result of {name}", code.number)
             for register in code.writes:
                 wave.set_scalar(register - 512, unknown)
+
+    def _jump(self, wave: Wave, code: DecodedInstruction) -> None:
+        wave.place = code.item.target
+        if wave.place <= code.number and self.loops.stands(wave, code.number):
+            raise Refused(STANDS)
 
     def _wait(self, wave: Wave, code: DecodedInstruction) -> None:
         for counter, limit in waits_of(code.item.operands[0] if code.item.operands else None):

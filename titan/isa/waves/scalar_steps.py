@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from titan.isa.gcn.module import Literal, Registers
+from titan.isa.gcn.module import GcnOperand, Literal, Registers
 from titan.isa.gcn.operands import EXEC, TTMP
 from titan.isa.waves.decode import DecodedInstruction, Step
 from titan.isa.waves.scalar import BINARY, BITWISE, COMPARE, UNARY, signed
@@ -11,6 +11,45 @@ from titan.isa.waves.state import UNKNOWN_MASK, WORD, OpaqueWord, Refused, Scala
 
 # Five bits from bit 25 on of ttmp8, which gfx90a to gfx950 do not have, and nothing reads there.
 _WAVE_FIELD = (Registers("s", TTMP + 8), Literal(0x50019))
+
+
+LEAVE_CONDITION = ("s_cselect", "s_cmov")  # they read the condition code, and leave it
+BY_CONDITION = (*LEAVE_CONDITION, "s_addc", "s_subb")  # they read it
+_UNSET = OpaqueWord("the condition code as it was", -1)
+_ON_ITSELF = ("s_addk_i32", "s_mulk_i32", "s_cmovk_i32", "s_cmov_b32", "s_cmov_b64")
+
+
+def takes_condition(name: str) -> bool:
+    """Whether what an instruction leaves, also as the condition code, may be made of that code;
+    so it is where the instruction is not evaluated."""
+    if name.startswith(BY_CONDITION):
+        return True
+    evaluated = name in COMPARE or name in UNARY or name in BINARY or name in _ON_ITSELF
+    masks = name.endswith(("_saveexec_b64", "_wrexec_b64"))
+    return not evaluated and not masks and not name.startswith("s_bitset")
+
+
+def leaves_condition(name: str) -> bool:
+    """Whether an instruction surely leaves the condition code as it is."""
+    if name in UNARY:
+        return UNARY[name](1)[1] is None
+    return name.startswith(LEAVE_CONDITION) or (name in BINARY and BINARY[name](1, 1, 0)[1] is None)
+
+
+def performed(wave: Wave, code: DecodedInstruction) -> bool:
+    """Perform an instruction of the scalar unit; whether it may set the condition code."""
+    assert code.step is not None
+    if takes_condition(code.item.base):
+        code.step(wave)
+        return not code.item.base.startswith(LEAVE_CONDITION)
+    before, wave.condition = wave.condition, _UNSET
+    try:
+        code.step(wave)
+    finally:
+        sets = wave.condition is not _UNSET
+        if not sets:
+            wave.condition = before
+    return sets
 
 
 def scalar_step(code: DecodedInstruction) -> Step:
@@ -22,7 +61,7 @@ def scalar_step(code: DecodedInstruction) -> Step:
         return _execution_mask(code)
     if name in COMPARE:
         return _compare(code)
-    if name in ("s_addk_i32", "s_mulk_i32", "s_cmovk_i32", "s_cmov_b32", "s_cmov_b64"):
+    if name in _ON_ITSELF:
         return _on_itself(code)
     if name.startswith("s_bitset"):
         return _bitset(code)
@@ -47,15 +86,19 @@ def _sources(code: DecodedInstruction, first: int, count: int) -> list[ScalarSou
     operands = code.item.operands
     if len(operands) < first + count:
         raise Refused(f"{code.item.opcode} with too few operands")
-    width = 2 if code.item.base.endswith(("b64", "i64", "u64")) else 1
-    if code.item.opcode.endswith("_b32"):
-        width = 1  # masks of 32 lanes
+    # Masks of 32 lanes have a name of 64 here.
+    name = code.item.opcode if code.item.opcode.endswith("_b32") else code.item.base
     return [
-        scalar_source(
-            operand, operand.count if isinstance(operand, Registers) else width, code.number
-        )
+        scalar_source(operand, width_of(operand, name), code.number)
         for operand in operands[first : first + count]
     ]
+
+
+def width_of(operand: GcnOperand, name: str) -> int:
+    """The words of a source of a scalar instruction: literals are as wide as its name says."""
+    if isinstance(operand, Registers):
+        return operand.count
+    return 2 if name.endswith(("b64", "i64", "u64")) else 1
 
 
 def _execution_mask(code: DecodedInstruction) -> Step:

@@ -24,7 +24,9 @@ from titan.isa.waves.counter_waits import waits_of
 from titan.isa.waves.decode import SCALAR_BASE, DecodedInstruction
 from titan.isa.waves.masks import Mask, combined, joined
 from titan.isa.waves.numbering import keeps_part
-from titan.isa.waves.scalar import BITWISE
+from titan.isa.waves.scalar import BITWISE, COMPARE
+from titan.isa.waves.scalar_steps import leaves_condition, width_of
+from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import OpaqueWord, Wave, Words
 from titan.isa.waves.wait_states import ClosePair
 
@@ -286,6 +288,7 @@ class _Walk:
         self.loops, self.found = loops, list[ArmLoop]()  # known, and one that is not
         self.open: list[OpenLoop] = []
         self.changed: frozenset[int] = frozenset()
+        self.joined = 0  # steps up to the last place where ways came together, or a loop began
 
     def arms(self) -> SkippedArms | None:
         """The arms; None where they are not followed."""
@@ -331,6 +334,7 @@ class _Walk:
             for place in extra:
                 self.waits.setdefault(place, set()).add(branch.number)
             self.branches.pop()
+            self.joined = len(self.steps)
             # Where the branch is taken none of its lanes is there, nor any of those that are left.
             differ = int.__xor__ if branch.before is not None else _without
             if any(combined(differ, followed.execution, branch.execution)):
@@ -404,6 +408,7 @@ class _Walk:
         loop, followed = self.loops.get(self.place), self.followed
         if loop is None:
             return True
+        self.joined = len(self.steps)
         entered = followed.execution
         if loop.left >= 0:
             left = followed.value(Registers("s", loop.left, 2))
@@ -462,6 +467,10 @@ class _Walk:
             self._enter(over, followed.execution)
             self.place, self.branches[-1].place = on, code.number
             return True
+        holds = self._known_condition() if base in _BY_CONDITION[:2] else None
+        if holds is not None:
+            self.place = target if holds is base.endswith("1") else code.number + 1
+            return True
         join = self.ways.join(code.number) if base in _BY_CONDITION else -1
         if join < 0 or followed.symbols == SYMBOLS_MAX:
             return False
@@ -469,6 +478,22 @@ class _Walk:
         goes_on = combined(int.__and__, now, followed.any_lanes())
         self._enter(join, goes_on, now, otherwise=-1 if target == join else target)
         return True
+
+    def _known_condition(self) -> bool | None:
+        """Whether the comparison in front of a branch holds, where data do not decide it."""
+        for step in reversed(self.steps[self.joined :]):
+            item = step.code.item
+            if step.code.opcode.kind is not OpcodeKind.SCALAR or leaves_condition(item.base):
+                continue
+            read = {register - SCALAR_BASE for register in step.code.reads}
+            if item.base not in COMPARE or read & self.followed.written:
+                return None
+            values = [scalar_source(one, width_of(one, item.base), 0) for one in item.operands]
+            left, right = (value(self.wave) for value in values)
+            if isinstance(left, OpaqueWord) or isinstance(right, OpaqueWord):
+                return None
+            return bool(COMPARE[item.base](left, right))
+        return None
 
     def _is_followed(self, code: DecodedInstruction, writes: set[int]) -> bool:
         kind, base, followed = code.opcode.kind, code.item.base, self.followed

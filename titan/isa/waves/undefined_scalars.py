@@ -20,6 +20,7 @@ from titan.isa.waves.decode import (
     results_of,
 )
 from titan.isa.waves.followed import sets_condition
+from titan.isa.waves.scalar_steps import BY_CONDITION
 from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import OpaqueWord, Scalar, Wave
 from titan.isa.waves.undefined_words import (
@@ -32,7 +33,6 @@ from titan.isa.waves.undefined_words import (
     of_mask,
     without_certain,
 )
-from titan.isa.waves.unwritten_registers import BY_CONDITION
 
 CONDITION = -1  # beside the registers
 _BITWISE = ("s_mov_b", "s_and_b", "s_or_b", "s_xor_b", "s_andn2_b", "s_orn2_b", "s_not_b",

@@ -17,7 +17,6 @@ from titan.isa.waves.sources import scalar_source
 from titan.isa.waves.state import BANK, NOT_WRITTEN, OpaqueWord, Wave
 
 NAMED_SCALARS = 102  # s0 to s101; behind them are registers of the device
-BY_CONDITION = ("s_cselect", "s_addc", "s_subb", "s_cmov")  # they read the condition code
 _PARTLY = ("s_cmov", "s_bitset")  # leave their result as it was, or bits of it
 ONE = 1  # the mask of a scalar register
 
