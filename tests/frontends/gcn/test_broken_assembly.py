@@ -144,3 +144,19 @@ def test_a_policy_leaves_out_two_rules_of_wait_states(name, verdict):
     assert plain.verdict is Verdict.REFUTED
     helps = [help for one in plain.diagnostics for help in one.helps]
     assert any("scalar_states=allow" in help for help in helps) is (verdict is Verdict.VERIFIED)
+
+
+ARM = (
+    "s_and_saveexec_b64 s[10:11], vcc", "s_cbranch_execz .Lover", "s_cbranch_scc1 .Lover",
+    ".Lover:", "s_or_b64 exec, exec, s[10:11]",
+)  # fmt: skip
+IN_ARMS = [case for case in ALL if ".Lround:" in case.lines and ".Lover:" in case.lines]
+
+
+@pytest.mark.parametrize("case", IN_ARMS, ids=lambda case: f"{case.name}-{case.target}")
+def test_loops_by_data_outside_of_arms_are_judged_as_those_in_arms(case):
+    """The first round is executed by all lanes there, and whether there are more data say."""
+    lines = "\n".join(line for line in case.lines.split("\n") if line not in ARM)
+    finding = replace(case, lines=lines).finding()
+    assert (finding.verdict is Verdict.VERIFIED) is not case.broken, finding.diagnostics
+    assert len(IN_ARMS) > 12

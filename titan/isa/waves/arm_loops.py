@@ -1,9 +1,10 @@
 """Loops within arms that data choose, whose rounds data decide, too: followed as any one round.
 
 What a loop writes is unknown at its head, but for the mask of the lanes that have left it: of the
-lanes that enter, those not in it are there. It is left when none is. So all is true of any round,
-and what the recording has is its last one: an operation of an earlier round comes before that in
-its queue. No load may be in flight from round to round.
+lanes that enter, those not in it are there. Outside of arms its first round is executed as it is,
+with all lanes, up to where data choose; the others are arms. It is left when no lane is there. So
+all is true of any round, and what the recording has is its last one: an operation of an earlier
+round comes before that in its queue. No load may be in flight from round to round.
 
 A loop in which nothing changes that decides its end either ends at once or waits for others, which
 is not followed; nor is one that reads what others may write meanwhile. That others end is assumed.
@@ -48,11 +49,13 @@ class ArmLoop:
 
 @dataclass(slots=True)
 class OpenLoop:
-    """A loop on the way: the lanes that have entered it, those at its head in any round, how many
-    steps lay before it, how many operations had been issued, and the branches over it."""
+    """A loop on the way: the lanes that have entered it, those that its register of lanes that have
+    left it had before, those at its head in any round, how many steps lay before it, how many
+    operations had been issued, and the branches over it."""
 
     loop: ArmLoop
     entered: Mask
+    before: Mask
     at_head: Mask
     steps: int
     issued: int

@@ -33,6 +33,7 @@ from titan.isa.waves.wait_states import ClosePair
 INSTRUCTIONS_MAX, SYMBOLS_MAX, SYMBOLS_KEPT_MAX = 2000, 10, 4
 LOOPS_MAX = 8
 _OTHER_LANES = ("v_read", "v_write", "v_permlane", "v_swap", "v_s_")
+_NO_LANES: Mask = (0,)
 _PAUSES = ("s_nop", "s_setprio")
 _BY_CONDITION = ("s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz")
 _EXECUTION = frozenset((SCALAR_BASE + EXEC, SCALAR_BASE + EXEC + 1))
@@ -54,6 +55,20 @@ class _Branch:
     before: Mask | None = None
     otherwise: int = -1
     written: set[int] = field(default_factory=set)
+    masks: dict[int, Mask] = field(default_factory=dict)  # in front of it
+
+    def same(self, masks: dict[int, Mask]) -> dict[int, Mask]:
+        """Those that are what they were in front of it wherever no lane goes on, so that they are
+        right on both ways."""
+        if self.before is not None:
+            return {}
+        none = tuple(-int(lanes == 0) for lanes in self.execution)
+        return {
+            first: mask
+            for first, mask in masks.items()
+            if first in self.masks
+            and not any(combined(int.__and__, none, combined(int.__xor__, mask, self.masks[first])))
+        }
 
 
 @dataclass(slots=True)
@@ -300,9 +315,11 @@ class _Walk:
             within = self.branches or self.waits or self.open
             if self.steps and not within and self._is_known(code):
                 return self._made()
-            if self.place in seen or not self._begin_loop() or not self._step(code):
+            if self.place in seen or not self._begin_loop():
                 return None
             seen.add(code.number)
+            if not self._step(code):
+                return None
         return None
 
     def _is_known(self, code: DecodedInstruction) -> bool:
@@ -339,7 +356,9 @@ class _Walk:
             differ = int.__xor__ if branch.before is not None else _without
             if any(combined(differ, followed.execution, branch.execution)):
                 return False
+            kept = branch.same(followed.masks)
             followed.forget(branch.written)
+            followed.masks |= kept
             self.forgotten |= branch.written
             if branch.before is not None:
                 followed.execution = branch.before
@@ -401,6 +420,7 @@ class _Walk:
         self.followed.execution = execution
         self.queues.enter(number, execution, other)
         branch = _Branch(target, self.place, execution, number, before, otherwise)
+        branch.masks = dict(self.followed.masks)
         self.branches.append(branch)
 
     def _begin_loop(self) -> bool:
@@ -409,23 +429,24 @@ class _Walk:
         if loop is None:
             return True
         self.joined = len(self.steps)
-        entered = followed.execution
+        entered, before = followed.execution, _NO_LANES
         if loop.left >= 0:
             left = followed.value(Registers("s", loop.left, 2))
             room = followed.symbols < SYMBOLS_MAX
             if not room or left is None or any(combined(int.__and__, left, entered)):
                 return False
+            before = left
         followed.forget(loop.scalars)
         self.forgotten |= loop.scalars
         self.changed = loop.vectors
         if loop.left >= 0:
             gone = combined(int.__and__, entered, followed.any_lanes())
-            followed.masks[loop.left] = gone
+            followed.masks[loop.left] = combined(int.__or__, before, gone)
             followed.execution = combined(_without, entered, gone)
         over = tuple(branch.number for branch in self.branches)
         issued = self.queues.total
         at_head = followed.execution
-        self.open.append(OpenLoop(loop, entered, at_head, len(self.steps), issued, over))
+        self.open.append(OpenLoop(loop, entered, before, at_head, len(self.steps), issued, over))
         return True
 
     def _ends_loop(self, code: DecodedInstruction) -> bool:
@@ -444,13 +465,17 @@ class _Walk:
         here, left = opened.at_head, opened.loop.left
         if left >= 0:
             gone = followed.masks.get(left)
-            if gone is None or any(combined(_without, gone, opened.entered)):
+            if gone is None:
+                return False
+            others = combined(_without, gone, opened.entered)
+            if any(combined(int.__xor__, others, opened.before)):
                 return False
             here = combined(_without, opened.entered, gone)
         if any(combined(int.__xor__, here, followed.execution)):
             return False
         if left >= 0:  # no lane is left, so that all have gone
-            followed.masks[left], followed.execution = opened.entered, (0,)
+            followed.masks[left] = combined(int.__or__, opened.before, opened.entered)
+            followed.execution = (0,)
         self.place = code.number + 1
         return True
 
@@ -462,22 +487,34 @@ class _Walk:
         if base == "s_branch":
             self.place = target
             return True
+        back = target <= code.number  # to the head of a loop in which the arms have begun
         if base in ("s_cbranch_execz", "s_cbranch_execnz"):
             over, on = (target, code.number + 1)[:: 1 if base.endswith("cz") else -1]
             self._enter(over, followed.execution)
-            self.place, self.branches[-1].place = on, code.number
+            self.branches[-1].place = code.number
+            self._go_on(on)
             return True
         holds = self._known_condition() if base in _BY_CONDITION[:2] else None
         if holds is not None:
             self.place = target if holds is base.endswith("1") else code.number + 1
             return True
         join = self.ways.join(code.number) if base in _BY_CONDITION else -1
+        join = code.number + 1 if back and base in _BY_CONDITION else join
         if join < 0 or followed.symbols == SYMBOLS_MAX:
             return False
         now = followed.execution
         goes_on = combined(int.__and__, now, followed.any_lanes())
-        self._enter(join, goes_on, now, otherwise=-1 if target == join else target)
+        self._enter(join, goes_on, now, otherwise=-1 if target == join or back else target)
+        if back:
+            self._go_on(target)
         return True
+
+    def _go_on(self, place: int) -> None:
+        """The way goes on there; behind a branch back, whose round was executed with known lanes up
+        to where the arms begin, all of the loop comes once more."""
+        if place < self.place:
+            self.seen.clear()
+        self.place = place
 
     def _known_condition(self) -> bool | None:
         """Whether the comparison in front of a branch holds, where data do not decide it."""
