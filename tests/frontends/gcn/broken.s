@@ -3670,3 +3670,72 @@ s_cmp_lt_u32 s15, s14
 s_cbranch_scc1 .Lround
 .Lover:
 global_store_dword v1, v0, s[16:17]
+; right | lanes store the same to one place behind an arm by data
+global_load_dword v10, v9, s[4:5]
+global_load_dword v11, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v11
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_add_u32_e32 v12, 1, v12
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v9, v10, s[4:5] offset:2048
+; broken | lanes store to one place what an arm by data has made
+global_load_dword v10, v9, s[4:5]
+global_load_dword v11, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v11
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_add_u32_e32 v12, 1, v12
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v9, v12, s[4:5] offset:2048
+; broken | lanes store to one place what an arm by data has loaded over
+global_load_dword v10, v9, s[4:5]
+global_load_dword v11, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v11
+v_mov_b32_e32 v12, 0
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+v_add_u32_e32 v12, 1, v12
+global_load_dword v10, v1, s[4:5]
+s_waitcnt vmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+global_store_dword v9, v10, s[4:5] offset:2048
+; right | lanes store the same word of lds to one place behind an arm by data
+ds_write_b32 v1, v0
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v10, v9
+global_load_dword v11, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0) lgkmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v11
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v11
+s_waitcnt lgkmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_read_b32 v10, v9
+s_waitcnt lgkmcnt(0)
+global_store_dword v9, v10, s[4:5] offset:2048
+; broken | lanes store to one place words of lds that an arm by data may have stored
+v_lshlrev_b32_e32 v13, 2, v9
+ds_write_b32 v1, v13
+global_load_dword v11, v1, s[4:5] offset:1024
+s_waitcnt vmcnt(0) lgkmcnt(0)
+v_cmp_lt_u32_e32 vcc, 0, v11
+s_and_saveexec_b64 s[10:11], vcc
+s_cbranch_execz .Lover
+ds_write_b32 v1, v11
+s_waitcnt lgkmcnt(0)
+.Lover:
+s_or_b64 exec, exec, s[10:11]
+ds_read_b32 v10, v1
+s_waitcnt lgkmcnt(0)
+global_store_dword v9, v10, s[4:5] offset:2048

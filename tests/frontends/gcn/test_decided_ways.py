@@ -46,6 +46,18 @@ GUARDS = {
         LOADED + "v_cmp_ne_u32_e32 vcc, 0, v11\ns_and_saveexec_b64 s[{saved}:{last}], vcc\n"
         "s_cbranch_execz {over}\n", "s_or_b64 exec, exec, s[{saved}:{last}]\n",
     ),
+    "other lanes": (
+        LOADED + "v_cmp_eq_u32_e32 vcc, 0, v11\ns_mov_b64 s[{saved}:{last}], exec\n"
+        "s_andn2_b64 exec, exec, vcc\ns_cbranch_execz {over}\n",
+        "s_mov_b64 exec, s[{saved}:{last}]\n",
+    ),
+    "shared": (
+        "s_cmp_lg_u32 s7, 0\ns_cbranch_scc1 {over}w\n" + LOADED + "v_mov_b32_e32 v12, 64\n"
+        "ds_write_b32 v12, v11\ns_waitcnt lgkmcnt(0)\n{over}w:\ns_barrier\n"
+        "v_mov_b32_e32 v12, 64\nds_read_b32 v11, v12\ns_waitcnt lgkmcnt(0)\ns_barrier\n"
+        "v_readfirstlane_b32 s12, v11\ns_nop 3\ns_cmp_eq_u32 s12, 0\ns_cbranch_scc1 {over}\n",
+        "",
+    ),
     "wave": (
         "s_lshl_b32 s13, s7, 6\ns_add_u32 s13, s13, {at}\ns_load_dword s12, s[4:5], s13\n"
         "s_waitcnt lgkmcnt(0)\ns_cmp_eq_u32 s12, 0\ns_cbranch_scc1 {over}\n", "",
@@ -91,7 +103,7 @@ def statements(random: Random, depth: int, most: int, kinds: list[str]) -> list[
         elif kind == "barrier":
             found.append((kind,))
         elif depth:
-            guard = random.choice([*GUARDS][: 5 if random.random() < 0.3 else 4])
+            guard = random.choice([*GUARDS][: None if random.random() < 0.3 else -1])
             guard = guard if kind == "if" else random.choice([*ROUNDS])
             body = statements(random, depth - 1, 3, kinds)
             found.append((kind, guard, random.randrange(DATA), body))
@@ -149,6 +161,7 @@ def accesses(program: list[Statement], wave: int, data: dict[int, int]) -> list[
         if kind == "if":
             guard, at, arm = what
             place = at + (OWN // 4 * wave if guard == "wave" else 0)
+            found += [("barrier",), ("barrier",)] if guard == "shared" else []
             found += accesses(arm, wave, data) if data[place] else []
         elif kind == "loop":
             _, at, body = what

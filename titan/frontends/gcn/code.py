@@ -131,11 +131,11 @@ class WaveRunner:
     def traced(self, launch: Launch, cta: int, unused: bool = False) -> Run:
         """The run of a work-group with marks of what lanes store, where they equal others. With
         `unused`, loads of which nothing is used read no memory."""
-        from titan.isa.waves.lane_values import LaneValues
+        from titan.isa.waves.lane_arms import ArmsValues
         from titan.isa.waves.used_loads import UsedLoads, without_unused
 
         def follow(machine: WaveMachine) -> UsedLoads | None:
-            values = LaneValues(machine.group)
+            values = ArmsValues(machine.group)
             machine.numbering = machine.group.values = values
             loads = UsedLoads(machine.group) if unused else None
             machine.follower = loads

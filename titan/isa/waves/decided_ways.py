@@ -19,19 +19,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
-
 from titan.isa.gcn.module import GcnOperand, Registers
 from titan.isa.gcn.operands import EXEC, VCC
-from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Ending, Run
 from titan.isa.waves.decode import DecodedInstruction
-from titan.isa.waves.events import OperationIssued
+from titan.isa.waves.lane_arms import ArmsValues
 from titan.isa.waves.lane_numbers import ZERO, Numbers
-from titan.isa.waves.lane_values import LaneValues
-from titan.isa.waves.skipped_lanes import SkippedArms
-from titan.isa.waves.state import LANES, OpaqueWord, Wave
+from titan.isa.waves.state import OpaqueWord, Wave
 
 DECISIONS_MAX = 12  # of one path
 PATHS_MAX = 24
@@ -87,7 +82,7 @@ class GivenWays:
 
 
 @dataclass(slots=True)
-class DecidingValues(LaneValues):
+class DecidingValues(ArmsValues):
     """Numbers by which conditions are decided: by `script`, one truth after the other in the order
     in which their numbers come up, and by a guess behind its end."""
 
@@ -124,25 +119,6 @@ class DecidingValues(LaneValues):
             return _one_number(bits[(bits != ZERO).any(axis=1)])
         mask = narrowing_mask(wave, code)
         return None if mask is None else _one_number(self._mask(wave, mask)[wave.active])
-
-    def skipped(self, wave: Wave, arms: SkippedArms, begun: int) -> None:
-        """Arms whose lanes data choose have been skipped: what they have written is of no number
-        that is known."""
-        rows = self._all_rows(wave)
-        for register in arms.vectors:
-            rows[register] = self._own(LANES)
-        for register in arms.scalars:
-            self._set_scalar(wave, register, self._own(1)[0])
-        self._condition[wave.number] = self._own(1)[0]
-        for event in self.group.events[begun:]:
-            for use in event.uses if isinstance(event, OperationIssued) else ():
-                if not (use.write or use.atomic):
-                    continue
-                if use.footprint.space is not MemorySpace.SHARED:
-                    self._written.append(use.footprint.bounds)
-                    continue
-                for low, high in use.footprint.ranges():
-                    self._put(np.arange(low, high), None)
 
 
 def _one_number(bits: Numbers) -> bytes | None:

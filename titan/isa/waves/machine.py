@@ -31,7 +31,7 @@ from titan.isa.waves.arm_ways import ArmWays
 from titan.isa.waves.contents import Contents
 from titan.isa.waves.copies_gfx1250 import copy_step
 from titan.isa.waves.counter_waits import waits_of
-from titan.isa.waves.decided_ways import ConditionDecider, DecidingValues, GivenWays, narrowing_mask
+from titan.isa.waves.decided_ways import ConditionDecider, GivenWays, narrowing_mask
 from titan.isa.waves.decode import (
     SCALAR_BASE,
     DecodedInstruction,
@@ -52,6 +52,7 @@ from titan.isa.waves.events import (
 )
 from titan.isa.waves.flat_steps import flat_step
 from titan.isa.waves.group import OF_GFX1250, OLDER, WaveGroup
+from titan.isa.waves.lane_arms import ArmsValues
 from titan.isa.waves.lane_values import LaneValues
 from titan.isa.waves.later_target import LaterTarget
 from titan.isa.waves.memory_steps import memory_step
@@ -305,7 +306,7 @@ class WaveMachine:
             or computes
             or self.later is not None
             or wave.skips
-            or not isinstance(self.numbering, DecidingValues | None)
+            or not isinstance(self.numbering, ArmsValues | None)
         ):
             return False
         pairs = [pair for pairs in self.watched.values() for pair in pairs]
@@ -328,7 +329,7 @@ class WaveMachine:
             wave.unwritten.clear()
         if isinstance(follower, ArmsFollower):
             follower.skipped(wave, arms, begun)
-        if isinstance(self.numbering, DecidingValues):
+        if isinstance(self.numbering, ArmsValues):
             self.numbering.skipped(wave, arms, begun)
         leave(wave, arms, origin)
         self.steps += len(arms.steps) - 1
