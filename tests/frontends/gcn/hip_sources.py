@@ -98,6 +98,43 @@ WRONG = {
     "beyond LDS": "row[t + 1000] = p[t]; release(); p[t] = row[(t ^ 1) + 1000];",
 }
 
+# Words of memory decide which way all waves go, right and with one barrier less.
+BY_DATA = {
+    "a block leaves early": (
+        "if (((int*)p)[4096] < 0) return; row[t] = p[t]; meet(); p[t + 1024] = row[t ^ 64];",
+        "row[t] = p[t]; if (((int*)p)[4096] < 0) { p[t] = row[t ^ 64]; return; } "
+        "meet(); p[t + 1024] = row[t ^ 64];",
+    ),
+    "rounds are left out": (
+        "for (int i = 0; i < 3; ++i) { if (!((int*)p)[4096 + i]) continue; "
+        "row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; meet(); }",
+        "for (int i = 0; i < 3; ++i) { if (!((int*)p)[4096 + i]) continue; "
+        "row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; }",
+    ),
+    "a loop is left": (
+        "for (int i = 0; i < trips; ++i) { if (((int*)p)[4096 + i] < 0) break; "
+        "row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; meet(); }",
+        "for (int i = 0; i < trips; ++i) { if (((int*)p)[4096 + i] < 0) break; "
+        "row[t] = p[i * 128 + t]; meet(); p[t + 1024] += row[t ^ 64]; }",
+    ),
+    "a word of LDS decides": (
+        "if (t == 0) row[512] = p[4096]; row[t] = p[t]; meet(); "
+        "if (row[512] > 0) { float a = row[t ^ 64]; meet(); row[t] = a; meet(); } "
+        "p[t + 1024] = row[t ^ 65];",
+        "if (t == 0) row[512] = p[4096]; row[t] = p[t]; meet(); "
+        "if (row[512] > 0) { float a = row[t ^ 64]; row[t] = a; meet(); } "
+        "p[t + 1024] = row[t ^ 65];",
+    ),
+    "a binary search": (
+        "row[t] = p[t]; meet(); int low = 0, high = trips * 128; while (low < high) { "
+        "int at = (low + high) >> 1; if (p[at + 2048] < row[t ^ 64]) low = at + 1; else high = at; "
+        "} p[t + 1024] = low;",
+        "row[t] = p[t]; release(); int low = 0, high = trips * 128; while (low < high) { "
+        "int at = (low + high) >> 1; if (p[at + 2048] < row[t ^ 64]) low = at + 1; else high = at; "
+        "} p[t + 1024] = low;",
+    ),
+}
+
 # Two groups of four waves alternate; the source says how.
 _PING_PONG = Path(__file__).parents[3] / "benchmarks/amd/ping_pong.hip"
 PING_PONG = _PING_PONG.read_text(encoding="utf-8")

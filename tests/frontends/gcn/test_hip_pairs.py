@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from tests.frontends.gcn.hip_sources import (
+    BY_DATA,
     PING_PONG,
     PING_PONG_FAULTS,
     PING_PONG_SPARE,
@@ -52,6 +53,14 @@ def test_kernels_that_read_what_nothing_has_written_are_undecided(name, target, 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_kernels_are_refuted(name, target, tmp_path):
     assert verdict(kernel_of(WRONG[name]), target, tmp_path, 128) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", BY_DATA)
+def test_only_ways_by_data_with_all_barriers_are_verified(name, target, tmp_path):
+    right, wrong = BY_DATA[name]
+    assert verdict(kernel_of(right), target, tmp_path, 128) is Verdict.VERIFIED
+    assert verdict(kernel_of(wrong), target, tmp_path, 128) is not Verdict.VERIFIED
 
 
 @pytest.mark.parametrize("target", TARGETS)
