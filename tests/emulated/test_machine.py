@@ -73,6 +73,31 @@ ONE_PLACE = (
 }
 """
 )
+# All lanes load a counter, whose place memory names, and one adds to it: what others have loaded
+# is not used, unless {of_others} stores it.
+COUNT = (
+    HEAD
+    + """.visible .entry count(.param .u64 x, .param .u64 at, .param .u64 y)
+{
+    .reg .b32 %r<5>; .reg .b64 %d<7>; .reg .pred %p<2>;
+    ld.param.u64 %d1, [x];
+    ld.param.u64 %d2, [at];
+    ld.param.u64 %d5, [y];
+    mov.u32 %r1, %tid.x;
+    ld.global.u64 %d3, [%d2];
+    shl.b64 %d3, %d3, 2;
+    add.s64 %d1, %d1, %d3;
+    ld.global.u32 %r2, [%d1];
+    add.u32 %r3, %r2, 1;
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 st.global.u32 [%d1], %r3;
+    mul.wide.u32 %d4, %r1, 4;
+    add.s64 %d4, %d4, %d5;
+    {of_others}
+    ret;
+}
+"""
+)
 BLOCK = LaunchShape((1, 1, 1), (64, 1, 1))
 CHECKED = EmulationSettings(check=CheckMode.ALL)
 
@@ -85,6 +110,21 @@ def test_a_launch_computes_and_is_verified():
     assert np.array_equal(x.values, 4 * np.arange(64, dtype=np.float32))
     assert device.queue.checker.verdicts == {Verdict.VERIFIED: 2}
     assert device.queue.checker.summary() == "2 verified"
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_lanes_in_no_order_are_for_the_checker(native, monkeypatch):
+    if not native:
+        monkeypatch.setattr("titan.isa.numbers.run.core", lambda: None)
+    device = Emulated(CHECKED)
+    x, at = device.array(np.zeros(4, dtype=np.int32)), device.array(np.ones(1, dtype=np.int64))
+    y = device.array(np.zeros(64, dtype=np.int32))
+    for _ in range(2):
+        device.launch(COUNT.replace("{of_others}", ""), BLOCK, [x, at, y])
+    assert x.values.tolist() == [0, 2, 0, 0]
+    assert device.queue.checker.verdicts == {Verdict.VERIFIED: 2}
+    with pytest.raises(LaunchFault, match="TTN201"):
+        device.launch(COUNT.replace("{of_others}", "st.global.u32 [%d4], %r2;"), BLOCK, [x, at, y])
 
 
 @pytest.mark.parametrize(("mode", "unchecked"), [("all", 0), ("first", 2), ("off", 3)])
