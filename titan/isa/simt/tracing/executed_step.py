@@ -34,6 +34,7 @@ class ExecutedStep:
     arms: ArmsInMemory | None = None  # of such a branch, if they touch memory
     known: bool = False  # whether a load that gave a number is behind its results
     content: dict[int, int] = field(default_factory=dict)  # numbers of operands; see below
+    rows: tuple[tuple[int, ...], ...] | None = None  # what ldmatrix reads: the marks of each row
 
 
 def doubtful(now: ExecutedStep) -> bool:

@@ -8,6 +8,7 @@ of a row; only the row and the first column matter here. `index`: a lane.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from titan.isa.ptx.module import Instruction, Vector
@@ -65,6 +66,28 @@ def warp_product(instruction: Instruction) -> WarpProduct | None:
         return None
     made = WarpProduct(*sizes)
     return made if made.sums == made.added and made.sums in (2, 4) else None
+
+
+class MatrixForm(Enum):
+    """How a lane has its register of a matrix of 8 by 8 elements of 16 bits."""
+
+    ROWS = "rows"  # two elements of a row
+    COLUMNS = "columns"  # two of a column, with .trans
+
+    def bytes_of(self, index: int, matrix: int) -> tuple[tuple[int, int], ...]:
+        """The four bytes of a lane's register: the lane that gives the row's address, the byte."""
+        if self is MatrixForm.ROWS:
+            row, first = HALF_ROWS * matrix + index // QUAD, 4 * (index % QUAD)
+            return (row, first), (row, first + 1), (row, first + 2), (row, first + 3)
+        row, first = HALF_ROWS * matrix + 2 * (index % QUAD), 2 * (index // QUAD)
+        return (row, first), (row, first + 1), (row + 1, first), (row + 1, first + 1)
+
+
+def matrix_form(instruction: Instruction) -> MatrixForm | None:
+    """The form of an ldmatrix or stmatrix of m8n8 and b16; None for others."""
+    if not {"m8n8", "b16"} <= set(instruction.modifiers):
+        return None
+    return MatrixForm.COLUMNS if "trans" in instruction.modifiers else MatrixForm.ROWS
 
 
 def tensor_cell(shape: str, index: int, place: int) -> tuple[int, int] | None:

@@ -48,7 +48,7 @@ from titan.isa.simt.tracing.executed_step import (
     is_untraced,
     moves,
 )
-from titan.isa.simt.tracing.fragments import warp_product
+from titan.isa.simt.tracing.fragments import MatrixForm, matrix_form, warp_product
 from titan.isa.simt.tracing.instruction_forms import instruction_form
 from titan.isa.simt.tracing.known_sources import KnownSources
 from titan.isa.simt.tracing.loads_anywhere import LoadsAnywhere
@@ -68,7 +68,7 @@ WARPGROUP_WARPS = 4
 SWIZZLE_BYTES = 1024  # patterns of swizzles repeat
 _WARP = (1 << LANES) - 1
 
-_ALL_LANES, _ROWS, _MATRICES = -1, -2, -3  # keys of `ExecutedStep.content`, beside the lanes
+_ALL_LANES, _MATRICES = -1, -2  # keys of `ExecutedStep.content`, beside the lanes
 
 # Every lane's result is made of the operands of all lanes.
 _PLAIN = PURE - {Op.SELP, Op.MOV, Op.SHUFFLE}  # that hand no value on as it is
@@ -123,11 +123,7 @@ class TracingExecution(SimtExecution):
         self.commuting = frozenset(
             number for number, item in enumerate(made.instructions) if item.opcode in _COMMUTING
         )
-        self.plain_rows = frozenset(
-            number
-            for number, item in enumerate(made.instructions)
-            if {"m8n8", "b16"} <= set(item.modifiers) and "trans" not in item.modifiers
-        )
+        self.matrices = [matrix_form(item) for item in made.instructions]
         self.products = [warp_product(item) for item in made.instructions]
         self.computing = PureRegions(made.code, memory=True)
         self.parameters = TracedBytes(self.parameters.size, self.numbers)
@@ -319,7 +315,8 @@ class TracingExecution(SimtExecution):
         space, offset, size, rows, *_ = now.step.flags
         keys = keys_of(lane(value, at) for value in now.operands[1:] for at in lanes_of(mask))
         sources = None if keys is None else self.numbers.of(("sources", mask, keys))
-        plain = now.pc in self.plain_rows and mask == _WARP and keys is not None
+        form = self.matrices[now.pc]
+        plain = form is MatrixForm.ROWS and mask == _WARP and keys is not None
         places: dict[tuple[int, int], list[int]] = {}
         for index in range(rows):
             address = lane(now.operands[0], index)
@@ -468,8 +465,11 @@ class TracingExecution(SimtExecution):
             at = 0 if step.op is Op.VOTE else index  # a vote gives all lanes the same
             return None if sources is None else (result, at, sources)
         if step.op is Op.LOAD_MATRIX:
-            read = self._rows_read(now, mask)
-            return None if read is None else (result, index, read)
+            rows, form = self._rows_read(now, mask), self.matrices[now.pc]
+            if rows is None or form is None or mask != _WARP:
+                return None if rows is None else (result, index, mask, rows)
+            cells = form.bytes_of(index, step.out.index(register))
+            return "bytes", tuple(rows[row][byte] for row, byte in cells)
         return None
 
     def _is_followed(self, now: ExecutedStep, register: int) -> bool:
@@ -500,11 +500,11 @@ class TracingExecution(SimtExecution):
             now.content[_ALL_LANES] = number
         return now.content[_ALL_LANES] or None
 
-    def _rows_read(self, now: ExecutedStep, mask: int) -> int | None:
-        """One number for the rows that ldmatrix reads, in their order."""
-        if _ROWS not in now.content:
+    def _rows_read(self, now: ExecutedStep, mask: int) -> tuple[tuple[int, ...], ...] | None:
+        """What the rows hold that ldmatrix reads, in the order of lanes with their addresses."""
+        if now.rows is None:
             space, offset, size, rows, *_ = now.step.flags
-            found: list[int] = []
+            found: list[tuple[int, ...]] = []
             for index in lanes_of(mask & ((1 << rows) - 1)):
                 address = lane(now.operands[0], index)
                 if isinstance(address, Opaque):
@@ -512,9 +512,9 @@ class TracingExecution(SimtExecution):
                 where = place(self, now.warp, space, (address + offset) & ADDRESS_MASK)
                 if where[1] is None:
                     return None
-                found += self.shared_of(where[1].number).content(where[2], size)
-            now.content[_ROWS] = self.numbers.of(("rows", mask, tuple(found)))
-        return now.content[_ROWS]
+                found.append(self.shared_of(where[1].number).content(where[2], size))
+            now.rows = tuple(found)
+        return now.rows
 
     def _sums(
         self, now: ExecutedStep, register: int, items: list[Scalar], mask: int
