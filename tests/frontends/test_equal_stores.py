@@ -50,10 +50,14 @@ def two(one: object, other: object, between: str = "") -> str:
         # Each lane has a value of its own.
         (two("%r0", "%r0"), False),
         (two("%r0", "%r0", MEET), True),
-        # At one address that is not known: nothing, or a write, in between.
+        # At one address that is not known: nothing that changes it, or takes over what others have
+        # written, in between; or such.
         (ANYWHERE.format("", "") + two("%r8", "%r9"), True),
         (ANYWHERE.format("", "+4") + two("%r8", "%r9"), False),
-        (ANYWHERE.format(MEET, "") + two("%r8", "%r9"), False),
+        (ANYWHERE.format(MEET, "") + two("%r8", "%r9"), True),
+        (ANYWHERE.format("st.global.u32 [%d1+8], 1;", "") + two("%r8", "%r9"), False),
+        (ANYWHERE.format("ld.acquire.gpu.global.u32 %r10, [%d1+8];", "") + two("%r8", "%r9"),
+         False),
         # Parts of what another lane has stored.
         (by(1, "st.shared.u32 [s], 0x101") + by(2, "st.shared.u8 [s+1], 1"), True),
         (by(1, "st.shared.u32 [s], 0x101") + by(2, "st.shared.u8 [s+1], 2"), False),

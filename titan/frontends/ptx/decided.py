@@ -20,6 +20,10 @@ WAYS = (
     "a branch on data with barriers in its arms goes one way for all threads whose values are "
     "shown to be equal; each combination of ways was run"
 )
+ROUNDS = (
+    "a loop with barriers that data alone end was run until its states repeat, for any number of "
+    "rounds; that it ends is not shown"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,16 @@ def judged_ways(
         return None
     if found.why:
         return DecidedTrial(replace(first, reason=f"{first.reason}; {found.why}"), ())
-    return judged_paths(found.runs, found.branches[0], first, judge, places)
+    words = ROUNDS if found.rounds else WAYS
+    return judged_paths(found.runs, found.branches[0], first, judge, places, words)
 
 
 def judged_paths(
     paths: Iterable[Run], branch: int, first: Trial, judge: Callable[[Run], Trial],
-    places: CodePlaces,
+    places: CodePlaces, words: str = WAYS,
 ) -> DecidedTrial:  # fmt: skip
-    """The judgement on all ways; `branch`: the instruction of one that was decided."""
+    """The judgement on all ways; `branch`: the instruction of one that was decided; `words` say
+    what is assumed of them."""
     runs: list[Run] = []
     trials: list[Trial] = []
     for path in paths:
@@ -74,6 +80,6 @@ def judged_paths(
         trials[0],
         instructions=sum(trial.instructions for trial in trials),
         operations=sum(trial.operations for trial in trials),
-        assumptions=(*assumed, (WAYS, len(trials), place)),
+        assumptions=(*assumed, (words, len(trials), place)),
     )
     return DecidedTrial(whole, tuple(runs))

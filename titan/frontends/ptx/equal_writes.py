@@ -106,12 +106,16 @@ def leave_out_unused(of: Uses, traced: TracedAccesses) -> list[int]:
 
 
 def mark_shown(of: Uses, traced: TracedAccesses) -> list[int]:
-    """Mark the writes of several agents that are shown to be equal; the events that have such."""
+    """Mark the writes of several agents that are shown to be equal; the events that have such.
+    Writes of known bytes are marked with these, and so are those that are equal to them."""
     marks = {sequence: f"value {number}" for sequence, number in traced.written.items()}
     writers: dict[tuple[Footprint, str], set[int]] = {}
+    known: dict[tuple[Footprint, str], bytes] = {}
     for sequence, mark in marks.items():
         for use in of.get(sequence, ()):
-            if use.write and not use.strong:
+            if isinstance(use.strong, bytes):
+                known[use.footprint, mark] = use.strong
+            if use.write and (not use.strong or isinstance(use.strong, bytes)):
                 writers.setdefault((use.footprint, mark), set()).add(use.agent)
     equal = {key for key, agents in writers.items() if len(agents) > 1}
     shown = []
@@ -122,7 +126,11 @@ def mark_shown(of: Uses, traced: TracedAccesses) -> list[int]:
         if any(found):
             shown.append(sequence)
             of[sequence] = [
-                replace(use, strong=f"{mark} at {places.setdefault(use.footprint, len(places))}")
+                replace(
+                    use,
+                    strong=known.get((use.footprint, mark))
+                    or f"{mark} at {places.setdefault(use.footprint, len(places))}",
+                )
                 if alike
                 else use
                 for use, alike in zip(uses, found, strict=True)

@@ -168,6 +168,16 @@ class FlowGraph:
             self._live = self._live_registers()
         return self._live[self.block_at[join]]
 
+    def live_behind(self, index: int) -> int:
+        """The registers whose values behind an instruction may be read, as a bit set."""
+        number = self._block_of(index)
+        live = 0
+        for other in self.next[number]:
+            live |= self.live_at(self.blocks[other][0]) if other != self.exit else 0
+        for step in reversed(self.steps[index + 1 : self.blocks[number][1]]):
+            live = _live_before(step, live)
+        return live
+
     def _live_registers(self) -> list[int]:
         """What is live at the head of each block; a guarded write ends no life."""
         reads, writes = [], []
@@ -232,6 +242,16 @@ class FlowGraph:
                 else:
                     found[number] = 2
         return [self.blocks[number] for number in sorted(found)], cyclic
+
+
+def _live_before(step: DecodedStep, live: int) -> int:
+    """The registers that may be read at an instruction or behind it, where some are behind it."""
+    if step.guard < 0:
+        for register in step.out:
+            live &= ~(1 << register) if register >= 0 else -1
+    for register in (*step.args, step.guard):
+        live |= 1 << register if register >= 0 else 0
+    return live
 
 
 def _postorder(before: list[list[int]], root: int) -> list[int]:

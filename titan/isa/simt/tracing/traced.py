@@ -53,6 +53,7 @@ from titan.isa.simt.tracing.instruction_forms import instruction_form
 from titan.isa.simt.tracing.known_sources import KnownSources
 from titan.isa.simt.tracing.loads_anywhere import LoadsAnywhere
 from titan.isa.simt.tracing.own_memory import OWN_MAX, ArmsInMemory, OwnBytes
+from titan.isa.simt.tracing.perhaps_stored import perhaps_stored
 from titan.isa.simt.tracing.pure_regions import PureRegions
 from titan.isa.simt.tracing.traced_memory import (
     Traced,
@@ -101,12 +102,9 @@ def traced(run: Run) -> TracedAccesses | None:
     if machine.unsure or list(again.events) != list(run.events) or again.outcome != run.outcome:
         return None
     return TracedAccesses(
-        machine.written,
-        frozenset(machine.unused()),
-        tuple(machine.same_lane),
-        machine.alike,
+        machine.written, frozenset(machine.unused()), tuple(machine.same_lane), machine.alike,
         tuple(machine.chosen_own),
-    )
+    )  # fmt: skip
 
 
 class TracingExecution(SimtExecution):
@@ -117,9 +115,8 @@ class TracingExecution(SimtExecution):
         self.numbers = ValueNumbers()
         self.current: ExecutedStep | None = None
         super().__init__(made.code, made.layout, made.launch, made.options)
-        self.forms = [
-            self.numbers.of(("form", instruction_form(item))) for item in made.instructions
-        ]
+        of = self.numbers.of
+        self.forms = [of(("form", instruction_form(item))) for item in made.instructions]
         self.commuting = frozenset(
             number for number, item in enumerate(made.instructions) if item.opcode in _COMMUTING
         )
@@ -284,7 +281,10 @@ class TracingExecution(SimtExecution):
                 if now.step.op in _STORES:
                     self.forget(event.footprint)
             elif now.step.op in _STORES:
-                self.written[event.sequence] = self.content(event.footprint)
+                if not self.maybe and now.certain:
+                    self.written[event.sequence] = self.content(event.footprint)
+                elif stored := perhaps_stored(self, now.warp, now.step, event):
+                    self.written[event.sequence] = self.numbers.of(("content", stored))
             else:
                 self._reads.setdefault(now.node, []).append(event.sequence)
                 if self.maybe:

@@ -78,6 +78,7 @@ class TracedBytes(Bytes):
         self.numbers = numbers
         self.marks = array("q", bytes(8 * size))
         self._mark(0, size)
+        self.first_mark = self.marks[0] if size else 0  # of the first byte, at the start
 
     def _mark(self, at: int, size: int) -> None:
         first = self.numbers.fresh((size >> PLACE_BITS) + 1) << PLACE_BITS
