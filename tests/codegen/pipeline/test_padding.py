@@ -12,7 +12,7 @@ from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.build import BuildHooks, BuildLimits, build
-from titan.codegen.pipeline.hopper import padded_bytes, tile_bytes
+from titan.codegen.pipeline.tile_layout import padded_bytes, tile_bytes
 from titan.codegen.tile.load import load_tile
 from titan.foundation.resources import root
 

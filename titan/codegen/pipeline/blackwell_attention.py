@@ -24,7 +24,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unloaded
-from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, sent_from, staged_buffer
+from titan.codegen.pipeline.hopper import OUTPUT, THREADS, sent_from
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.pipeline.tensor_pipeline import (
@@ -34,6 +34,7 @@ from titan.codegen.pipeline.tensor_pipeline import (
     TensorPipeline,
     result_of,
 )
+from titan.codegen.pipeline.tile_layout import BITS, staged_buffer
 from titan.codegen.tile.attention import NotAttention, attention_of
 from titan.codegen.tile.model import TileOperation, TileProgram
 

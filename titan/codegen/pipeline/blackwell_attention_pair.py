@@ -27,9 +27,10 @@ from titan.codegen.pipeline.blackwell_pair import (
     WARP,
 )
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
+from titan.codegen.pipeline.hopper import THREADS
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.pipeline.tile_layout import BITS, staged_buffer, tile_bytes
 from titan.codegen.tile.clusters import alike, differing
 from titan.codegen.tile.model import TileProgram, Value
 

@@ -26,8 +26,9 @@ from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.blackwell import Blackwell
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unloaded
-from titan.codegen.pipeline.hopper import BITS, THREADS, staged_buffer, tile_bytes
+from titan.codegen.pipeline.hopper import THREADS
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.tile_layout import BITS, staged_buffer, tile_bytes
 from titan.codegen.tile.block_scales import scales_of
 from titan.codegen.tile.clusters import alike, differing
 from titan.codegen.tile.model import TileProgram, Value

@@ -22,7 +22,7 @@ from dataclasses import replace
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unaligned
-from titan.codegen.pipeline.hopper import BITS, OUTPUT, THREADS, sent_from, staged_buffer
+from titan.codegen.pipeline.hopper import OUTPUT, THREADS, sent_from
 from titan.codegen.pipeline.indices import earlier
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
@@ -33,6 +33,7 @@ from titan.codegen.pipeline.tensor_pipeline import (
     TensorPipeline,
     result_of,
 )
+from titan.codegen.pipeline.tile_layout import BITS, staged_buffer
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram, Value
 from titan.codegen.tile.products import NotInTensorMemory, tensor_products
 

@@ -27,8 +27,8 @@ from titan.codegen.pipeline.blackwell_attention import COLUMNS_MAX, LANES
 from titan.codegen.pipeline.blackwell_pair import BlackwellPair
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.filling import refuse_unloaded
-from titan.codegen.pipeline.hopper import BITS, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.tile_layout import BITS, tile_bytes
 from titan.codegen.tile.block_scales import ATOM_ROWS, in_tensor_memory, scales_of
 from titan.codegen.tile.model import TileProgram, Value
 

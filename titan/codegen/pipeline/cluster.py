@@ -21,10 +21,11 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import THREADS, tile_bytes
+from titan.codegen.pipeline.hopper import THREADS
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.on_barriers import OnBarriers
 from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.pipeline.tile_layout import tile_bytes
 from titan.codegen.tile.model import TileProgram
 
 CTAS = 2

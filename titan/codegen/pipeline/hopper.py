@@ -34,6 +34,7 @@ from titan.codegen.pipeline.loop_body import (
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import on_safe_path
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
+from titan.codegen.pipeline.tile_layout import staged_buffer, tile_bytes
 from titan.codegen.tile.cost import SHARED_STAGES
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.staging import STAGES, overlaid, slices_of
@@ -42,20 +43,7 @@ THREADS = 128
 REGISTERS = {2: (40, 232), 3: (32, 160)}  # setmaxnreg: producer, consumer; the pool is 64 Ki
 LEAN = 24, 240  # of two groups where the producer only asks for bulk copies, as FlashAttention-3
 GROUPS_MAX = 3
-BITS = {
-    "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8, "ue8m0": 8, "e2m1x2": 8,
-}  # fmt: skip
-REPEAT = 1024  # bytes after which the widest swizzle begins again
 OUTPUT = "output"  # the queue of bulk stores
-
-
-def swizzle_of(value: Value) -> str:
-    """The widest swizzle that a row of the tile fills."""
-    row_bytes = value.columns * BITS[value.dtype] // 8
-    for size in (128, 64, 32):
-        if row_bytes % size == 0:
-            return f"{size}B"
-    return "none"
 
 
 class Hopper:
@@ -564,33 +552,6 @@ def sent_from(
 
 def _stage_of_shared(place: str) -> str:
     return f"{inner(place)} % {SHARED_STAGES}"
-
-
-def tile_bytes(value: Value) -> int:
-    """The bytes of one tile in shared memory."""
-    return value.rows * value.columns * BITS[value.dtype] // 8
-
-
-def staged_buffer(value: Value) -> doc.BufferDeclaration:
-    """A buffer of shared memory for tiles like `value`, swizzled as widely as a row allows, and
-    with stages that are padded where their panels do not fill the swizzle's repeat."""
-    apart = padded_bytes(value)
-    stride = apart if apart != tile_bytes(value) else 0
-    return doc.BufferDeclaration(
-        value.name, value.rows, value.columns, value.dtype, swizzle=swizzle_of(value), stride=stride
-    )
-
-
-def padded_bytes(value: Value) -> int:
-    """Bytes from one stage of a tile to the next: every panel begins at the swizzle's repeat.
-
-    Source: PTX ISA, swizzling modes; seed formulation, section 3.1.
-    """
-    row_bytes = value.columns * BITS[value.dtype] // 8
-    width = next((size for size in (128, 64, 32) if row_bytes % size == 0), 0)
-    if not width:
-        return tile_bytes(value)
-    return row_bytes // width * (-(-value.rows * width // REPEAT) * REPEAT)
 
 
 def _under(statements: doc.Block, condition: str) -> doc.Block:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import Hopper, tile_bytes
+from titan.codegen.pipeline.hopper import Hopper
 from titan.codegen.pipeline.indices import earlier, inner
 from titan.codegen.pipeline.loop_body import BodyItem, ItemKind
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing
+from titan.codegen.pipeline.tile_layout import tile_bytes
 from titan.codegen.tile.model import TileProgram
 
 TENSOR_CORE = "tensor_core"  # the queue of multiplications

@@ -2,8 +2,8 @@
 
 Loads of one section that the same operations read are filled and given back together, so they
 share stages and barriers. So do one row of numbers and the tile that is loaded above it: the row is
-small, and to keep it as long as the tile costs less than barriers of its own. Loads before the loop
-are filled once for each work item.
+small, and to keep it as long as the tile costs less than barriers of its own. Loads before and
+behind the loop are filled once for each work item.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 
 @dataclass(frozen=True, slots=True)
 class PipelineRing:
-    """`readers` are operations of the body, or of any section where the ring is filled before."""
+    """`readers` are operations of the body, or of any section where the ring is filled once."""
 
     name: str
     loads: tuple[TileOperation, ...]
     readers: tuple[str, ...]
-    once: bool  # filled before the loop, read until its end
+    once: bool  # filled once for each work item
+    behind: bool = False  # filled behind the loop, whose last iterations hide that
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -33,7 +34,8 @@ def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
     """The rings in the order of their first loads. Raises FormRefused."""
     taken = {operation.name for operation in tile.operations}
     found: list[PipelineRing] = []
-    for section, once in ((tile.before, True), (tile.body, False)):
+    for section in (tile.before, tile.body, tile.after):
+        once = section is not tile.body
         groups: dict[tuple[str, ...], list[TileOperation]] = {}
         above: tuple[str, ...] | None = None
         for load in (operation for operation in section if operation.kind == "load"):
@@ -43,9 +45,8 @@ def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
         for loads in groups.values():
             name = _fresh(f"ring_{loads[0].name}", taken)
             reading = dict.fromkeys(one for load in loads for one in _readers(tile, load, once))
-            found.append(PipelineRing(name, tuple(loads), tuple(reading), once))
-    if any(operation.kind == "load" for operation in tile.after):
-        raise FormRefused("a load after the loop has no ring in this form")
+            behind = section is tile.after
+            found.append(PipelineRing(name, tuple(loads), tuple(reading), once, behind))
     return tuple(found)
 
 

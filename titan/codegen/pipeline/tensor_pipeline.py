@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
-from titan.codegen.pipeline.hopper import staged_buffer, tile_bytes
 from titan.codegen.pipeline.indices import inner
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import PipelineRing, rings_of
+from titan.codegen.pipeline.tile_layout import staged_buffer, tile_bytes
 from titan.codegen.tile.alignment import unaligned
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 
