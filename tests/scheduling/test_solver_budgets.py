@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from titan.foundation.resources import root
 from titan.scheduling.cnf import Cnf, SatSolver, Z3Solver
+from titan.scheduling.encode import Encoding
+from titan.scheduling.loop.load import load_loop
 from titan.scheduling.paper_engines import Z3Engine, engine
-from titan.scheduling.work import UNITS, SearchWork
+from titan.scheduling.work import CLAUSE, UNITS, BudgetSpent, SearchWork
 
 HOLES = 9
 
@@ -55,3 +58,26 @@ def test_a_budget_of_cp_sat_is_work():
     pytest.importorskip("ortools")
     assert engine("cp-sat").solve(1, [(1,), (-1,)], [], SearchWork(2e-6)) in (False, None)
     assert engine("cp-sat").solve(1, [(1,), (-1,)], [], SearchWork(10.0)) is False
+
+
+def test_clauses_that_no_work_pays_for_are_not_made():
+    """A limit written out for every row of a long interval would fill the memory first."""
+    cnf, work = Cnf(), SearchWork(0.02)
+    cnf.bound(work)
+    names = [cnf.variable() for _ in range(200)]
+    with pytest.raises(BudgetSpent):
+        for shift in range(1000):
+            cnf.at_most([(name, 7 + (name + shift) % 90) for name in names], 3000)
+    assert len(cnf.clauses) == work.limit // CLAUSE + 1
+
+
+def test_an_encoding_stops_where_its_budget_ends():
+    loop = load_loop(root("protocols") / "loops" / "fa3_forward.yaml")
+    with pytest.raises(BudgetSpent):
+        Encoding(loop, 2048, 3 * 2048, work=SearchWork(0.01))
+    encoding = Encoding(loop, 2048, 3 * 2048)
+    encoding.cnf.take()
+    encoding.cnf.bound(SearchWork(0.01))
+    with pytest.raises(BudgetSpent):
+        for team in range(len(loop.teams)):
+            encoding.limit_registers(team, 100)

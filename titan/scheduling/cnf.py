@@ -6,13 +6,14 @@ an encoder need not know which of its bounds are constants.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from titan.foundation.extras import require
 from titan.foundation.interrupts import z3_ended_by_signals
-from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, SearchWork
+from titan.scheduling.work import CLAUSE, PROPAGATIONS, Z3_UNITS, BudgetSpent, SearchWork
 
 if TYPE_CHECKING:
     import pysat.solvers
@@ -30,7 +31,13 @@ class Cnf:
         self.variables = 0
         self.clauses: list[list[int]] = []
         self._taken = 0
+        self._most = sys.maxsize
         self.contradiction = False
+
+    def bound(self, work: SearchWork) -> None:
+        """From here on a clause more than the work pays for raises BudgetSpent: they are counted as
+        they are handed over, and a limit that is written out has millions."""
+        self._most = self._taken + work.left // CLAUSE
 
     def variable(self) -> int:
         """A new variable."""
@@ -52,6 +59,8 @@ class Cnf:
         if not clause:
             self.contradiction = True
         self.clauses.append(clause)
+        if len(self.clauses) > self._most:
+            raise BudgetSpent
 
     def at_most(self, weighted: list[tuple[Literal, int]], limit: int) -> None:
         """The weights of the literals that hold sum to at most `limit`.

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from titan.foundation.errors import TitanError
 from titan.scheduling.cnf import Cnf, Literal, negate
 from titan.scheduling.loop.model import DATA, Dependence, Loop
+from titan.scheduling.work import SearchWork
 
 Weighted = list[tuple[Literal, int]]
 
@@ -40,12 +41,17 @@ class Encoding:
         ii: int,
         horizon: int,
         span: tuple[Sequence[int], Sequence[int]] | None = None,
+        work: SearchWork | None = None,
     ) -> None:
-        """`span`: first and last issue cycles (perhaps negative), instead of the horizon's."""
+        """`span`: first and last issue cycles (perhaps negative), instead of the horizon's.
+
+        Raises BudgetSpent where there are more clauses than `work` pays for."""
         self.loop = loop
         self.ii = ii
         self.horizon = horizon
         self.cnf = Cnf()
+        if work is not None:
+            self.cnf.bound(work)
         self.arcs = precedence(loop, ii)
         if span is None:
             self.low, self.high = windows(loop, self.arcs, horizon)

@@ -18,8 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from titan.foundation.errors import InternalError, Refusal
-from titan.foundation.verdict import Reason
+from titan.foundation.errors import InternalError
 from titan.scheduling import cnf
 from titan.scheduling.check import check
 from titan.scheduling.encode import Encoding, Infeasible, precedence, shortest
@@ -29,16 +28,10 @@ from titan.scheduling.model import Evidence, Schedule, SchedulerResult
 from titan.scheduling.native import recurrence
 from titan.scheduling.reach import Reach, reach
 from titan.scheduling.storage import Excess, excesses, least_registers, peak_registers
-from titan.scheduling.work import CHECK, SearchWork, Stopwatch
+from titan.scheduling.work import CHECK, BudgetSpent, SearchWork, Stopwatch
 
 COVERS_MAX = 6
 OBJECTIVES = ("ii", "length", "registers", "edges")
-
-
-class BudgetSpent(Refusal):
-    """The search has done all the work that it may."""
-
-    reason = Reason.STEPS
 
 
 class Disagreement(InternalError):
@@ -229,7 +222,7 @@ class Attempt:
         self.horizon = horizon
         begin = Stopwatch()
         span = (within.low, within.high) if within is not None else None
-        self.encoding = Encoding(search.loop, ii, horizon, span)
+        self.encoding = Encoding(search.loop, ii, horizon, span, search.work)
         self.solver = cnf.solver(search.engine)
         self.solver.load(self.encoding.cnf, search.work)
         self.covers: dict[tuple[str, int | None], int] = {}
@@ -349,6 +342,7 @@ class Attempt:
         examined = CHECK * (len(loop.operations) + len(loop.dependences))
         while True:
             self.solver.load(encoding.cnf, search.work)
+            encoding.cnf.bound(search.work)
             search.calls += 1
             search.work.spend(examined)
             extra = [limit_guard] if limit_guard is not None else []

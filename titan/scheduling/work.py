@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import time
 
+from titan.foundation.errors import Refusal
+from titan.foundation.verdict import Reason
+
 UNITS = 1_000_000  # of work in a second of a budget
 CLAUSE = 2  # one clause, made and handed to a solver
 CHECK = 15  # one operation or dependence of a schedule that is examined
@@ -19,6 +22,12 @@ SLOW = 8  # one seat or placement in plain Python
 PROPAGATIONS = 12  # of a SAT solver, in a unit
 VISITS = 6  # clauses that plain unit propagation examines, in a unit
 Z3_UNITS = 2  # of work in one of z3's own
+
+
+class BudgetSpent(Refusal):
+    """The search has done all the work that it may."""
+
+    reason = Reason.STEPS
 
 
 class SearchWork:
