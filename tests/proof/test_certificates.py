@@ -16,10 +16,14 @@ from titan.proof.claims import claims_of
 from titan.proof.commuting import alone
 from titan.proof.configuration import Configuration, System
 from titan.proof.representatives import Representatives
+from titan.proof.write import write
 from titan.sync.fault import Step
 from titan.sync.open_numbers import NotCoveredError, UndecidedError, linear, parts_of
 from titan.sync.state import QueueState
 from titan.sync.text import digest_of, program_of, text_of
+from titan.verify.lowering import sync_program
+from titan.verify.model import VerifyOptions
+from titan.verify.pipeline import read_family
 
 CERTIFIED = (
     "ampere_gemm_multistage",
@@ -361,3 +365,11 @@ def test_the_docs_tell_the_number_of_trusted_lines() -> None:
         assert abs(int(also.group(1)) - lines) <= lines // 20, f"{word}: {lines} now"
     for told, lines in zip(map(int, counted.groups()), (checker, semantics), strict=True):
         assert abs(told - lines) <= lines // 20, f"{told} in the docs, {lines} now"
+
+
+def test_a_loop_without_operations_asks_no_end_of_questions() -> None:
+    idle = Path(__file__).with_name("idle_role.yaml")
+    family, errors, _ = read_family(str(idle), VerifyOptions())
+    assert family is not None, errors
+    with pytest.raises(NotCoveredError, match="too many questions"):
+        write(sync_program(family.kernels[0]).program)

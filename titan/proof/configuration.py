@@ -107,7 +107,7 @@ class System:
             except UndecidedError as question:
                 split = self.split(Configuration(NOTHING, sizes), question.name)
                 waiting += [configuration.sizes for configuration in split]
-            if len(found) > STARTS_MAX:
+            if len(found) + len(waiting) > STARTS_MAX:
                 raise NotCoveredError("too many questions about the sizes before the first step")
         return found
 

@@ -346,7 +346,7 @@ class BlackwellProducts(ProductsPipeline):
         body += self._carried_on("t")
         return (
             *self._before(),
-            doc.ForStatement("t", "0", "tiles", tuple(body)),
+            *((doc.ForStatement("t", "0", "tiles", tuple(body)),) if body else ()),
             doc.WaitStatement(slot(self.done, me), "0"),
             *self._after(me),
         )
