@@ -1429,6 +1429,43 @@ TITAN_FUNCTION void store_runs(const View &at, const Fragment<ROWS, COLUMNS, B> 
             }
 }
 
+template <class D, bool WHOLE, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void load_blocks(Fragment<ROWS, COLUMNS, B> &out, const View &at, Part part,
+                                int lane) {
+#pragma unroll
+    for (int r = 0; r < ROWS / B; ++r)
+#pragma unroll
+        for (int c = 0; c < COLUMNS / B; ++c)
+#pragma unroll
+            for (int i = 0; i < Block<B>::REGISTERS; i += 4) {
+                int row = part.row * ROWS + r * B + Block<B>::row(lane);
+                int column = part.column * COLUMNS + c * B + Block<B>::column(lane, i);
+                float four[4];
+                if constexpr (WHOLE) {
+                    u32 offset = offset_in<D>(at, row, column, true);
+                    unpack<D>(global_read<4 * D::bytes>(resource(at.base), offset), four);
+                } else {
+#pragma unroll
+                    for (int j = 0; j < 4; ++j)
+                        four[j] = D::widen(global_read<D::bytes>(
+                            resource(at.base), offset_in<D>(at, row, column + j, true)));
+                }
+#pragma unroll
+                for (int j = 0; j < 4; ++j) out.d[r][c][i + j] = four[j];
+            }
+}
+
+// Elements that the lane computes on, straight from global memory.
+template <class D, int ROWS, int COLUMNS, int B>
+TITAN_FUNCTION void load_fragment(Fragment<ROWS, COLUMNS, B> &out, const View &from, Part part,
+                                  int lane) {
+    View at = afresh(from);
+    if (at.columns % 4 == 0 && at.column % 4 == 0)
+        load_blocks<D, true>(out, at, part, lane);
+    else
+        load_blocks<D, false>(out, at, part, lane);
+}
+
 // A fragment whose columns are interleaved: a lane has 4 * BLOCKS of them side by side.
 template <class D, int ROWS, int COLUMNS, int B>
 TITAN_FUNCTION void store_interleaved(const View &to, const Fragment<ROWS, COLUMNS, B> &x,

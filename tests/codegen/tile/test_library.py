@@ -338,6 +338,7 @@ FORMULAS: dict[str, Callable[..., np.ndarray | Arrays]] = {
     "gemm_nn": lambda x: x["A"] @ x["B"],
     "gemm_large_nn": lambda x: x["A"] @ x["B"],
     "gemm_bias_gelu": biased(gelu),
+    "gemm_bias_gelu_residual": lambda x: biased(gelu)(x) + x["R"],
     "gemm_bias_relu": biased(relu),
     "gemm_bias_silu": biased(silu),
     **{f"attention_forward{more}": attention(False)

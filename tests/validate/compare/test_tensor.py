@@ -12,7 +12,10 @@ from titan.validate.compare.thread_events import TENSOR_BASE, ThreadEvent
 from titan.validate.compare.translation import translation
 
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is not installed")
-NAMES = ["gemm_sm_100a", "gemm_persistent_sm_100a", "gemm_fp8_sm_100a", "gemm_bias_gelu_sm_100a"]
+NAMES = [
+    "gemm_sm_100a", "gemm_persistent_sm_100a", "gemm_fp8_sm_100a", "gemm_bias_gelu_sm_100a",
+    "gemm_bias_gelu_residual_sm_100a",
+]  # fmt: skip
 
 
 @needs_nvcc
@@ -134,10 +137,34 @@ FAULTS = {
 }  # fmt: skip
 
 
+# A tile that is read amid the fetches of an accumulator, a block of rows at a time.
+FAULTS_BESIDE = {
+    "read before it is there": (
+        SOURCE, r"( *titan::barrier_wait\(b_ring_r_full[^;]*;)((?s:.*?v_residual.*?\n *}\n))",
+        r"\2\1", "is expected"),
+    "not waited for": (
+        SOURCE, r"titan::barrier_wait\(b_ring_r_full[^;]*;", "", "Wait of ring_r_full"),
+    "given back before the last block": (
+        SOURCE, r"(if \(titan::allocated\(titan_tensor\)\) \{(?s:.*?))"
+        r"( *titan::warp_sync\(\);\s*if \(titan_elected\) "
+        r"titan::barrier_arrive\(b_ring_r_empty[^;]*;)",
+        r"\2\1", "is expected"),
+    "another tile": (SOURCE, r"tile = s_r;", "tile = s_a;", "line"),
+    "written amid the fetches": (
+        SOURCE, r"(const titan::u8\* const tile = s_r;)", r"\1 *(titan::u32*)s_r = 0;", "write"),
+}  # fmt: skip
+
+
 @needs_nvcc
 @pytest.mark.parametrize("name", sampled(FAULTS, every=12))
 def test_a_planted_fault_is_told(name):
     is_told("gemm_persistent_sm_100a", *FAULTS[name])
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", sampled(FAULTS_BESIDE, every=2))
+def test_a_planted_fault_beside_a_fetch_is_told(name):
+    is_told("gemm_bias_gelu_residual_sm_100a", *FAULTS_BESIDE[name])
 
 
 def events(*kinds):

@@ -13,7 +13,7 @@ from titan.codegen.emit.hip_values import HipValues, operand
 from titan.codegen.emit.masks import worst_corner
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, dtype, mangled, single, spelled_number
-from titan.codegen.tile.held import UNIT_BYTES
+from titan.codegen.tile.held import UNIT_BYTES, tiles_behind
 from titan.codegen.tile.model import Tensor, TileOperation, TileProgram, ValuePlace, View
 from titan.sync.expression import (
     Binary,
@@ -329,7 +329,7 @@ class HipSpeller:
         """The lines of an operation, its shared operands read. Raises EmissionRefused."""
         kind = operation.kind
         if kind == "read":
-            return [f"// {mangled('v', operation.name, 'a value')} has been read"]
+            return self._read_straight(operation)
         if kind == "mma":
             return self._mma(operation)
         if kind == "vector":
@@ -351,6 +351,18 @@ class HipSpeller:
         apart = self.values.alone is not None and place is ValuePlace.FRAGMENT
         form = "elementwise_by_blocks" if apart else "elementwise"
         return [f"titan::{form}({out}, {self._function(operation)}, {', '.join(operands)});"]
+
+    def _read_straight(self, operation: TileOperation) -> list[str]:
+        """The read of a tile that comes straight from global memory; others have been read."""
+        source = operation.operands[0]
+        if source not in tiles_behind(self.values.tile):
+            return [f"// {mangled('v', operation.name, 'a value')} has been read"]
+        load = self.values.tile.operation(source)
+        out = self.values.variable[operation.name]
+        at = self.places.view(load.tensor_view, load.value.rows, False)
+        return [
+            f"titan::load_fragment<titan::{load.value.dtype}>({out}, {at}, part, {self._lane});"
+        ]
 
     def _function(self, operation: TileOperation) -> str:
         kind = operation.kind

@@ -38,6 +38,7 @@ from titan.codegen.emit.sites import EmissionSite, SiteKind
 from titan.codegen.emit.spelling import Spelling
 from titan.codegen.emit.statements import (
     SharedOperand,
+    SpelledApart,
     SpelledArrive,
     SpelledCall,
     SpelledDirectProduct,
@@ -45,6 +46,7 @@ from titan.codegen.emit.statements import (
     SpelledElementwise,
     SpelledFetch,
     SpelledPut,
+    SpelledRead,
     SpelledRowsFetch,
     SpelledRowsPut,
     SpelledStage,
@@ -158,13 +160,13 @@ class TensorSpelling(Spelling):
 
     def _packed(self, statements: tuple[SpelledStatement, ...]) -> list[SpelledStatement]:
         """With arithmetic on two columns at once, also inside of what is left out at times."""
-        made = packed(list(statements), polynomial_shares(self.tiles.tile))
-        return [
+        inner = [
             replace(one, body=tuple(self._packed(one.body)))
-            if isinstance(one, SpelledUnlessOne)
+            if isinstance(one, SpelledUnlessOne | SpelledApart)
             else one
-            for one in made
+            for one in statements
         ]
+        return packed(inner, polynomial_shares(self.tiles.tile))
 
     def _moves(self, site: EmissionSite) -> bool:
         """Whether a site has operations on tensor memory, and no fences of its own around them;
@@ -501,14 +503,16 @@ def _without_meeting(before: SpelledStatement, one: SpelledStatement) -> Spelled
 
 
 SpelledStores = SpelledStage | SpelledDirectStore
-Arithmetic = SpelledFetch | SpelledElementwise | SpelledDirectProduct | SpelledPut | SpelledStores
+Computed = SpelledElementwise | SpelledDirectProduct | SpelledRead
+Arithmetic = SpelledFetch | Computed | SpelledPut | SpelledStores
 
 
 def by_blocks(statements: list[SpelledStatement], columns: int = 0) -> tuple[SpelledStatement, ...]:
     """Fetches with the arithmetic behind them, one block of 16 rows after the other.
 
     Done where what follows narrows the numbers or puts them back, so that the registers of one
-    block are free again before the next one is fetched. `columns`: so many at a time, if given.
+    block are free again before the next one is fetched; apart where tiles are read, too, which the
+    assembler would all do first. `columns`: so many at a time, if given.
     """
     made: list[SpelledStatement] = []
     position = 0
@@ -520,7 +524,12 @@ def by_blocks(statements: list[SpelledStatement], columns: int = 0) -> tuple[Spe
             continue
         for block in range(_array(run[0]).m):
             part = [_of_block(statement, block) for statement in run]
-            made += _by_columns(part, columns) if columns else part
+            if columns:
+                made += _by_columns(part, columns)
+            elif block and any(isinstance(one, SpelledRead) for one in part):
+                made.append(SpelledApart(tuple(part)))
+            else:
+                made += part
         position += len(run)
     return tuple(made)
 
@@ -534,7 +543,7 @@ def _run(statements: list[SpelledStatement]) -> list[Arithmetic]:
     for statement in statements[1:]:
         if isinstance(statement, SpelledPut):
             return [*run, statement]
-        if not isinstance(statement, SpelledElementwise | SpelledDirectProduct):
+        if not isinstance(statement, Computed):
             break
         if statement.target.form == "column":
             break

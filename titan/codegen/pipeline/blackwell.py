@@ -28,6 +28,7 @@ from titan.codegen.pipeline.filling import BULK_COPIES, Filling
 from titan.codegen.pipeline.hopper import OUTPUT, Hopper
 from titan.codegen.pipeline.indices import earlier
 from titan.codegen.pipeline.model import FormRefused, Shape
+from titan.codegen.pipeline.rings import PipelineRing
 from titan.codegen.tile.model import Carried, TileOperation, TileProgram
 
 REGISTERS_OF_THREE = {"producer": 64, "issuer": 64, "consumer": 248}  # setmaxnreg, of 504
@@ -61,6 +62,9 @@ class Blackwell(Hopper):
         self.ring = next(ring for ring in self.rings if self.mma.name in ring.readers)
         if {load.name for load in self.ring.loads} != {*self.mma.operands} - {value.name}:
             raise FormRefused("all operands of the multiplication must come from one ring")
+        for name in (name for ring in self.rings for name in ring.after):
+            if tile.operation(name).kind != "read":
+                raise FormRefused(f"{name} takes a loaded tile behind the loop: `read` it")
         self.results = f"ring_{value.name}"
         taken = {operation.name for operation in tile.operations}
         taken |= {ring.name for ring in self.rings}
@@ -138,7 +142,9 @@ class Blackwell(Hopper):
 
     def _consumer(self) -> doc.Block:
         index = "w" if self.position else "0"
+        tiles = [doc.WaitStatement(slot(ring.name, index)) for ring in self._tiles_behind()]
         work: list[doc.DocumentStatement] = [
+            *tiles,
             doc.WaitStatement(self._result()),
             doc.ReadStatement(self._result()),
             doc.ComputeStatement(self.carried.value.name),
@@ -146,23 +152,46 @@ class Blackwell(Hopper):
         ]
         before = [
             doc.ComputeStatement(operation.name)
-            for operation in self.tile.before
+            for operation in (*self.tile.before, *self._numbers_behind())
             if operation.kind != "load"
         ]
-        if self.shape.poison:
-            # Given back at the end: a block of rows is then fetched, added to and narrowed by
+        if self.shape.poison or self._tiles_behind():
+            # Given back at the end: a block of rows is then fetched, computed on and narrowed by
             # itself, and the registers of one block are enough.
             *fetched, given_back = work
-            added = doc.ComputeStatement(self.mma.name, "tiles - 1")
-            work = [*before, *fetched, added, *self._afterwards(index), given_back]
+            added = (doc.ComputeStatement(self.mma.name, "tiles - 1"),) * self.shape.poison
+            work = [*before, *fetched, *added, *self._afterwards(index), given_back]
         else:
             work += [*before, *self._afterwards(index)]
         sent: doc.Block = (doc.DrainStatement(OUTPUT),) if self.stores else ()
         return (*self._over_work(tuple(work)), *sent, doc.FinalizeStatement())
 
+    def _tiles_behind(self) -> list[PipelineRing]:
+        """Rings of tiles that are read behind the loop."""
+        return [ring for ring in self.rings if ring.after]
+
+    def _numbers_behind(self) -> list[TileOperation]:
+        """Rows and columns of numbers for what is computed on such tiles: they come first, so that
+        nothing stands between the fetch and the arithmetic."""
+        numbers = [item for item in self.tile.after if item.kind in ("vector", "element")]
+        return numbers if self._tiles_behind() else []
+
     def _afterwards(self, index: str) -> list[doc.DocumentStatement]:
-        """What follows the loop."""
-        return [one for operation in self.tile.after for one in self._after(operation, index)]
+        """What follows the loop; tiles are given back behind all that is computed."""
+        made: list[doc.DocumentStatement] = []
+        rings = self._tiles_behind()
+        numbers = self._numbers_behind()
+        for operation in (item for item in self.tile.after if item not in numbers):
+            if operation.kind == "store":
+                made += [one for ring in rings for one in self._release(ring.name, index)]
+                rings = []
+            made += self._after(operation, index)
+        return made
+
+    def _read_after(self, operation: TileOperation, ring: PipelineRing, index: str) -> doc.Block:
+        """Nothing stands between a fetch and its arithmetic: the tile has been waited for."""
+        read = self._read(operation.operands[0], index)
+        return (read, doc.ComputeStatement(operation.name))
 
 
 def _only_multiplication(tile: TileProgram) -> tuple[TileOperation, Carried]:

@@ -32,7 +32,7 @@ from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import refuse_poison
-from titan.codegen.tile.held import held_operands
+from titan.codegen.tile.held import held_operands, tiles_behind
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
 from titan.target.description import target_of
 
@@ -94,7 +94,7 @@ def construct(
 
 def loads_of(tile: TileProgram) -> list[TileOperation]:
     """The operations that fill shared memory, in order."""
-    held = held_operands(tile)
+    held = held_operands(tile) | tiles_behind(tile)
     return [item for item in tile.operations if item.kind == "load" and item.name not in held]
 
 
@@ -160,8 +160,9 @@ class _Cdna:
             raise FormRefused(f"{tile.groups} waves; a workgroup has 1 to {WAVES_MAX}")
         if tile.cluster != 1:
             raise FormRefused(f"{tile.target} has no clusters")
-        if any(operation.kind == "load" for operation in tile.after):
-            raise FormRefused("a tile that is loaded after the loop has no form here")
+        loaded = {operation.name for operation in tile.after if operation.kind == "load"}
+        if not loaded <= tiles_behind(tile):
+            raise FormRefused("what is loaded after the loop is `read` there, or has no form")
         if not any(operation.kind == "load" for operation in tile.body):
             raise FormRefused("no tile is loaded in the loop")
         if shape.depth < (1 if self.staged else DEPTH_MIN):

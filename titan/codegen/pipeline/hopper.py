@@ -261,9 +261,11 @@ class Hopper:
         once: list[doc.DocumentStatement] = []
         fill: list[doc.DocumentStatement] = []
         last: list[doc.DocumentStatement] = []
+        behind: list[doc.DocumentStatement] = []
         for ring in self.rings:
             if ring.once:
-                once += self._fill(ring, "w" if self.position else "0")
+                filled = behind if ring.behind else once
+                filled += self._fill(ring, "w" if self.position else "0")
             else:
                 fill += self._fill(ring, self.position or "t")
                 if tail:
@@ -272,7 +274,7 @@ class Hopper:
         if self.shape.unified:
             guarded = doc.IfStatement("t < tiles", tuple(fill))
             loop = doc.ForStatement("t", "0", self._steps(), (guarded,))
-        work = (*once, loop, *last, *(again if tail else ()))
+        work = (*once, loop, *last, *(again if tail else ()), *behind)
         return (*self._over_work(work), *self._last())
 
     def _fill(self, ring: PipelineRing, place: str) -> doc.Block:
@@ -345,7 +347,9 @@ class Hopper:
     def _before(self, index: str) -> doc.Block:
         """The start of a work item: loads that it keeps, and the first values."""
         made: list[doc.DocumentStatement] = [
-            doc.WaitStatement(slot(ring.name, index)) for ring in self.rings if ring.once
+            doc.WaitStatement(slot(ring.name, index))
+            for ring in self.rings
+            if ring.once and not ring.only_after
         ]
         for operation in self.tile.before:
             if operation.kind == "read":
@@ -359,7 +363,7 @@ class Hopper:
         """The end of a work item."""
         made: list[doc.DocumentStatement] = []
         for ring in self.rings:
-            if ring.once:
+            if ring.once and not ring.after:
                 made += self._release(ring.name, index)
         met = not self.overlaid
         for operation in self.tile.after:
@@ -372,7 +376,23 @@ class Hopper:
     def _after(self, operation: TileOperation, index: str) -> doc.Block:
         if self._staged(operation):
             return self._store(operation, index, again=bool(self.position))
-        return (doc.ComputeStatement(operation.name),)
+        ring = next((ring for ring in self.rings if operation.name in ring.after), None)
+        if ring is not None:
+            return self._read_after(operation, ring, index)
+        return () if operation.kind == "load" else (doc.ComputeStatement(operation.name),)
+
+    def _read_after(self, operation: TileOperation, ring: PipelineRing, index: str) -> doc.Block:
+        """The read of a loaded tile behind the loop, with the wait before the first reader and the
+        release behind the last."""
+        if operation.kind != "read":
+            raise FormRefused(f"{operation.name} takes a loaded tile behind the loop: `read` it")
+        first = ring.only_after and operation.name == ring.after[0]
+        return (
+            *((doc.WaitStatement(slot(ring.name, index)),) if first else ()),
+            self._read(operation.operands[0], index),
+            doc.ComputeStatement(operation.name),
+            *(self._release(ring.name, index) if operation.name == ring.after[-1] else ()),
+        )
 
     def _loop(self) -> doc.Block:
         """All iterations of one work item."""

@@ -23,6 +23,12 @@ class PipelineRing:
     readers: tuple[str, ...]
     once: bool  # filled once for each work item
     behind: bool = False  # filled behind the loop, whose last iterations hide that
+    after: tuple[str, ...] = ()  # the readers behind the loop, in their order
+
+    @property
+    def only_after(self) -> bool:
+        """Whether nobody reads it before the loop is over."""
+        return len(self.after) == len(self.readers)
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -46,7 +52,8 @@ def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
             name = _fresh(f"ring_{loads[0].name}", taken)
             reading = dict.fromkeys(one for load in loads for one in _readers(tile, load, once))
             behind = section is tile.after
-            found.append(PipelineRing(name, tuple(loads), tuple(reading), once, behind))
+            after = tuple(item.name for item in tile.after if item.name in reading)
+            found.append(PipelineRing(name, tuple(loads), tuple(reading), once, behind, after))
     return tuple(found)
 
 

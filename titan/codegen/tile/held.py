@@ -4,6 +4,9 @@ A tile that is loaded before the loop and is nothing but a left operand, row by 
 attention), need not pass through LDS: each wave multiplies its own rows only, so it reads them from
 global memory to registers once, and the loop does not read them again. That holds where 16 bytes of
 a row are there or not as one, for as many registers as `HELD_BYTES_MAX` allows.
+
+Nor need a tile that is loaded behind the loop and only `read` there (a residual): each wave reads
+the elements that it computes on, once, and LDS keeps its room for the stages.
 """
 
 from __future__ import annotations
@@ -33,6 +36,18 @@ def held_operands(tile: TileProgram) -> frozenset[str]:
             left -= used
             found.add(item.name)
     return frozenset(found)
+
+
+def tiles_behind(tile: TileProgram) -> frozenset[str]:
+    """The loads behind the loop whose tiles go straight to registers; none on targets of NVIDIA."""
+    if not target_of(tile.target).amd:
+        return frozenset()
+    return frozenset(
+        item.name
+        for item in tile.after
+        if item.kind == "load"
+        and all(one.kind == "read" for one in tile.after if item.name in one.operands)
+    )
 
 
 def _only_left(tile: TileProgram, load: TileOperation) -> bool:

@@ -110,12 +110,12 @@ class Matcher:
             set()
         )  # accumulators with a product that has not been published
         self.early: list[ThreadEvent] = []  # stores of what was loaded, before all was
-        self.written: list[ThreadEvent] = []  # the same, to shared memory
+        self.beside: list[ThreadEvent] = []  # reads and writes of shared memory, likewise
 
     def rest(self) -> ThreadEvent | None:
         """The first event that belongs to no operation, once all operations are matched."""
-        if self.early or self.written:
-            return (self.early or self.written)[0]
+        if self.early or self.beside:
+            return (self.early or self.beside)[0]
         return next((e for e in self.events[self.position :] if e.kind != "mma_wait"), None)
 
     def left(self) -> ThreadEvent | None:
@@ -134,8 +134,9 @@ class Matcher:
             raise OperationMismatch(
                 f"line {self.early[0].line}: an unexpected store to tensor memory"
             )
-        if self.written and not self._takes_written(occurrence):
-            raise OperationMismatch(f"line {self.written[0].line}: an unexpected write")
+        if self.beside and not self._takes_beside(occurrence):
+            first_one = self.beside[0]
+            raise OperationMismatch(f"line {first_one.line}: an unexpected {first_one.kind}")
         while True:
             start = self.position
             event = self.left()
@@ -153,9 +154,11 @@ class Matcher:
         found = f"{event.kind} {event.values} in line {event.line}" if event else "nothing"
         raise OperationMismatch(f"{occurrence.text} is expected, {found} is there")
 
-    def _takes_written(self, occurrence: Occurrence) -> bool:
-        """Whether threads write shared memory there, for an engine."""
-        places = {region[0] for region in occurrence.writes}
+    def _takes_beside(self, occurrence: Occurrence) -> bool:
+        """Whether threads read or write shared memory there, as they did amid the fetch."""
+        kinds = {event.kind for event in self.beside}
+        places = {region[0] for region in occurrence.reads if "read" in kinds}
+        places |= {region[0] for region in occurrence.writes if "write" in kinds}
         others = places & (self.tensor.buffers.keys() | self.tensor.handed)
         return isinstance(occurrence.operation, ir.Access) and bool(places) and not others
 
@@ -262,11 +265,12 @@ class Matcher:
         regions = {"read": occurrence.reads, "write": occurrence.writes}
         if not occurrence.reads and not occurrence.writes:
             return True
-        found = bool(self.written)
-        for written in self.written:
-            for span in written.spans:
-                self._touch(span, occurrence.writes, written.line)
-        self.written = []
+        beside = [event for event in self.beside if regions[event.kind]]
+        self.beside = [event for event in self.beside if not regions[event.kind]]
+        found = bool(beside)
+        for early in beside:
+            for span in early.spans:
+                self._touch(span, regions[early.kind], early.line)
         while (event := self._next("read", "write")) is not None:
             if not regions[event.kind]:
                 return False
@@ -430,17 +434,18 @@ class Matcher:
     def _fetch(self, occurrence: Occurrence) -> bool:
         """Fetches of all columns of an accumulator, of the 32 lanes of the warp.
 
-        What is fetched may be put back, or go to shared memory, before the rest is fetched.
+        What is fetched may be put back, or go to shared memory, before the rest is fetched, and
+        what is computed with it may come from there.
         """
         ((region),) = occurrence.reads
         wanted = self._all_cells(region)
         seen: set[tuple[int, int]] = set()
         early: list[ThreadEvent] = []
-        written: list[ThreadEvent] = []
-        kinds = "tensor_load", "tensor_put", "write"
+        beside: list[ThreadEvent] = []
+        kinds = "tensor_load", "tensor_put", "read", "write"
         while seen != wanted and (event := self._next(*kinds)) is not None:
-            if event.kind == "write" and seen:
-                written.append(event)
+            if event.kind in ("read", "write") and seen:
+                beside.append(event)
                 continue
             cells = self._cells(event, region)
             if event.kind == "tensor_load":
@@ -449,7 +454,7 @@ class Matcher:
                 early.append(event)
             else:
                 return False
-        self.early, self.written = early, written
+        self.early, self.beside = early, beside
         return seen == wanted and region in self.tensor.places
 
     def _put(self, occurrence: Occurrence) -> bool:
