@@ -3,8 +3,8 @@
     python -m benchmarks.fit_instructions count [NAME ...] [--cache FILE]
     python -m benchmarks.fit_instructions fit [--page docs/reference/sass.md]
 
-`count` builds shapes of tile programs (the deepest of each form that the list of candidates has,
-written and compiled, not verified: counts claim nothing), counts the usual way around the main loop
+`count` builds shapes of tile programs (the deepest of each form that can be written and compiled,
+not verified: counts claim nothing), counts the usual way around the main loop
 and keeps the numbers in benchmarks/results/instructions.json. `fit` takes them from there: for each
 target the costs, none below 0, that make the squares of the relative errors least, every program
 with the same weight; they go to backends/TARGET/instructions.yaml, residuals to the page. Errors
@@ -39,6 +39,7 @@ from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.printer import pipeline_text
 from titan.codegen.tile.instruction_costs import FILE, SCALE, TERMS
 from titan.codegen.tile.load import load_tile, targets_of
+from titan.codegen.tile.model import TileProgram
 from titan.inspect import opcodes
 from titan.inspect.counts import KernelCounts, LoopCounts, count
 from titan.inspect.machine import of_compiled
@@ -87,13 +88,13 @@ def main_loop(kernel: KernelCounts, target: str) -> LoopCounts | None:
     return best if best is not None and rank(best)[1] else None
 
 
-def forms(listed: list[Shape]) -> list[Shape]:
-    """The deepest shape of each form, in an order that no ranking decides."""
-    found: dict[tuple[object, ...], Shape] = {}
+def forms(listed: list[Shape]) -> list[list[Shape]]:
+    """The shapes of each form, the deepest first, in an order that no ranking decides."""
+    found: dict[tuple[object, ...], list[Shape]] = {}
     for shape in sorted(listed, key=lambda one: (-one.depth, one.name)):
         fields = asdict(shape)
         key = tuple(value for name, value in fields.items() if name not in ("name", "depth"))
-        found.setdefault(key, shape)
+        found.setdefault(key, []).append(shape)
     return list(found.values())[:FORMS_MAX]
 
 
@@ -105,21 +106,35 @@ def counted_shapes(name: str, target: str, cache: str | None = None) -> Iterator
     result, listed, _ = considered(tile, loop, result, stages, limits)
     assert result.schedule is not None
     starts = group_starts(tile, loop, result.schedule.starts)
-    for shape in forms(listed):
-        if terms(tile, shape) is None:
-            continue
-        try:
-            document = form_of(target)(tile, shape, starts, result.schedule.ii)
-            kernel, program = decoded(pipeline_text(document))
-            compiled = compile_package(emit(tile, kernel, program).files, target)
-        except (FormRefused, NotVerified, EmissionRefused, CannotCompile) as reason:
-            print(f"{name} {target}, {shape.name}: {str(reason)[:90]}", flush=True)
-            continue
-        mains = [main_loop(count(one), target) for one in of_compiled(compiled)]
-        known = [main for main in mains if main is not None]
-        if len(known) == 1:
-            print(f"{name} {target}, {shape.name}: {known[0].usual}", flush=True)
-            yield CountedShape(name, target, shape, known[0].usual)
+    for shapes in forms(listed):
+        counts = (
+            _counted(name, tile, shape, starts, result.schedule.ii)
+            for shape in shapes
+            if terms(tile, shape) is not None
+        )
+        counted = next((one for one in counts if one is not None), None)
+        if counted is not None:
+            yield counted
+
+
+def _counted(
+    name: str, tile: TileProgram, shape: Shape, starts: dict[str, int], ii: int
+) -> CountedShape | None:
+    """The instructions of one shape; None where it has not one main loop, or none at all."""
+    target = tile.target
+    try:
+        document = form_of(target)(tile, shape, starts, ii)
+        kernel, program = decoded(pipeline_text(document))
+        compiled = compile_package(emit(tile, kernel, program).files, target)
+    except (FormRefused, NotVerified, EmissionRefused, CannotCompile) as reason:
+        print(f"{name} {target}, {shape.name}: {str(reason)[:90]}", flush=True)
+        return None
+    mains = [main_loop(count(one), target) for one in of_compiled(compiled)]
+    known = [main for main in mains if main is not None]
+    if len(known) != 1:
+        return None
+    print(f"{name} {target}, {shape.name}: {known[0].usual}", flush=True)
+    return CountedShape(name, target, shape, known[0].usual)
 
 
 def stored() -> list[CountedShape]:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from titan.inspect import opcodes
-from titan.inspect.counts import count
+from titan.inspect.counts import access_bytes, count
 from titan.inspect.listing import BadListing, class_of, read_listing
 from titan.inspect.loops import loops
 from titan.isa.gcn.listing import NotUnderstood
@@ -98,6 +98,64 @@ def test_the_usual_way_leaves_a_mask_out_whatever_its_limit_is_loaded_from(load,
         text.append(f"  /*{16 * number:04x}*/ {line} ;")
     (loop,) = count(read_listing("\n".join(text))[0]).loops
     assert (loop.instructions, loop.usual) == (8, usual)
+
+
+# Four numbers of two bytes: one access of 8 bytes, or four of 2.
+STORES = """
+kernel.co:	file format elf64-amdgpu
+
+0000000000000000 <kernel>:
+	v_exp_f32_e32 v0, v0                     // 000000000000: 00000000
+	s_cbranch_scc1 2                         // 000000000004: BF850002 <kernel+0x10>
+	buffer_store_dwordx2 v[0:1], v2, s[0:3]  // 000000000008: 00000000
+	s_branch 4                               // 00000000000C: BF820004 <kernel+0x20>
+	buffer_store_short v0, v2, s[0:3]        // 000000000010: 00000000
+	buffer_store_short v1, v2, s[0:3]        // 000000000014: 00000000
+	buffer_store_short v0, v2, s[0:3]        // 000000000018: 00000000
+	buffer_store_short v1, v2, s[0:3]        // 00000000001C: 00000000
+	s_cbranch_scc0 65527                     // 000000000020: BF84FFF7 <kernel>
+	s_endpgm                                 // 000000000024: 00000000
+"""
+
+
+@pytest.mark.parametrize(("wide", "usual"), [("dwordx2", 5), ("dword", 7)])
+def test_the_usual_way_writes_in_wide_accesses_where_they_write_as_much(wide, usual):
+    (function,) = read_listing(STORES.replace("dwordx2", wide))
+    (loop,) = count(function).loops
+    assert (loop.instructions, loop.usual) == (9, usual)
+
+
+@pytest.mark.parametrize(
+    ("name", "added", "following"),
+    [
+        ("s_cbranch_execnz", "s_nop 0", (4,)),
+        ("s_cbranch_execz", "s_nop 0", (2,)),
+        ("s_cbranch_execnz", "s_and_saveexec_b64 s[0:1], vcc", (4, 2)),
+        ("s_cbranch_execz", "s_mov_b64 exec, s[0:1]", (4, 2)),
+        ("s_cbranch_execnz", "v_cmpx_lt_i32_e32 v0, v1", (4, 2)),
+        ("s_cbranch_scc1", "s_nop 0", (4, 2)),
+    ],
+)
+def test_a_jump_while_lanes_are_there_is_one_where_nothing_takes_lanes_out(name, added, following):
+    text = STORES.replace("s_cbranch_scc1", name)
+    text = text.replace("v_exp_f32_e32 v0, v0", added)
+    (function,) = read_listing(text)
+    assert function.successors(1) == following
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("LDG.E", 4), ("LDG.E.128", 16), ("LDG.E.64.CONSTANT", 8), ("LDG.E.U16", 2), ("LDS.U8", 1),
+        ("STS", 4), ("STSM.16.MT88.4", 16), ("LDSM.16.M88.2", 8), ("ST.E.256", 32),
+        ("buffer_load_dword", 4), ("buffer_load_dwordx4", 16), ("buffer_store_short_d16_hi", 2),
+        ("buffer_load_ubyte", 1), ("global_load_lds_dwordx4", 16), ("global_load_dwordx3", 12),
+        ("ds_read_b128", 16), ("ds_read2_b32", 8), ("ds_write2st64_b64", 16), ("ds_write_b16", 2),
+        ("ds_read_u16_d16_hi", 2), ("ds_read_b64_tr_b16", 8), ("ds_bpermute_b32", 4),
+    ],
+)  # fmt: skip
+def test_bytes_of_an_access(name, number):
+    assert access_bytes(name) == number
 
 
 def test_segments_add_up_to_the_loop():

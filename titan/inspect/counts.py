@@ -3,8 +3,9 @@
 Counted are the instructions of a loop that are in no inner one, each once, whether its predicate
 holds or not: the issue slots of a warp that takes every branch. `least` are those of the shortest
 way around, which leaves out what a branch can leave out (a mask of the last tile), `usual` those of
-the shortest way that multiplies, computes exponentials and moves data as much as any; a load from
-constant memory moves none (a mask loads its limit with one). Loops that only wait (a test of a
+the shortest way that multiplies, computes exponentials and moves data as much as any, by bytes:
+where rows allow it a tile is written in accesses of several numbers, else number by number. A load
+from constant memory moves none (a mask loads its limit with one). Loops that only wait (a test of a
 barrier and the jump back) are left out, as inner loops of any kind are.
 
 Cycles of tensor cores: a multiplication of M x N with 32 bytes of K takes M N / 128 cycles of the
@@ -24,6 +25,20 @@ from titan.inspect.listing import MachineFunction
 from titan.inspect.loops import MachineLoop, loops
 
 _SHAPE = re.compile(r"^[HQIB]GMMA\.(\d+)x(\d+)x(\d+)")
+# Bytes of an access for a lane by what its name holds, else a word: names of NVIDIA and of AMD.
+WIDTHS = tuple(
+    (re.compile(pattern), number)
+    for pattern, number in (
+        (r"\.256\b", 32),
+        (r"\.128\b|88\.4\b|dwordx4|_b128", 16),
+        (r"dwordx3|_b96", 12),
+        (r"\.64\b|88\.2\b|dwordx2|_b64", 8),
+        (r"\.[US]16\b|short|_[bui]16(?:_|$)", 2),
+        (r"\.[US]8\b|byte|_[bui]8(?:_|$)", 1),
+    )
+)
+_TWO = re.compile(r"(?:read|write)2")
+WORD_BYTES, WORK_BYTES = 4, 16  # what other work than an access counts for
 TENSOR_CORE_RATE = 128  # elements of a product of 32 bytes of K, a cycle
 SWEEPS_MAX = 100
 # What separates segments, and how it is called in reports.
@@ -192,7 +207,7 @@ def _counts(function: MachineFunction, loop: MachineLoop) -> LoopCounts:
         loop.depth,
         len(loop.own),
         shortest(function, loop),
-        shortest(function, loop, lambda number: function.classes[number] in opcodes.WORK),
+        shortest(function, loop, lambda number: _work(function, number)),
         dict(sorted(kinds.items())),
         dict(sorted(names.items())),
         sum(one for one in cycles if one is not None) if known else None,
@@ -204,10 +219,10 @@ def _counts(function: MachineFunction, loop: MachineLoop) -> LoopCounts:
 def shortest(
     function: MachineFunction,
     loop: MachineLoop,
-    wanted: Callable[[int], bool] = lambda number: False,
+    wanted: Callable[[int], int] = lambda number: 0,
 ) -> int:
     """Instructions of the shortest way from the head back to it, of those that hold the most of
-    what is wanted; what is in inner loops is free, and never wanted."""
+    what is wanted, by its weights; what is in inner loops is free, and never wanted."""
     members = set(loop.members)
     large = len(members) + 1
 
@@ -228,6 +243,21 @@ def shortest(
         if not changed:
             return min(ends.values(), default=0) % large
     return len(loop.own)  # a cycle with two entries: no shortest way
+
+
+def _work(function: MachineFunction, number: int) -> int:
+    """What an instruction adds to what an iteration is for: bytes, or as much as a wide access."""
+    kind = function.classes[number]
+    if kind in (opcodes.SHARED, opcodes.GLOBAL):
+        return access_bytes(function.instructions[number].name)
+    return WORK_BYTES if kind in opcodes.WORK else 0
+
+
+def access_bytes(name: str) -> int:
+    """How many bytes a lane reads or writes."""
+    widths = (number for pattern, number in WIDTHS if pattern.search(name))
+    number = next(widths, WORD_BYTES)
+    return number * (2 if _TWO.search(name) else 1)
 
 
 def _cycles(name: str) -> float | None:

@@ -21,6 +21,7 @@ _SECTION = re.compile(r"^\s*\.section\s+([\w.$]+)")
 _INSTRUCTION = re.compile(
     r"^\s*/\*([0-9a-f]{4,})\*/\s+\{?\s*(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);"
 )
+_OF_LANES = ("s_cbranch_execnz", "s_cbranch_execz")
 _TARGET = re.compile(r"`\(([^)]+)\)")
 _JUMPS = ("BRA", "CALL", "JMP", "BSSY")
 
@@ -71,10 +72,20 @@ class MachineFunction:
             always = always and "," not in item.operands
             return (item.target,) if always else (item.target, *following)
         if item.name.startswith("s_cbranch") and item.target is not None:
+            if self._lanes_stay and item.name in _OF_LANES:
+                return (item.target,) if item.name == _OF_LANES[0] else following
             return (item.target, *following)
         if item.stem == "BSYNC":
             return tuple(dict.fromkeys((*self._meets(number), *following[: not always])))
         return following
+
+    @cached_property
+    def _lanes_stay(self) -> bool:
+        """Whether nothing takes lanes of a wave out: what jumps while some are there always does.
+        Compilers write such a jump where one without a condition would do."""
+        others = (item for item in self.instructions if item.name not in _OF_LANES)
+        words = (f"{item.name} {item.operands}" for item in others)
+        return self.amd and not any("exec" in word or "v_cmpx" in word for word in words)
 
     def _meets(self, number: int) -> tuple[int, ...]:
         """Where BSYNC proceeds: what the BSSY of its register names that stands last before it."""

@@ -31,12 +31,12 @@ from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePla
 from titan.codegen.tile.operations import KINDS, VECTORS, cost_class
 from titan.codegen.tile.rates import Rates, rates
 from titan.codegen.tile.roofline import contraction, operand_bytes, product_cycles, value_of
+from titan.codegen.tile.wave_split import BLOCKS, LANES, WaveSplit, wave_split
 from titan.target.description import target_of
 from titan.target.load import machine
 
 ACCESS_BYTES = 16  # of a lane
 WARPGROUP_ROWS = 64  # of one product that a warpgroup issues
-BLOCK_ROWS = 32  # of one product that a wave issues, where its rows divide into such
 BY_CLASS = {
     "add": "arithmetic", "compare": "arithmetic", "relu": "arithmetic",
     "exponential": "exponential", "tanh": "exponential", "reciprocal": "quotient",
@@ -107,7 +107,7 @@ def _product(
     found["accumulation"] += 1
     if known.matrix.operands == "registers":
         cycles = product_cycles(tile, item, known) * known.groups.together / tile.groups
-        smaller = 2 if _in_small_blocks(tile) else 1
+        smaller = BLOCKS[0] // _waves(tile).block
         found["product"] += smaller * cycles / known.matrix.latency_cycles
         read = operand_bytes(tile, item, known)
         found["operand"] += read / (_threads(tile) * ACCESS_BYTES)
@@ -120,21 +120,6 @@ def _product(
     found["product"] += across * -(-value.columns // known.matrix.columns_most) * depth
 
 
-def _in_small_blocks(tile: TileProgram) -> bool:
-    """Whether waves multiply blocks of 16 rows: rows of a wave are not a multiple of 32, and it
-    has all columns."""
-    fragments = [
-        item.value
-        for item in tile.operations
-        if item.result is not None and item.value.place is ValuePlace.FRAGMENT
-    ]
-    whole = any(item.kind in ("row_max", "row_sum", "read") for item in tile.operations) or any(
-        item.kind == "mma" and value_of(tile, item.operands[0]).place is ValuePlace.FRAGMENT
-        for item in tile.operations
-    )
-    return whole and any(value.rows // tile.groups % BLOCK_ROWS for value in fragments)
-
-
 def _computed(
     tile: TileProgram, item: TileOperation, known: Rates, found: dict[str, float]
 ) -> None:
@@ -143,6 +128,9 @@ def _computed(
         source = value_of(tile, item.operands[0])
         if source.place is not ValuePlace.SHARED:
             found["stored"] += held(tile, source, known)
+        elif not known.transfer.engine:
+            size = source.rows * source.columns * bytes_of(source.dtype)
+            found["copied"] += size / (_threads(tile) * ACCESS_BYTES)
         return
     kind = KINDS[item.kind]
     counted = item.value if kind.elements == "result" else value_of(tile, item.operands[0])
@@ -169,13 +157,22 @@ def _feeds(tile: TileProgram, item: TileOperation, kind: str, users: tuple[str, 
 
 def held(tile: TileProgram, value: Value, known: Rates) -> float:
     """The numbers of a value that one computing thread holds."""
+    of_row, of_column = known.lanes_per_row, known.lanes_per_column * tile.groups
+    if target_of(tile.target).amd:  # a lane has a row of each block, and a part of its columns
+        split = _waves(tile)
+        of_row, of_column = LANES // split.block * split.parts[1], split.block * split.parts[0]
     if value.place is ValuePlace.ROW:
-        copies = value.rows * known.lanes_per_row
+        copies = value.rows * of_row
     elif value.place is ValuePlace.COLUMN:
-        copies = value.columns * known.lanes_per_column * tile.groups
+        copies = value.columns * of_column
     else:
         copies = value.rows * value.columns
     return copies / _threads(tile)
+
+
+def _waves(tile: TileProgram) -> WaveSplit:
+    """How the waves of AMD share a fragment."""
+    return wave_split(tile) or WaveSplit((tile.groups, 1), BLOCKS[0])
 
 
 def _threads(tile: TileProgram) -> int:

@@ -30,7 +30,8 @@ from titan.scheduling.loop.model import Loop
 from titan.scheduling.run import ScheduleRun
 from titan.target.description import target_of
 
-NEAR = 1.05  # of the best: the model is no finer
+NEAR = 1.05  # of the best, and less: the model is no finer
+MANY = 1.25  # of the fewest instructions
 CHAIN = "dependences of one iteration"
 INTERVAL, TURN = "interval of the schedule", "dependences but for the last product"
 
@@ -43,9 +44,12 @@ def ranked(
     rules = list(takewhile(lambda one: _by_rule(tile, one.shape), left))
     left = left[len(rules) :]
     found = [replace(one, by_rule=True) for one in rules]
+    issued = {one.shape: predicted(tile, one.shape) or 0.0 for one in left}
     while left:
         best = min(one.cycles for one in left)
-        taken = next(one for one in left if one.cycles <= NEAR * best)
+        near = [one for one in left if one.cycles < NEAR * best or one.cycles == best]
+        fewest = min(issued[one.shape] for one in near)
+        taken = next(one for one in near if issued[one.shape] <= MANY * fewest)
         left.remove(taken)
         found.append(taken)
     return tuple(found)
