@@ -38,6 +38,7 @@ ret;
 }}
 """
 REFUTED, VERIFIED, UNDECIDED = Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNDECIDED
+SHIFTED = "add.u32 %r6, %r1, %r2; mad.wide.u32 %d6, %r6, 4, %d0;"
 CASES = {
     "each its own": ("st.global.u32 [%d2], %r1;", VERIFIED),
     "the block's number forgotten": ("st.global.u32 [%d3], %r2;", REFUTED),
@@ -66,6 +67,14 @@ CASES = {
     "an old value that nothing reads": ("atom.global.add.u32 %r5, [%d0], %r2;", VERIFIED),
     "an old value": (
         "atom.global.min.u32 %r5, [%d0], %r2; st.global.u32 [%d4], %r5;", UNDECIDED),
+    "a constant, shifted by the block": (SHIFTED + "st.global.u32 [%d6], 7;", VERIFIED),
+    "the place, shifted by the block": (SHIFTED + "st.global.u32 [%d6], %r6;", VERIFIED),
+    "the lane, shifted by the block": (SHIFTED + "st.global.u32 [%d6], %r1;", REFUTED),
+    "one of two constants, shifted by the block": (
+        SHIFTED + "and.b32 %r5, %r1, 1; st.global.u32 [%d6], %r5;", REFUTED),
+    "a constant that one block has not": (
+        SHIFTED + "setp.eq.u32 %p0, %r2, 3; selp.u32 %r5, 8, 7, %p0; st.global.u32 [%d6], %r5;",
+        REFUTED),
     "the same constants in other places": (
         "mad.wide.u32 %d6, %r2, 2, %d0; st.global.u16 [%d6], 1; st.global.u16 [%d6+2], 2;",
         REFUTED),

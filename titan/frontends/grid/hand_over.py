@@ -42,6 +42,7 @@ from titan.frontends.ptx.settled import commutes, of_one_operation
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.known_bytes import leave_the_same
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.written import WrittenRanges, global_accesses
@@ -360,8 +361,7 @@ def _ordered(first: _Access, second: _Access) -> bool:
 def _equal(one: _Access, other: _Access) -> bool:
     """Whether both are plain writes of the same known bytes."""
     writes = one.mode is other.mode is ev.Mode.WRITE
-    same = (one.value, one.footprint) == (other.value, other.footprint)
-    return writes and one.value is not None and same
+    return writes and leave_the_same(one.value, one.footprint, other.value, other.footprint)
 
 
 def read_only_loads(places: CodePlaces) -> set[int]:

@@ -34,6 +34,7 @@ from titan.frontends.ptx.settled import commutes, of_one_operation, own_counters
 from titan.frontends.ptx.trial import Trial
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint, MemorySpace
+from titan.isa.simt.known_bytes import leave_the_same
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.operations import PresetKind
 from titan.isa.simt.outcome import Ending, Policy, Run
@@ -193,7 +194,7 @@ class GridAccesses:
         """Whether both are plain writes that leave the same in the bytes that they share."""
         if not (one.mode is other.mode is ev.Mode.WRITE):
             return False
-        if one.value is not None and (one.value, one.footprint) == (other.value, other.footprint):
+        if leave_the_same(one.value, one.footprint, other.value, other.footprint):
             return True
         if self.equal_writes == "assumed" and one.footprint == other.footprint:
             return True

@@ -24,6 +24,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.frontends.ptx.settled import commutes
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import Footprint
+from titan.isa.simt.known_bytes import leave_the_same
 from titan.isa.simt.launch import Launch
 from titan.isa.simt.outcome import Run
 from titan.isa.simt.written import global_accesses
@@ -99,8 +100,7 @@ def harmless(one: WordAccess, other: WordAccess) -> bool:
     if one.strong and other.strong:
         return one.settled != "" and one.settled == other.settled
     writes = one.mode is other.mode is ev.Mode.WRITE
-    same = (one.value, one.footprint) == (other.value, other.footprint)
-    return writes and one.value is not None and same
+    return writes and leave_the_same(one.value, one.footprint, other.value, other.footprint)
 
 
 def comes_before(graph: Graph, one: WordAccess, other: WordAccess) -> bool:

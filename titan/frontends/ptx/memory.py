@@ -19,13 +19,14 @@ used in turn as a barrier and for data must be handed over in order.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from titan.frontends.ptx.regions import RegionMap, partition
 from titan.isa.simt.footprints import Footprint, MemorySpace, merged
+from titan.isa.simt.known_bytes import part_of
 from titan.sync import program as ir
 from titan.sync.expression import Constant
 
@@ -183,7 +184,7 @@ class RecordedMemory:
         if isinstance(mark, bytes):
             ranges = use.footprint.ranges()
             if sum(high - low for low, high in ranges) == len(mark):
-                mark = _part_of(mark, ranges, self.regions.regions[number].runs)
+                mark = part_of(mark, ranges, self.regions.regions[number].runs)
             else:
                 mark = f"{mark.hex()} in {use.footprint}"
         return AccessKind(mark, use.agent, use.narrow)
@@ -265,18 +266,3 @@ def united(effects: Iterable[ir.Effect]) -> tuple[ir.Effect, ...]:
 def _rank(effect: ir.Effect) -> int:
     """How much of what others do conflicts with the effect."""
     return 0 if not effect.write else 1 if effect.reduction else 2
-
-
-def _part_of(data: bytes, ranges: Sequence[Range], part: Iterable[Range]) -> bytes:
-    """The bytes of a part, of data that lie in ranges one after the other."""
-    found, at = {}, 0
-    for low, high in ranges:
-        found[low] = at, high
-        at += high - low
-    starts = sorted(found)
-    cut = []
-    for low, high in part:
-        start = starts[bisect_right(starts, low) - 1]
-        at = found[start][0] + low - start
-        cut.append(data[at : at + high - low])
-    return b"".join(cut)
