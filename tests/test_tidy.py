@@ -25,7 +25,7 @@ COLUMNS_MAX = 100
 _ONE_HEADER = "ships in every package as one file that needs no other, for nvcc, NVRTC and hipRTC"
 LONG_MODULES: dict[str, tuple[int, str]] = {
     "backends/sm_90a/titan_device.cuh": (1150, _ONE_HEADER),
-    "backends/gfx942/titan_device.hip.h": (1500, _ONE_HEADER),
+    "backends/gfx942/titan_device.hip.h": (1550, _ONE_HEADER),
 }
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 
