@@ -175,7 +175,7 @@ def joined(found: Sequence[Row]) -> list[Row]:
     """The rows that were stored before with those that were found, by package and target."""
     kept = stored_rows()
     for one in found:
-        before = kept.get(one[:2], ("",))
+        before = kept.get(one[:2], (NOT_RUN,))
         kept[one[0], one[1]] = one if one[-1] else (*one[:-1], before[-1])
     return [kept[key] for key in sorted(kept)]
 
