@@ -166,6 +166,18 @@ def test_a_fault_of_titan_is_4_and_says_so(command, capsys, monkeypatch):
     assert "Traceback" not in shown.err and "\x1b" not in shown.err
 
 
+def exhausts():
+    raise MemoryError
+
+
+def test_memory_that_runs_out_is_undecided_and_no_bug(command, capsys):
+    command(exhausts)
+    assert run(["probe"]) == ExitCode.UNDECIDED
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "Error: there is no memory left; try it with smaller sizes\n"
+
+
 @pytest.mark.parametrize("named", ["gone/out.json", "--result=gone/out.json", "gone"])
 def test_a_path_that_the_system_refuses_is_bad_input(named, capsys, monkeypatch, tmp_path):
     """A folder that is not there, also where a draft is written beside what is named."""

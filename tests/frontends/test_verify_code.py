@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from titan.frontends.ptx.launch import read_launch_text
 from titan.frontends.ptx.policies import CodePolicies
 from titan.frontends.verify_code import CodeOptions, short_name, verify_code, verify_code_file
 from titan.isa.ptx.parse import parse_source
+from titan.isa.simt.launch import Options
 from titan.verify.model import Finding
 
 FOLDER = Path(__file__).parent / "ptx"
@@ -47,6 +49,20 @@ def test_a_ring_is_verified_and_says_for_what():
         "CTA (0, 0, 0), (2, 0, 0), (3, 0, 0)",
     )
     assert finding.target == "sm_90a" and finding.exit_code == 0
+
+
+@pytest.mark.parametrize("trips", [5, 500])
+def test_what_a_run_records_has_a_bound(trips, monkeypatch):
+    """More trips than that are undecided, by one run, with what helps."""
+    few = partial(Options, events_max=1000)
+    monkeypatch.setattr("titan.frontends.ptx.machine.Options", few)
+    finding = verified(ring(), LAUNCH.replace("n: 5", f"n: {trips}"))
+    if trips == 5:
+        assert finding.verdict is Verdict.VERIFIED
+        return
+    assert finding.verdict is Verdict.UNDECIDED and finding.exit_code == 3
+    (note,) = [note for note in finding.notes if "up to 1,000 events: launch it with" in note]
+    assert "`--require any`" in note and "schedules were tried" not in note
 
 
 def test_a_sweep_finds_what_drives_the_loop():

@@ -272,6 +272,10 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, UserError):
             click.echo(f"Error: {error}", err=True)
             return ExitCode.BAD_INPUT
+        if isinstance(error, MemoryError):
+            del error  # and with it what the frames of its traceback hold
+            click.echo("Error: there is no memory left; try it with smaller sizes", err=True)
+            return ExitCode.UNDECIDED
         if _is_killed_worker(error):
             click.echo("Error: a worker process was killed, or ran out of memory", err=True)
             return ExitCode.UNDECIDED

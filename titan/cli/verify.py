@@ -147,7 +147,8 @@ class VerifyGiven(TypedDict):
 @click.option(
     "--launch",
     metavar="FILE",
-    help="Launch of the code (YAML or JSON); by default the file of the same name next to it.",
+    help="Launch of the code (YAML or JSON); by default the file of the same name next to it. "
+    "Of its grid the first, the middle and the last CTA are run, in clusters, and neighbours.",
 )
 @click.option(
     "--entry", metavar="NAME", help="The kernel to verify in a file of code; by default all."

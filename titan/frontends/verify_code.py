@@ -37,7 +37,7 @@ from titan.frontends.ptx.sweep import sweep
 from titan.frontends.ptx.trial import Trial, judge_run
 from titan.frontends.read_code import ReadCode, named, read_file, refused, verdicts
 from titan.isa.ptx.parse import parse_source
-from titan.isa.simt.launch import Launch
+from titan.isa.simt.launch import EVENTS_SPENT, Launch
 from titan.isa.simt.outcome import Ending, Run
 from titan.verify.model import Finding, Narrowing, VerifyOptions
 
@@ -415,6 +415,8 @@ def _trial(
     runs = [] if run is None else [run]
     if first.verdict is not Verdict.UNDECIDED:
         return runs, first
+    if run is not None and run.outcome.reason == EVENTS_SPENT:
+        return runs, first  # as in any schedule: what one takes in memory, others do
     if run is not None:
         name = code.function.name
 

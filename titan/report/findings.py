@@ -92,7 +92,7 @@ def _text(finding: Finding, style: ReportStyle) -> str:
     rows = [f"{word} {name}({one_line(finding.path)}){narrowing_text(finding)}"]
     rows += [f"  {'fault':<9} {clean(text)}" for text in known]
     rows += [f"  {'added':<9} {clean(text)}" for text in finding.added]
-    if finding.narrowing is not None:
+    if finding.narrowing is not None and finding.narrowing.edit:
         rows.append(f"  {'edit':<9} {clean(finding.narrowing.edit)}")
     rows += [f"  {label:<9} {text}" for label, text in scope_rows(finding, timings)]
     rows += [f"  {'note':<9} {clean(note)}" for note in finding.notes]

@@ -82,7 +82,8 @@ def _finding(finding: Finding) -> str:
     if finding.trace is not None and finding.program is not None:
         parts.append(_counterexample(finding, found))
     rows = [row for row in scope_rows(finding) if row[0] not in ("engine", "policies")]
-    rows += [("edit", finding.narrowing.edit)] if finding.narrowing is not None else []
+    edit = "" if finding.narrowing is None else finding.narrowing.edit
+    rows += [("edit", edit)] if edit else []
     rows += [("added", text) for text in finding.added]
     rows += [("note", text) for text in finding.notes]
     if rows:

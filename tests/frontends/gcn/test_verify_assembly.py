@@ -113,6 +113,14 @@ def test_a_step_budget_ends_a_run():
     assert any("has not ended after 1000" in note for note in finding.notes)
 
 
+def test_a_budget_of_events_ends_a_run(monkeypatch):
+    monkeypatch.setattr("titan.isa.waves.machine.EVENTS_MAX", 1000)
+    text = kernel(".Lagain:\nds_write_b32 v0, v0\ns_waitcnt lgkmcnt(0)\ns_branch .Lagain")
+    finding = judged(text.replace("\t.Lagain:", ".Lagain:"), ONE_WAVE)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert any("recorded up to 1,00" in note for note in finding.notes)
+
+
 def test_lds_has_an_end():
     finding = judged(RING.replace("0x400, v2", "0x1400, v2"))
     assert finding.verdict is Verdict.REFUTED

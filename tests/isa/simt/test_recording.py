@@ -387,12 +387,6 @@ def test_an_atomic_that_steers_is_told():
     assert len(found.confluence.atomics) == 1
 
 
-def test_the_budget_ends_an_endless_loop():
-    found = ran(module_of("L: bra L;"), launch_of(), Options(steps_max=1000))
-    assert found.outcome.ending is Ending.BUDGET
-    assert found.instructions == 1000
-
-
 def test_unknown_forms_are_told_with_their_lines():
     module = module_of("tcgen05.nonsense %r1;\nret;\nwmma.load.a.sync.aligned.row.m17n16k16.f16 "
                        "{%r1}, [%d1], %r2;")  # fmt: skip

@@ -11,6 +11,7 @@ from titan.frontends.ptx.places import CodePlaces
 from titan.isa.ptx.module import Address, Function, Instruction, Symbol
 from titan.isa.simt import events as ev
 from titan.isa.simt.footprints import MemorySpace
+from titan.isa.simt.launch import EVENTS_SPENT
 from titan.isa.simt.layout import entry_places
 from titan.isa.simt.outcome import Ending, Run
 
@@ -55,6 +56,17 @@ def _missing_map(at: int, function: Function, place: Span) -> Diagnostic:
             offset = at - start
             headline += f": parameter {number} ({short_name(variable.name)}), offset {offset}: box?"
     return diagnostic("TTN018", headline, place, "this copy needs it")
+
+
+def not_ended(run: Run) -> str:
+    """What of its budget a run has used before its end, and what helps."""
+    reason = f"the run has not ended after {run.instructions} warp instructions"
+    if run.outcome.reason != EVENTS_SPENT:
+        return reason
+    return (
+        f"{reason}, and what it does is recorded up to {len(run.events):,} events: launch it with "
+        "fewer trips (any number of them is decided from a launch of few by `--require any`)"
+    )
 
 
 def refusal(run: Run, places: CodePlaces) -> str:

@@ -41,7 +41,7 @@ from titan.frontends.ptx.launch_control import requests_after_refusal
 from titan.frontends.ptx.lone_lanes import LONE, LONE_HELP, with_lone_lanes
 from titan.frontends.ptx.loops_on_data import assertions, data_loops, open_ends
 from titan.frontends.ptx.map_acquires import with_own_acquires
-from titan.frontends.ptx.missing import refusal
+from titan.frontends.ptx.missing import not_ended, refusal
 from titan.frontends.ptx.mixed_barriers import mixed_barriers
 from titan.frontends.ptx.module_variables import started_with
 from titan.frontends.ptx.order_of_run import (
@@ -536,7 +536,7 @@ def _conditions(
     if outcome.ending in (Ending.REFUSED, Ending.FAULT):
         reasons.append(f"{refusal(run, places)} ({at(outcome.site)})")
     elif outcome.ending is Ending.BUDGET:
-        reasons.append(f"the run has not ended after {run.instructions} warp instructions")
+        reasons.append(not_ended(run))
     for text, instruction in recording.problems:
         reasons.append(f"{text} ({at(instruction)})")
     for sequence in run.confluence.polls[:1]:

@@ -21,7 +21,7 @@ from typing import Self
 from titan.isa.simt.control import skip_branch
 from titan.isa.simt.handlers import HANDLERS
 from titan.isa.simt.joins import arrive_at_join, check_members, meet
-from titan.isa.simt.launch import Launch, Options
+from titan.isa.simt.launch import EVENTS_SPENT, Launch, Options
 from titan.isa.simt.layout import MemoryLayout
 from titan.isa.simt.machine import Handler, SimtMachine
 from titan.isa.simt.operations import (
@@ -178,19 +178,22 @@ class SimtExecution(SimtMachine):
                 arrive_at_join(fragment)
             if fragment.dead or fragment.blocked is not None:
                 return
-            if self.count >= self.options.steps_max:
-                raise EndedRun(
-                    Outcome(
-                        Ending.BUDGET,
-                        f"the budget of {self.options.steps_max} steps is used",
-                        fragment.pc,
-                        fragment.warp.cta.number,
-                        fragment.warp.index,
-                    )
-                )
+            spent = self._spent()
+            if spent:
+                cta, warp = fragment.warp.cta.number, fragment.warp.index
+                raise EndedRun(Outcome(Ending.BUDGET, spent, fragment.pc, cta, warp))
             self.count += 1
             if self.step(fragment):
                 return
+
+    def _spent(self) -> str:
+        """Which budget is used; nothing while there is something left of each."""
+        if self.count >= self.options.steps_max:
+            return f"the budget of {self.options.steps_max} steps is used"
+        # What computes is read by no checker, and bounded by its steps.
+        if not self.computes and len(self.events) >= self.options.events_max:
+            return EVENTS_SPENT
+        return ""
 
     def step(self, fragment: Fragment) -> bool:
         """Execute one instruction; True if the fragment must let others run."""

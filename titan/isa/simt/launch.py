@@ -13,6 +13,8 @@ Dimensions = tuple[int, int, int]
 
 MAP_BYTES = 128
 QUESTION = "a word of global memory is asked for"
+EVENTS_SPENT = "the budget of events is used"
+EVENTS_MAX = 2_000_000  # of one run, which takes two gigabytes with its sync program
 WORD_BYTES = (4, 8)  # of what is asked for
 
 
@@ -205,7 +207,9 @@ class Launch:
 class Options:
     """How to run. `ctas`: the linear indices of the CTAs to run (whole clusters); None runs all.
 
-    `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions.
+    `seed` 0 is round-robin in order; others shuffle. `steps_max` counts warp instructions,
+    `events_max` what is recorded of them, which bounds the memory of a run; it ends before the
+    first instruction beyond, with `EVENTS_SPENT`.
     `first_poll_fails`: the first test_wait or try_wait at each place for each phase gives false, as
     it may in some interleaving; code that peeks before it waits then shows its wait.
     `highest_columns`: tcgen05.alloc gives the highest free columns of tensor memory, not the
@@ -218,6 +222,7 @@ class Options:
     ctas: tuple[int, ...] | None = None
     seed: int = 0
     steps_max: int = 20_000_000
+    events_max: int = EVENTS_MAX
     first_poll_fails: bool = True
     highest_columns: bool = False
     strong_as_plain: bool = False

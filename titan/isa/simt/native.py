@@ -199,6 +199,7 @@ class Native(_KeptArrays):
         ctas = [members[0] for members in machine.chosen()]
         launch.ctas, launch.cta_count = self._array("int32_t", ctas or [0]), len(ctas)
         launch.seed, launch.steps_max = options.seed, options.steps_max
+        launch.events_max = options.events_max
         launch.first_poll_fails = options.first_poll_fails
         launch.highest_columns = options.highest_columns
         launch.strong_as_plain = options.strong_as_plain

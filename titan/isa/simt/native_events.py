@@ -57,18 +57,18 @@ class NativeReader:
             self.assumption, self.skipped, self.poll, self.lane_clash, self.partial_collective,
         )  # fmt: skip
 
-    def read(self, words: Words, before: Sequence[ev.Event] = ()) -> list[ev.Event]:
+    def read(self, words: memoryview[int], before: Sequence[ev.Event] = ()) -> list[ev.Event]:
         """All events of a recording, those before these words included."""
         found = list(before)
         at, end = 0, len(words)
         while at < end:
             size = words[at + 1]
-            cta, warp, lanes, instruction = words[at + 2 : at + 6]
+            marked, _, cta, warp, lanes, instruction, *fields = words[at : at + size].tolist()
             head = (len(found), cta, warp, lanes, instruction)
-            kind = words[at] & ~SAME_STEP
-            if kind != words[at]:
+            kind = marked & ~SAME_STEP
+            if kind != marked:
                 self.same_step.add(len(found))
-            found.append(self.readers[kind](head, words[at + 6 : at + size]))
+            found.append(self.readers[kind](head, fields))
             at += size
         return found
 
@@ -265,7 +265,7 @@ class RecordingBefore:
         if not alike or footprints[: len(self.footprints)] != self.footprints:
             self.words, self.events, self.same_step = b"", [], set()
         reader.same_step |= self.same_step
-        rest = memoryview(words)[len(self.words) :].cast("q").tolist()
+        rest = memoryview(words)[len(self.words) :].cast("q")
         self.events = reader.read(rest, self.events)
         self.words, self.footprints = words, footprints
         self.same_step = set(reader.same_step)

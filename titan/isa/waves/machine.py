@@ -23,7 +23,7 @@ from titan.isa.gcn.names_gfx1250 import LANES as LANES_GFX1250
 from titan.isa.gcn.names_gfx1250 import TARGET as GFX1250
 from titan.isa.gcn.opcodes import OpcodeKind
 from titan.isa.gcn.operands import VCC
-from titan.isa.simt.launch import Launch
+from titan.isa.simt.launch import EVENTS_MAX, EVENTS_SPENT, Launch
 from titan.isa.simt.outcome import Confluence, Ending, Outcome, Run
 from titan.isa.waves.arm_accesses import access_memory
 from titan.isa.waves.arm_queues import end_operations
@@ -190,7 +190,7 @@ class WaveMachine:
         while True:
             for wave in self.waves:
                 if not wave.ended and not self._advance(wave):
-                    return Outcome(Ending.BUDGET, "the step budget", wave.place)
+                    return Outcome(Ending.BUDGET, self._spent(), wave.place)
             live = [wave for wave in self.waves if not wave.ended]
             if not live:
                 return Outcome(Ending.FINISHED)
@@ -203,12 +203,20 @@ class WaveMachine:
             for wave in live:
                 wave.at_barrier = False
 
+    def _spent(self) -> str:
+        """Which budget is used; nothing while there is something left of each."""
+        if self.steps >= self.steps_max:
+            return "the step budget"
+        # What computes is read by no checker, and bounded by its steps.
+        recorded = len(self.group.events) if self.group.contents is None else 0
+        return EVENTS_SPENT if recorded >= EVENTS_MAX else ""
+
     def _advance(self, wave: Wave) -> bool:
         """Until the wave waits or ends; False when the budget is spent."""
         known, end, later = self.decoded, self.kernel.end, self.later
         start, follower = self.kernel.start, self.follower
         while not wave.ended and not wave.at_barrier:
-            if self.steps >= self.steps_max:
+            if self._spent():
                 return False
             self.steps += 1
             number = wave.place

@@ -219,7 +219,8 @@ def _ended(kernel: EmittedKernel, made: Run, found: Ran) -> None:
         case Ending.REFUSED:
             raise UnsupportedPtx(f"{where}control depends on data: {outcome.reason}")
         case Ending.BUDGET:
-            found.faults.append(f"the kernel has not ended after {STEPS_MAX} warp instructions")
+            spent = f"{made.instructions} warp instructions"
+            found.faults.append(f"the kernel has not ended after {spent}")
         case Ending.FAULT:
             found.faults.append(f"{where}{outcome.reason}")
         case Ending.HUNG:

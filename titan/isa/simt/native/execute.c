@@ -281,6 +281,10 @@ static void run_fragment(Machine *machine, Fragment *fragment, int64_t quantum)
                      "the budget of %lld steps is used", (long long)machine->launch->steps_max);
             end_run(machine, fragment, BUDGET);
         }
+        if (!NUMBERS && machine->event_count >= machine->launch->events_max) {
+            snprintf(machine->reason, sizeof machine->reason, "the budget of events is used");
+            end_run(machine, fragment, BUDGET);
+        }
         machine->count++;
 #if NUMBERS
         if (quick_step(machine, fragment)) continue;

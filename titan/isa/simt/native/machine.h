@@ -49,7 +49,7 @@ typedef struct {
     const int64_t *holes; int32_t hole_count;   /* between variables: space, start, end */
     const int64_t *reaches;                     /* pairs by instruction, 0 for none; or null */
     const int32_t *ctas; int32_t cta_count;     /* clusters by one of their CTAs, in order */
-    uint64_t seed; int64_t steps_max; int32_t first_poll_fails, highest_columns;
+    uint64_t seed; int64_t steps_max, events_max; int32_t first_poll_fails, highest_columns;
     int32_t strong_as_plain;
     int64_t cancelled; /* clusters that try_cancel obtains for each */
     int32_t in_turn;   /* counters are raised by each cluster in turn */
