@@ -277,6 +277,47 @@ HUNDRED = COUNTED.replace(
     f"bar.sync 0;\n{READ}",
     f"setp.eq.u32 %p3, %r20, {{count}};\n@%p3 bra LEFT; bar.sync 0;\nLEFT:\n{READ}",
 )
+# A tile of 16 bytes is stored in one of two arms, and copied behind the loop by the async proxy.
+TILE = """
+AGAIN:
+ld.shared.u32 %r5, [%r2];
+bar.sync 0;
+and.b32 %r6, %r5, 1; setp.ne.u32 %p3, %r6, 0;
+@%p3 bra OTHER;
+@%p0 st.shared.v4.u32 [%r2+48], {{%r9, %r9, %r9, %r9}};
+{fence}
+bar.sync 0;
+bra JOIN;
+OTHER:
+@%p0 st.shared.v4.u32 [%r2+48], {{%r9, %r9, %r9, %r9}};
+{other}
+bar.sync 0;
+JOIN:
+bar.sync 0;
+ld.shared.u32 %r5, [%r2]; and.b32 %r6, %r5, 2; setp.ne.u32 %p3, %r6, 0;
+@%p3 bra NOTHING;
+bar.sync 0;
+NOTHING:
+bar.sync 0;
+{next}
+bar.sync 0;
+ld.shared.u32 %r5, [%r2]; setp.ne.u32 %p2, %r5, 0;
+@%p2 bra AGAIN;
+ld.global.u32 %r6, [%d1+128]; setp.ne.u32 %p7, %r6, 0;
+@%p7 bra SKIP;
+bar.sync 0;
+@%p0 cp.async.bulk.global.shared::cta.bulk_group [%d1+256], [%r2+48], 16;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;
+SKIP:
+"""
+FENCE = "fence.proxy.async;"
+
+
+def tile(fence: str, other: str) -> str:
+    return START_WORD + TILE.format(fence=fence, other=other, next=ONE)
+
+
 RIGHT = {
     "a search": SEARCH,
     "two words in turn": TURNS,
@@ -309,6 +350,8 @@ WRONG = {
     ),
     "a flag that is read too early": FLAG.replace("NONE:\nbar.sync 0;", "NONE: bar.warp.sync -1;"),
     "a race behind the loop": SEARCH + ONE,
+    "no fence of the proxy in the first arm": tile("", FENCE),
+    "no fence of the proxy in the second arm": tile(FENCE, ""),
     "nothing that ends it changes": SEARCH.replace(ONE, ""),
 }
 

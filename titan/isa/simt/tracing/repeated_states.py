@@ -10,6 +10,8 @@ what is made behind it of its values is compared with what is made there alone.
 
 No state is given where more than registers and memory goes on behind the barrier: operations in
 flight, mbarriers, clusters of several blocks, lanes that have ended, memory that is not followed.
+Nor in code with operations that need fences of their own (asynchronous proxy, wgmma, tensor
+memory): registers and memory do not show whether a thread has fenced what it has written.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from titan.isa.simt import events as ev
 from titan.isa.simt.control_flow import FunctionGraphs
 from titan.isa.simt.execution import SimtExecution
 from titan.isa.simt.memory import BARRIER, KNOWN, Bytes
-from titan.isa.simt.operations import Op
+from titan.isa.simt.operations import DecodedStep, Op
 from titan.isa.simt.state import Cta, Fragment, Warp
 from titan.isa.simt.tracing.traced_memory import (
     PLACE_BITS,
@@ -43,6 +45,10 @@ _LOCAL = (
     ev.LaneClash, ev.PartialCollective, ev.Elect, ev.MemoryFault,
 )  # fmt: skip
 _OF_BLOCK = (ev.Meeting.NAMED, ev.Meeting.WARP)
+# All that a barrier of the block does not order without a fence of another kind before it.
+_FENCED = frozenset(op for op in Op if Op.COPY_WAIT_ALL < op < Op.BARRIER_NAMED) | {
+    Op.TENSORMAP_REPLACE, Op.TENSORMAP_COPY, Op.TRY_CANCEL,
+}  # fmt: skip
 Key = tuple[object, ...]
 
 
@@ -85,7 +91,7 @@ class SealedStates:
         self._live: dict[int, list[int]] = {}
         self._calls = any(step.op is Op.CALL for step in machine.code.steps)
         self._events = 0
-        self._stands = True
+        self._stands = not any(_needs_fences(step) for step in machine.code.steps)
         self._known: dict[tuple[int, ...], dict[tuple[int, int], Value]] = {}
         self.writers: dict[tuple[int, int], int] = {}  # by warp and register, the last one
         self.moving: set[int] = set()
@@ -246,6 +252,12 @@ class SealedStates:
             if before.get(place, value) != value and place in self.writers:
                 self.moving.add(self.writers[place])
         self._known[at] = known
+
+
+def _needs_fences(step: DecodedStep) -> bool:
+    """Whether an operation is ordered by fences of its own, or is one."""
+    proxy = step.op is Op.FENCE and step.flags[0] != ev.RecordedFence.MEMORY
+    return proxy or step.op in _FENCED
 
 
 def _sealed_bytes(memory: TracedBytes, renaming: _Renaming) -> Iterator[object]:
