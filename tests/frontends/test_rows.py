@@ -117,7 +117,7 @@ def test_the_middle_row_goes_along_by_half():
 DRIVER = Driver((ParameterWord(1, 0, 4, 128), ParameterWord(2, 0, 4, 128)), 16, 2, GridRow(0, 1, 8))
 
 
-def shown_for(text: str, cta: int) -> tuple[FurtherTrips, Driver]:
+def shown_for(text: str, cta: int, odd: bool = False) -> tuple[FurtherTrips, Driver]:
     source = Source("ring.ptx", text)
     module, errors = parse_source(source)
     assert module is not None and not errors
@@ -126,7 +126,7 @@ def shown_for(text: str, cta: int) -> tuple[FurtherTrips, Driver]:
     (function,) = module.entries()
     launch, _, _ = completed(described, function, whole_file(source.path))
     assert launch is not None
-    driver = of_cta(DRIVER, launch, cta)
+    driver = of_cta(DRIVER, launch, cta)[-1 if odd else 0]
     runs = WarpRounds(CodeKernel(module, source, function), launch, driver, cta, 100_000)
     return further_trips(runs, driver, 4), driver
 
@@ -149,23 +149,46 @@ NUMBERS = {  # as the code makes them, and of the row, of rows and of the trip
 }  # fmt: skip
 
 
+HALF = {
+    "even": "shl.b32 %r30, %r28, 1; setp.eq.u32 %p6, %r30, %r26;",
+    "odd": "mad.lo.u32 %r30, %r28, 2, 1; setp.eq.u32 %p6, %r30, %r26;",
+}
+
+
+@pytest.mark.parametrize("more", [10, 60])
+@pytest.mark.parametrize("name", HALF)
+def test_a_middle_row_that_is_wrong_in_even_or_in_odd_numbers_of_rows_is_found(name, more):
+    """From more rows on than the launch has, where some measured launches hang, or none does."""
+    when = f"{HALF[name]} setp.gt.and.u32 %p6, %r26, {more}, %p6;"
+    finding = verified(by_rows("its place", when), ONE_HEAD, require="any")
+    assert finding.verdict is not Verdict.VERIFIED
+
+
+def test_no_unit_goes_around_launches_that_hang():
+    """With 16 and 32 keys a trip even numbers of rows hang, and 40 fit no row that is wrong."""
+    when = f"{HALF['even']} setp.gt.and.u32 %p6, %r26, 10, %p6;"
+    finding = verified(by_rows("its place", when), ONE_HEAD, require="any")
+    assert any("does not run to its end" in note for note in finding.notes), finding.notes
+
+
 @settings(max_examples=part(80, 8), deadline=None)
 @given(
     st.sampled_from(["eq", "ge"]),
     st.sampled_from(sorted(NUMBERS)),
     st.integers(20, 200),
     st.sampled_from([0, 4, 7]),
+    st.booleans(),
 )
-def test_no_row_is_called_shown_in_which_the_code_goes_another_way(word, made, constant, cta):
+def test_no_row_is_called_shown_in_which_the_code_goes_another_way(word, made, constant, cta, odd):
     """Against what the numbers are, row by row and trip by trip, up to 150 rows."""
     further, driver = shown_for(
-        by_rows("its place", f"{made} setp.{word}.u32 %p6, %r30, {constant};"), cta
+        by_rows("its place", f"{made} setp.{word}.u32 %p6, %r30, {constant};"), cta, odd
     )
     row = driver.row
     assert row is not None
 
     def goes(trips: int) -> bool:
-        mine, rows = row.place(trips), row.extent * trips
+        mine, rows = row.place(trips), row.count(trips)
         numbers = (NUMBERS[made](mine, rows, trip) for trip in range(mine + 1))
         return any(number == constant if word == "eq" else number >= constant for number in numbers)
 

@@ -113,8 +113,8 @@ def _drive(
     kernels: list[LiftedKernel] = []
     shown: list[FurtherTrips | None] = []
     more = range(0)  # CTAs are alike in most kernels, so one of them says what the others need
-    for cta in ctas:
-        own = of_cta(driver, launched.launch, cta)
+    places = [(cta, own) for cta in ctas for own in of_cta(driver, launched.launch, cta)]
+    for cta, own in places:
         fewest = max(fewest, own.fewest)
         lift = lift_cluster(launched, own, cta, more)
         further = None

@@ -3,9 +3,13 @@
 In causal attention a CTA goes through the keys up to its own rows, so that no size alone drives its
 loops. Here the grid grows on one axis, with the integers that are equal to one another, or one of
 them, or none, a fixed number of CTAs for each `unit` of these. The first CTA stays the first, the
-last one the last, the middle one the middle; another one keeps its distance from the end. Which
-integers go along is measured: some of these CTAs run more instructions with every further trip, and
-none of them fewer.
+last one the last, the middle one the middle, of even and of odd numbers of rows each; another one
+keeps its distance from the end.
+
+Which integers go along is measured: some of these CTAs run more instructions with every further
+trip, and none of them fewer. A launch that does not come to its end, or whose CTA runs fewer, may
+be one of a kernel that is wrong there: then nothing is measured, as integers or units that go
+around its fault say nothing of it.
 
 A launch that hands out its work while it runs (`clusterlaunchcontrol`, counters in memory) is left
 alone, since the place of a CTA says little of its work there.
@@ -51,6 +55,8 @@ def row_drivers(
         if not set(along) <= set(driver.words):
             continue
         longest = _longest(runner, launch, driver, ctas)
+        if isinstance(longest, str):
+            return [], [f"{longest}; what else the grid may go along with was not tried"]
         if longest is None:
             continue
         fewer, more = longest
@@ -60,23 +66,27 @@ def row_drivers(
     return [], []
 
 
-def of_cta(driver: Driver, launch: Launch, cta: int) -> Driver:
-    """How the cluster of a CTA of the launch as given goes along with the grid."""
+def of_cta(driver: Driver, launch: Launch, cta: int) -> tuple[Driver, ...]:
+    """The ways in which the cluster of a CTA of the launch as given goes along with the grid."""
     row = driver.row
     if row is None:
-        return driver
+        return (driver,)
     size, count = launch.cluster[row.axis], launch.grid[row.axis]
     place = launch.coordinates(launch.cluster_members(cta)[0])[row.axis]
     if place == 0:
-        return driver
+        return (driver,)
     if place + size == count or place != count // 2 // size * size:
         moving = replace(row, step=row.extent, offset=place - row.extent * row.given)
-        return replace(driver, row=moving)
-    times = 1 if row.extent % (2 * size) == 0 else 2
-    extent = times * row.extent
-    given = row.given // times
-    moving = GridRow(row.axis, extent, given, extent // 2, place - extent // 2 * given)
-    return replace(driver, unit=times * driver.unit, row=moving)
+        return (replace(driver, row=moving),)
+    if row.extent % (2 * size) == 0:
+        return (replace(driver, row=replace(row, step=row.extent // 2)),)
+    even = GridRow(row.axis, 2 * row.extent, row.given // 2, row.extent)
+    odd = replace(even, offset=row.extent // 2 // size * size, more=row.extent)
+    double = 2 * driver.unit
+    return (
+        replace(driver, unit=double, row=even),
+        replace(driver, unit=double, row=odd, more=driver.unit),
+    )
 
 
 def _proposed(function: Function, launch: Launch) -> Iterator[Driver]:
@@ -113,31 +123,28 @@ def _units(value: int) -> list[int]:
 
 def _longest(
     runner: LaunchRunner, launch: Launch, driver: Driver, ctas: Sequence[int]
-) -> tuple[Run, Run] | None:
+) -> tuple[Run, Run] | str | None:
     """Two runs of a CTA that runs more instructions with each trip; None: there is none, or another
-    does neither that nor the same with all."""
+    does neither that nor the same with all. A launch that may be a wrong one, in words."""
     found = None
     for cta in reversed(ctas):
-        own = of_cta(driver, launch, cta)
-        fewer = _ended(runner, launch, own, cta, MEASURED[0])
-        more = _ended(runner, launch, own, cta, MEASURED[-1])
-        if fewer is None or more is None:
+        own = of_cta(driver, launch, cta)[0]
+        if own.fewest > MEASURED[0]:
             return None
-        if fewer.instructions == more.instructions:
+        ended: list[Run] = []
+        for trips in MEASURED:
+            run, _ = runner.run(own.launch(launch, trips), own.cta(launch, cta, trips))
+            if run is None:
+                return None
+            if not cost_of(run):
+                return f"with {own.label(trips)} the launch does not run to its end"
+            ended.append(run)
+        costs = list(pairwise(run.instructions for run in ended))
+        if any(later < earlier for earlier, later in costs):
+            return f"with some more of {own} a CTA runs fewer instructions"
+        if all(later == earlier for earlier, later in costs):
             continue
-        between = [_ended(runner, launch, own, cta, trips) for trips in MEASURED[1:-1]]
-        costs = [0 if run is None else run.instructions for run in (fewer, *between, more)]
-        if any(later <= earlier for earlier, later in pairwise(costs)):
+        if any(later == earlier for earlier, later in costs):
             return None  # by fits and starts: the unit is another one
-        found = found or (fewer, more)
+        found = found or (ended[0], ended[-1])
     return found
-
-
-def _ended(
-    runner: LaunchRunner, launch: Launch, driver: Driver, cta: int, trips: int
-) -> Run | None:
-    """A run that comes to its end, of a launch with so many trips."""
-    if driver.fewest > trips:
-        return None
-    run, _ = runner.run(driver.launch(launch, trips), driver.cta(launch, cta, trips))
-    return run if cost_of(run) else None

@@ -51,14 +51,19 @@ class ParameterWord:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """With t trips the grid has `extent * t` CTAs on an axis, and the one that is run stands at
-    `step * t + offset` of them; `given`: the trips of the launch as given."""
+    """With t trips the grid has `extent * t + more` CTAs on an axis, and the one that is run stands
+    at `step * t + offset` of them; `given`: the trips of the launch as given."""
 
     axis: int
     extent: int
     given: int
     step: int = 0
     offset: int = 0
+    more: int = 0
+
+    def count(self, trips: int) -> int:
+        """The CTAs on the axis."""
+        return self.extent * trips + self.more
 
     def place(self, trips: int) -> int:
         """The place of the CTA on the axis."""
@@ -67,8 +72,9 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """What drives loops: integers that go along together, `unit` of each a trip, and perhaps the
-    grid with the CTA that is run (`rows.py` finds those); `fewest` trips are launched at all.
+    """What drives loops: integers that go along together, `unit` of each a trip and `more` beside,
+    and perhaps the grid with the CTA that is run (`rows.py` finds those); `fewest` trips are
+    launched at all.
 
     `depth`: stages of the deepest ring that the run shows.
     """
@@ -77,6 +83,7 @@ class Driver:
     unit: int
     depth: int
     row: GridRow | None = None
+    more: int = 0
 
     def __str__(self) -> str:
         """`parameter 17`, or `grid x with parameter 5 and parameter 6`."""
@@ -91,7 +98,8 @@ class Driver:
         """The least number of trips; hosts refuse empty problems before the launch."""
         if self.row is None:
             return 0 if all(word.alone for word in self.words) else 1
-        return next(trips for trips in itertools.count(1) if self.row.place(trips) >= 0)
+        first = 0 if self.row.more else 1
+        return next(trips for trips in itertools.count(first) if self.row.place(trips) >= 0)
 
     @property
     def given(self) -> int:
@@ -100,17 +108,21 @@ class Driver:
 
     def counts(self, trips: int) -> bool:
         """Whether a launch may have so many trips."""
-        if self.row is not None and self.row.extent * trips > GRID_MAX[self.row.axis]:
+        if self.row is not None and self.row.count(trips) > GRID_MAX[self.row.axis]:
             return False
-        return self.unit * trips < 1 << VALUE_BITS
+        return self.value(trips) < 1 << VALUE_BITS
+
+    def value(self, trips: int) -> int:
+        """What the integers are with so many trips."""
+        return self.unit * trips + self.more
 
     def launch(self, launch: Launch, trips: int) -> Launch:
         """The launch with another number of trips."""
-        made = changed(launch, dict.fromkeys(self.words, trips * self.unit))
+        made = changed(launch, dict.fromkeys(self.words, self.value(trips)))
         if self.row is None:
             return made
         grid = list(launch.grid)
-        grid[self.row.axis] = self.row.extent * trips
+        grid[self.row.axis] = self.row.count(trips)
         return replace(made, grid=(grid[0], grid[1], grid[2]))
 
     def cta(self, launch: Launch, cta: int, trips: int) -> int:
@@ -123,7 +135,7 @@ class Driver:
 
     def label(self, trips: int) -> str:
         """`parameter 17 = 128 (2 trips)`."""
-        return f"{self} = {trips * self.unit} ({trips} trips)"
+        return f"{self} = {self.value(trips)} ({trips} trips)"
 
 
 def labels_text(labels: Sequence[str]) -> list[str]:
@@ -174,12 +186,17 @@ def drivers_of(
     depth = runner.depth(base, longest)
     drivers, notes = [], list(unknown)
     for place in driving[:DRIVERS_MAX]:
-        unit = _unit(launch, place, cost_of(base), run)
+        hung: list[int] = []
+        unit = _unit(launch, place, cost_of(base), run, hung)
         if unit is None:
             unknown.append(f"what {place} counts in was not found")
             notes.append(f"what {place} counts in was not found; it is not swept")
             continue
         notes.append(f"{place} drives a loop, {unit} a trip; depth taken as {depth}")
+        if hung:
+            numbers = " and ".join(map(str, sorted(hung)))
+            rest = f"only multiples of {unit} are covered"
+            notes.append(f"with {place} = {numbers} the launch does not run to its end: {rest}")
         drivers.append(Driver((place,), unit, depth))
     unknown += [f"{place} is not swept" for place in driving[DRIVERS_MAX:]]
     return drivers, notes, unknown
@@ -277,18 +294,23 @@ def cost_of(run: Run | None) -> int:
 
 
 def _unit(
-    launch: Launch, place: ParameterWord, cost: int, run: Callable[[Launch], Run | None]
-) -> int | None:
+    launch: Launch, place: ParameterWord, cost: int, run: Callable[[Launch], Run | None],
+    hung: list[int],
+) -> int | None:  # fmt: skip
     """How much of the integer makes one trip.
 
     Where the loop rounds down, a little less of it takes a trip away and a whole unit adds one;
-    where it rounds up, it is the other way round: the larger of the two is the unit.
+    where it rounds up, it is the other way round: the larger of the two is the unit. `hung` gets
+    the values with which a launch does not come to its end.
     """
     units = []
     for sign in (-1, 1):
         unit = 1
         while unit <= place.value:
-            other = cost_of(run(changed(launch, {place: place.value + sign * unit})))
+            made = run(changed(launch, {place: place.value + sign * unit}))
+            other = cost_of(made)
+            if made is not None and not other:
+                hung.append(place.value + sign * unit)
             if other > 0 and sign * (other - cost) > 0:
                 units.append(unit)
                 break
