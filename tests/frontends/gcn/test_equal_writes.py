@@ -57,6 +57,42 @@ def test_the_same_holds_in_global_memory():
         assert judged(text, TWO).verdict is verdict
 
 
+ANYWHERE = (
+    LANE + f"s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_load_dword s8, s[0:1], 0x8\n{WAIT}"
+    "v_mov_b32_e32 v9, 0\nglobal_load_dword v7, v9, s[4:5]\ns_waitcnt vmcnt(0)\n"
+    "v_lshlrev_b32_e32 v7, 2, v7\nv_lshl_add_u32 v7, v1, 2, v7\n{before}"
+    "global_load_dword v3, v7, s[4:5]\n{between}s_waitcnt vmcnt(0)\n{behind}"
+    f"ds_write_b32 v2, v3\n{WAIT}{READ}\n"
+)
+STORE = "global_store_dword v2, v1, s[4:5] offset:1024\n"
+ONE = "s_cmp_lg_u32 s6, {wave}\ns_cbranch_scc1 .Lno\n{lines}.Lno:\n"
+COUNT = "v_mov_b32_e32 v8, 1\nglobal_atomic_add v9, v8, s[4:5] offset:1024\n"
+SEEN = "global_load_dword v8, v9, s[4:5] offset:2048 sc0 sc1\ns_waitcnt vmcnt(0)\n"
+BARRIER = "s_barrier\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "behind", "verdict"),
+    [
+        ("", "", "", Verdict.VERIFIED),
+        # What one wave, or all, have stored before both load, both find.
+        (ONE.format(wave=0, lines=STORE), "", "", Verdict.VERIFIED),
+        (STORE + BARRIER, "", "", Verdict.VERIFIED),
+        ("", BARRIER + STORE, "", Verdict.VERIFIED),
+        (COUNT + BARRIER, "", "", Verdict.VERIFIED),
+        # Stored, or perhaps seen, behind the load of one wave, before that of the other.
+        ("", ONE.format(wave=0, lines=STORE), "", Verdict.REFUTED),
+        ("", ONE.format(wave=0, lines=COUNT), "", Verdict.REFUTED),
+        (ONE.format(wave=64, lines=SEEN), "", "", Verdict.REFUTED),
+        (STORE, "", "v_add_u32_e32 v3, s6, v3\n", Verdict.REFUTED),
+    ],
+)  # fmt: skip
+def test_what_waves_load_from_one_unknown_place(before, between, behind, verdict):
+    lines = ANYWHERE.format(before=before, between=between, behind=behind)
+    finding = judged(kernel(lines, threads=128), TWO)
+    assert finding.verdict is verdict, (finding.diagnostics, finding.notes)
+
+
 CONVERTED = (
     f"{LOAD.format('v2')}v_mov_b32_e32 v4, s6\nv_cvt_pk_bf16_f32 v4, {{}}\n"
     f"ds_write_b16{{}} v2, v4\n{WAIT}{READ}"

@@ -3,9 +3,9 @@
 Compilers let waves do the same where a tile has fewer elements than the work-group has lanes: all
 store the same to the same bytes. So each lane of a register gets a number of 16 bytes: two numbers
 are equal only where instructions of one form made them of equal numbers, or loaded them from the
-same place while nothing was written there. The two operands of sums, products, minima and maxima
-may change places. What comes from atomics, from coherent loads, from registers and LDS that nothing
-has written, or from an unknown place that stores may have reached, equals nothing else.
+same place while nothing was written there, or from an unknown one while nothing was written at all.
+The two operands of sums, products, minima and maxima may change places. What comes from atomics,
+from coherent loads, from registers and LDS that nothing has written, equals nothing else.
 
 Products and exchanges of lanes that are not followed lane by lane are made of all that all lanes
 put in, and of the lane. Assumed: the run is free of races otherwise, which its verdict shows.
@@ -449,10 +449,14 @@ class LaneValues:
         if isinstance(start, int):
             places = np.array([start & ~3])
             return self._at_places(places, places, 4 * len(words), words, WORD)
-        if self._written:
-            return None
-        sources = [self._operand(wave, one, item.base) for one in item.operands[1:]]
-        made = mixed(self._text(code), *sources)
+        return self._from_anywhere(wave, code, item.operands[1:], words)
+
+    def _from_anywhere(
+        self, wave: Wave, code: DecodedInstruction, operands: Sequence[GcnOperand], words: range
+    ) -> list[Numbers]:
+        """Words from a place that is not known, by what it is made of and what was stored."""
+        sources = [self._operand(wave, one, code.item.base) for one in operands]
+        made = mixed(self._text(code), place(len(self._written)), *sources)
         return [mixed(made, place(at)) for at in words]
 
     # -------------------------------------------------------------------------------- memory
@@ -479,16 +483,13 @@ class LaneValues:
         item = code.item
         coherent = "sc1" in item.options or "glc" in item.options or "scope" in item.options
         if coherent or "_atomic_" in item.base or not wave.exec:
+            self._written.append((0, 0))  # what others have stored may be seen from here on
             return None
         words = max(1, size // 4)
         if addresses is None:
-            if self._written:
-                return None
             operands = item.operands[results_of(item, code.opcode) :]
             named = [one for one in operands if isinstance(one, Registers | Literal)]
-            sources = [self._operand(wave, one, item.base) for one in named]
-            made = mixed(self._text(code), *sources)
-            return [mixed(made, place(at)) for at in range(words)]
+            return self._from_anywhere(wave, code, named, range(words))
         kind = of_text(item.base) if size < 4 else WORD
         return self._at_places(addresses, addresses[wave.active], size, range(words), kind)
 
