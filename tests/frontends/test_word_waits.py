@@ -14,7 +14,10 @@ from tests.frontends.word_kernels import (
     ADD,
     BAR,
     FENCE,
+    GRID,
     HEAD,
+    NEXT,
+    SHARE,
     SIGNAL,
     STORE,
     USE,
@@ -207,16 +210,6 @@ def test_a_counter_of_arrivals(name: str) -> None:
     body, verdict = COUNTERS[name]
     got, text = found(body)
     assert got is verdict, text
-
-
-GRID = """@!%p0 bra G{n};
-atom.add.release.gpu.global.u32 %r12, [%d1], %r13;
-V{n}: ld.acquire.gpu.global.u32 %r14, [%d1]; xor.b32 %r15, %r14, %r12;
-setp.gt.s32 %p5, %r15, -1; @%p5 bra V{n};
-G{n}: bar.sync 0;"""
-SHARE = "sub.u32 %r13, 0x80000001, %r3; selp.u32 %r13, 1, %r13, %p1;"
-NEXT = """setp.eq.u32 %p6, %r4, %r3; selp.u32 %r16, 0, %r4, %p6;
-mad.wide.u32 %d5, %r16, 256, %d3; ld.global.u32 %r17, [%d5];"""
 
 
 @pytest.mark.heavy

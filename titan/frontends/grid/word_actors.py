@@ -11,7 +11,7 @@ reads (`check_loop`), so that it does so any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from titan.frontends.grid.asked_words import (
@@ -29,6 +29,7 @@ from titan.frontends.grid.asked_words import (
     writes_of,
 )
 from titan.frontends.grid.ticket_order import known_behind
+from titan.frontends.grid.word_classes import NumberClasses
 from titan.frontends.grid.word_loops import check_loop, check_same, innermost
 from titan.isa.simt import events as ev
 from titan.isa.simt.execution import SimtExecution
@@ -318,22 +319,44 @@ def _check_order(actor: WordActor) -> None:
 
 @dataclass(slots=True)
 class WordWaits:
-    """Which numbers let waits pass. `retried`: instructions that ask again."""
+    """Which numbers let waits pass; of those that the code does not distinguish one is tried
+    (`word_classes.py`). `retried`: instructions that ask again."""
 
     runs: AskedRuns
     actors: list[WordActor]
     retried: set[int] = field(default_factory=set)
     failing: dict[tuple[int, int], int] = field(default_factory=dict)
     _known: dict[tuple[int, int, int], bool] = field(default_factory=dict)
+    _classes: NumberClasses = field(init=False)
+    _first: dict[tuple[int, int], dict[Hashable, int]] = field(default_factory=dict)
+    _tried: dict[tuple[int, int, int], int] = field(default_factory=dict)  # for each number
+
+    def __post_init__(self) -> None:
+        self._classes = NumberClasses(self.runs.made)
 
     def passes(self, cta: int, at: int, number: int) -> bool:
         """Whether a CTA goes on behind item `at`, a wait, with this number of its word."""
+        number = self._first_alike(cta, at, number)
         key = cta, at, number
         if key not in self._known:
             self._known[key] = self.passes_behind(
                 self.actors[cta], self.actors[cta].answers, at, number
             )
         return self._known[key]
+
+    def _first_alike(self, cta: int, at: int, number: int) -> int:
+        """The number that is tried for one that an item may find: that of the first schedule, if
+        they are alike."""
+        found = self._tried.get((cta, at, number))
+        if found is None:
+            item = self.actors[cta].items[at]
+            firsts = self._first.setdefault((cta, at), {})
+            given = self.actors[cta].answers[item.asks]
+            if given is not None:
+                firsts.setdefault(self._classes.of(cta, item, given), given)
+            found = firsts.setdefault(self._classes.of(cta, item, number), number)
+            self._tried[cta, at, number] = found
+        return found
 
     def passes_behind(self, actor: WordActor, answers: Answers, at: int, number: int) -> bool:
         """The same, where the CTA has had these answers before."""
@@ -391,7 +414,7 @@ class WordWaits:
 
     def check_found(self, cta: int, at: int, number: int) -> None:
         """What an atomic finds decides nothing; raises NotWaiting."""
-        actor = self.actors[cta]
+        actor, number = self.actors[cta], self._first_alike(cta, at, number)
         key = cta, at, number
         if key in self._known:
             return

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from titan.foundation.errors import TitanError
 from titan.frontends.grid.asked_words import Item, NotWaiting
 
-STATES_MAX = 20_000
+STATES_MAX = 100_000
 Place = tuple[int, int]  # a CTA, and the number of its item
 
 
@@ -76,6 +76,9 @@ class _Explorer:
         self.stores = any(item.operation == "store" for _, own in uses for _, item in own)
         self.classes = list(self._classes(uses))
         self.use = WordUse(address)
+        self._passed: dict[tuple[int, int, int], bool] = {}
+        self._found: set[tuple[int, int, int]] = set()
+        self._reads: dict[tuple[int, int], frozenset[Place]] = {}
 
     def _classes(self, uses: Sequence[tuple[int, list[tuple[int, Item]]]]) -> Iterator[_Class]:
         groups: dict[object, list[tuple[int, list[tuple[int, Item]]]]] = {}
@@ -125,18 +128,33 @@ class _Explorer:
                     if len(seen) > STATES_MAX:
                         raise NotWaiting(f"a word has more than {STATES_MAX:,} states")
         self.use.states = len(seen)
+        for (which, at), read in self._reads.items():
+            one = self.classes[which]
+            for cta, places in zip(one.ctas, one.places, strict=True):
+                self.use.reads_from[cta, places[at]] = read
         return self.use
 
     def _passes(self, which: int, at: int, number: int) -> bool:
         """Whether the CTAs of a class pass a wait; they are asked one by one."""
-        one = self.classes[which]
-        found = {
-            self.passes(cta, places[at], number)
-            for cta, places in zip(one.ctas, one.places, strict=True)
-        }
-        if len(found) > 1:
-            raise _ApartError(one.ctas)
-        return found.pop()
+        key = which, at, number
+        if key not in self._passed:
+            one = self.classes[which]
+            found = {
+                self.passes(cta, places[at], number)
+                for cta, places in zip(one.ctas, one.places, strict=True)
+            }
+            if len(found) > 1:
+                raise _ApartError(one.ctas)
+            self._passed[key] = found.pop()
+        return self._passed[key]
+
+    def _finds(self, which: int, at: int, number: int) -> None:
+        """The CTAs of a class may find a number by an atomic."""
+        if (which, at, number) not in self._found:
+            self._found.add((which, at, number))
+            one = self.classes[which]
+            for cta, places in zip(one.ctas, one.places, strict=True):
+                self.finds(cta, places[at], number)
 
     def _steps(self, state: _State) -> Iterator[tuple[int, int, _State]]:
         counts, number, window = state
@@ -147,8 +165,7 @@ class _Explorer:
                 if item.polls and not self._passes(which, at, number):
                     continue
                 if item.asks >= 0 and not item.polls:
-                    for cta, places in zip(one.ctas, one.places, strict=True):
-                        self.finds(cta, places[at], number)
+                    self._finds(which, at, number)
                 moved = list(counts[which])
                 moved[at] -= 1
                 moved[at + 1] += 1
@@ -174,11 +191,8 @@ class _Explorer:
             if not self._passes(which, at, state[1]):
                 continue
             done = self._done(state)
-            one = self.classes[which]
-            for cta, places in zip(one.ctas, one.places, strict=True):
-                place = cta, places[at]
-                before = self.use.reads_from.get(place)
-                self.use.reads_from[place] = done if before is None else before & done
+            before = self._reads.get((which, at))
+            self._reads[which, at] = done if before is None else before & done
 
     def _done(self, state: _State) -> frozenset[Place]:
         """What a read reads from; of classes, what all of their CTAs have done."""
