@@ -350,6 +350,11 @@ WRONG = {
     ),
     "a flag that is read too early": FLAG.replace("NONE:\nbar.sync 0;", "NONE: bar.warp.sync -1;"),
     "a race behind the loop": SEARCH + ONE,
+    "a word by the round that nothing has written": COUNTED.replace(
+        f"{ONE}\n",
+        f"{ONE}\nand.b32 %r21, %r20, 7; shl.b32 %r21, %r21, 2; add.u32 %r21, %r21, %r2;"
+        "ld.shared.u32 %r22, [%r21+16]; st.global.u32 [%d3+512], %r22;\n",
+    ),
     "no fence of the proxy in the first arm": tile("", FENCE),
     "no fence of the proxy in the second arm": tile(FENCE, ""),
     "nothing that ends it changes": SEARCH.replace(ONE, ""),

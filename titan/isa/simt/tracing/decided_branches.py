@@ -26,11 +26,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from titan.isa.simt import events as ev
+from titan.isa.simt.footprints import MemorySpace
 from titan.isa.simt.operations import PURE, DecodedStep, Op
 from titan.isa.simt.outcome import INSTRUCTIONS_MAX, Ending, Policy, PreparedLaunch, Run
 from titan.isa.simt.run import run_prepared
 from titan.isa.simt.state import Cta, Fragment, Warp
-from titan.isa.simt.tracing.executed_step import ExecutedStep, is_untraced
+from titan.isa.simt.tracing.executed_step import UNTRACED, ExecutedStep, is_untraced
 from titan.isa.simt.tracing.repeated_states import Key, SealedStates
 from titan.isa.simt.tracing.traced import TracingExecution
 from titan.isa.simt.tracing.traced_memory import Traced
@@ -46,6 +48,7 @@ WIDENED_MAX = 3  # times that steps are taken to give something unknown
 WORK_MAX = INSTRUCTIONS_MAX  # warp instructions of all paths
 TOO_MANY = "data decide the rounds of a loop with barriers, or more ways than are tried"
 ENDLESS = "a loop with barriers does not end for some data: no round changes what decides it"
+INDEXED = "a count of rounds that data decide says which memory of the block is read"
 UNFOLLOWED = "values that decide are not followed, as stores are at unknown addresses"
 
 
@@ -234,7 +237,7 @@ def decided_paths(run: Run) -> DecidedPaths | None:
     while found is not None and found.why == TOO_MANY and tried <= WIDENED_MAX:
         tried += 1
         limits = _Limits(ROUNDS_DECISIONS_MAX, ROUNDS_PATHS_MAX, {})
-        found, moving = _all_paths(made, limits)
+        found, moving = _all_paths(made, limits, widened=tried > 1)
         if not moving:
             break
         steps = list(made.code.steps)
@@ -244,8 +247,11 @@ def decided_paths(run: Run) -> DecidedPaths | None:
     return found
 
 
-def _all_paths(made: PreparedLaunch, limits: _Limits) -> tuple[DecidedPaths | None, set[int]]:
-    """The paths, and the instructions that gave registers other numbers in each round."""
+def _all_paths(
+    made: PreparedLaunch, limits: _Limits, *, widened: bool = False
+) -> tuple[DecidedPaths | None, set[int]]:
+    """The paths, and the instructions that gave registers other numbers in each round. `widened`:
+    whether some give something unknown."""
     found: list[Run] = []
     branches: set[int] = set()
     moving: set[int] = set()
@@ -272,6 +278,8 @@ def _all_paths(made: PreparedLaunch, limits: _Limits) -> tuple[DecidedPaths | No
         if path is None:
             return DecidedPaths(why=UNFOLLOWED), moving
         rounds = limits.states is not None
+        if widened and any(_reads_somewhere(event, made) for event in path.events):
+            return DecidedPaths(why=INDEXED), moving
         if path.outcome.ending is not Ending.FINISHED:
             return DecidedPaths((path,), tuple(sorted(branches)), rounds=rounds), moving
         found.append(path)
@@ -281,6 +289,15 @@ def _all_paths(made: PreparedLaunch, limits: _Limits) -> tuple[DecidedPaths | No
         if not chosen:
             return DecidedPaths(tuple(found), tuple(sorted(branches)), rounds=rounds), moving
         chosen[-1] = not chosen[-1][0], True
+
+
+def _reads_somewhere(event: ev.Event, made: PreparedLaunch) -> bool:
+    """Whether it is not known where memory is read that may lack what is read: with the numbers
+    that were in a register it would show."""
+    if not isinstance(event, ev.Assumption) or event.policy not in UNTRACED:
+        return False
+    step = made.code.steps[event.instruction]
+    return step.op is not Op.LOAD or step.flags[0] != MemorySpace.GLOBAL
 
 
 def _may_widen(made: PreparedLaunch, at: int) -> bool:
