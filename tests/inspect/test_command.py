@@ -47,6 +47,25 @@ def test_bad_input(tmp_path, capsys):
     assert "no kernel" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ('{"a": ', "manifest.json: 1:7: the file is not JSON: expecting value"),
+        ('{"a": 1, "a": 1}', "the key `a` is given twice"),
+        ("[]", "manifest.json lacks its target, its source or its header"),
+        ('{"target": "sm_90a"}', "manifest.json lacks its target, its source or its header"),
+        ('{"target": "sm_1", "source": "k", "header": "h"}', "an unknown target: `sm_1`"),
+        ('{"target": "sm_90a", "source": "../k", "header": "h"}', "`k`: the file cannot be read"),
+    ],
+)
+def test_a_damaged_manifest_is_bad_input(manifest, words, tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text(manifest)
+    (tmp_path / "certificate.json").write_text("{}")
+    assert run(["inspect", str(tmp_path)]) == 2
+    shown = capsys.readouterr().err
+    assert "not a package: " in shown and words in shown
+
+
 def test_a_missing_tool_is_undecided(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tools, "nvdisasm", lambda: None)
     path = tmp_path / "kernel.cubin"

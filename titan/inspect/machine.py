@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from titan.foundation.diagnostics.wording import quoted
 from titan.foundation.scratch import scratch
+from titan.foundation.source.json_text import read_json
 from titan.foundation.source.loading import load_bytes, regular_bytes
 from titan.inspect.listing import BadListing, MachineFunction, read_listing
 from titan.inspect.tools import assembled, disassembled, ptxas, version_of
-from titan.target.description import target_of
+from titan.target.description import GENERATED, target_of
 from titan.validate.compare.compile import ptx_of
 from titan.validate.compare.gcn_compile import compile_hip
 from titan.validate.compare.toolchain import CompiledKernel, Figures
@@ -72,13 +73,13 @@ def of_compiled(compiled: CompiledKernel) -> tuple[MachineFunction, ...]:
 
 
 def _package(folder: Path, assembler: Path | None) -> Machine:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        target, source = str(manifest["target"]), Path(str(manifest["source"])).name
-        header = Path(str(manifest["header"])).name
-        files = {name: (folder / name).read_text(encoding="utf-8") for name in (source, header)}
-    except (OSError, ValueError, KeyError) as error:
-        raise BadListing(f"not a package: {error}") from None
+    target, source, header = _manifest(folder / "manifest.json")
+    files: dict[str, str] = {}
+    for name in (source, header):
+        try:
+            files[name] = _text(folder / name)
+        except BadListing as error:
+            raise BadListing(f"not a package: {quoted(name)}: {error}") from None
     if target_of(target).nvidia:
         return _assembled(ptx_of(files, target), assembler)
     with scratch("titan-inspect-") as place:
@@ -86,6 +87,22 @@ def _package(folder: Path, assembler: Path | None) -> Machine:
             (Path(place) / name).write_text(text, encoding="utf-8")
         compiled = compile_hip(Path(place) / source, target)
     return "clang", compiled.figures, read_listing(compiled.text)
+
+
+def _manifest(path: Path) -> tuple[str, str, str]:
+    """The target of a package, its source and its header, by their names in it."""
+    manifest, errors = read_json(path, TEXT_BYTES_MAX)
+    if errors:
+        span = errors[0].span
+        place = f"{span.start_line}:{span.start_column}: " if span is not None else ""
+        raise BadListing(f"not a package: manifest.json: {place}{errors[0].headline}")
+    given = manifest if isinstance(manifest, dict) else {}
+    target, source, header = (given.get(key) for key in ("target", "source", "header"))
+    if not (isinstance(target, str) and isinstance(source, str) and isinstance(header, str)):
+        raise BadListing("not a package: manifest.json lacks its target, its source or its header")
+    if target not in GENERATED:
+        raise BadListing(f"not a package: manifest.json names an unknown target: {quoted(target)}")
+    return target, Path(source).name, Path(header).name
 
 
 def _assembled(ptx: str, assembler: Path | None) -> Machine:
