@@ -99,3 +99,13 @@ def test_the_questions_of_typestate_are_archived_and_asked_again(
     proofs = (tmp_path / "hopper_gemm.alethe").read_text("utf-8")
     assert proofs.count("(step") >= asked.count("(check-sat)") > 10
     assert "time 0 " in (tmp_path / "hopper_gemm.times").read_text("utf-8")
+
+
+def test_certificates_of_code_are_all_that_is_said(tmp_path, capsys):
+    """The kernels of code are no kernel files, and are not counted as such."""
+    launch = tmp_path / "launch.yaml"
+    launch.write_text("{grid: 1, dynamic_shared: 0, parameters: {source: pointer, n: 2}}")
+    code = PROTOCOLS.parent / "tests/frontends/ptx/ring.ptx"
+    path = str(tmp_path / "ring.certs")
+    assert run(["verify", str(code), "--launch", str(launch), "--certificate", path]) == 0
+    assert capsys.readouterr().err == f"certificate: {path}\n"

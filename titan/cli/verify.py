@@ -185,9 +185,10 @@ def verify(paths: tuple[str, ...], **given: Unpack[VerifyGiven]) -> int:
     if given["html"] is not None:
         deliver(_page(findings, "html"), given["html"], "--html")
     codes = [item.exit_code for item in findings]
-    certificates = _certificates(given["certificate"], opened.found.kernels, findings, options)
     if given["certificate"] is not None and opened.code:
         certificates = [_run_certificates(given["certificate"], opened.code[0], options, given)]
+    else:
+        certificates = _certificates(given["certificate"], opened.found.kernels, findings, options)
     return worst(codes + certificates)
 
 

@@ -110,6 +110,33 @@ def test_control_by_data_is_not_guessed(condition, branch, verdict):
     assert asked is (verdict is Verdict.UNDECIDED)
 
 
+@pytest.mark.parametrize("reads_behind", [False, True])
+def test_control_by_data_is_tried_both_ways(reads_behind):
+    """A barrier that data leave out orders nothing that stands behind it."""
+    wave, behind = "v_lshlrev_b32_e32 v1, 2, v0\n", "s_nop 0"
+    if reads_behind:
+        wave += "ds_write_b32 v1, v0\n"
+        behind = "v_xor_b32_e32 v3, 256, v1\nds_read_b32 v4, v3\ns_waitcnt lgkmcnt(0)"
+    text = kernel(
+        f"""s_load_dwordx2 s[4:5], s[0:1], 0x0
+        {wave}s_waitcnt lgkmcnt(0)
+        global_load_dword v2, v1, s[4:5]
+        s_waitcnt vmcnt(0)
+        v_readfirstlane_b32 s6, v2
+        s_cmp_eq_u32 s6, 0
+        s_cbranch_scc1 .Lout
+        s_barrier
+        .Lout:
+        {behind}""",
+        threads=128,
+    )
+    launch = "{grid: 1, block: 128, dynamic_shared: 0, parameters: [pointer, 5]}"
+    finding = judged(text.replace("\t.Lout:", ".Lout:"), launch)
+    assert finding.verdict is (Verdict.UNDECIDED if reads_behind else Verdict.VERIFIED)
+    if not reads_behind:
+        assert any("a branch on data with barriers in its arms" in note for note in finding.notes)
+
+
 def test_a_step_budget_ends_a_run():
     text = kernel(
         "s_mov_b32 s6, 1\n.Lagain:\ns_add_u32 s6, s6, 1\ns_cmp_eq_u32 s6, 0\ns_cbranch_scc0 .Lagain"
