@@ -240,3 +240,11 @@ def test_mutants_of_good_kernels_get_a_verdict_without_disagreement(text: str):
     finding = verify_kernel(family.kernels[0], options)
     assert finding.verdict is not Verdict.DISAGREEMENT
     assert render([finding], "text") and render([finding], "json")
+
+
+@pytest.mark.parametrize("engine", ["auto", "order", "reference"])
+def test_a_bounded_engine_names_the_sizes_that_it_refutes(engine: str):
+    finding = finding_of(kernels.EARLY, replace(QUICK, engine=engine))
+    assert finding.trace is not None
+    shown = tuple((name, (value,)) for name, value in finding.trace.parameters)
+    assert shown and finding.engines[-1].sizes == shown

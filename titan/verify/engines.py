@@ -69,7 +69,7 @@ class BoundedRun:
     """One engine for one choice of sizes after the other, up to the bound.
 
     It stops where a choice is not verified or the budget is spent, and may continue from there with
-    a larger budget.
+    a larger budget. The report names the choices that were verified, or the one that is refuted.
     """
 
     def __init__(
@@ -92,12 +92,13 @@ class BoundedRun:
         result = EngineAttempt(Verdict.VERIFIED)
         while self._pending and result.verdict is Verdict.VERIFIED:
             result = self._next(budget)
+        refuted = result.verdict is Verdict.REFUTED
         return EngineReport(
             self._engine,
             result.verdict,
             self._seconds,
             self._states,
-            covered(self._names, self._done),
+            covered(self._names, self._pending[:1] if refuted else self._done),
             result.trace,
             result.remark,
             steps=self._steps,

@@ -47,9 +47,9 @@ class EngineReport:
     """The result of one engine.
 
     `seconds` is processor time. `steps` are the operations of its runs. `sizes` are the values of
-    the parameters that it covered, None for every value; `trace` is its counterexample. `reason`
-    classifies why it is undecided, `remark` words it; `obstacle` is the expression that stands in
-    the way of a search for every number.
+    the parameters that it covered, None for every value, or those that it refutes; `trace` is its
+    counterexample. `reason` classifies why it is undecided, `remark` words it; `obstacle` is the
+    expression that stands in the way of a search for every number.
     """
 
     engine: str
