@@ -15,7 +15,7 @@ from titan.foundation.errors import TitanError
 from titan.frontends.ttgir.attributes import unknown_attributes
 from titan.frontends.ttgir.model import TtgirOperation, memory_types
 from titan.frontends.ttgir.places import DraftPlace, bases, group, shared_bits
-from titan.frontends.ttgir.values import MemoryView, Value, is_integer, why_unknown
+from titan.frontends.ttgir.values import MemoryView, Root, Value, is_integer, why_unknown
 from titan.sync import program as ir
 from titan.sync.expression import ONE, ZERO, Constant, Expression
 
@@ -190,6 +190,25 @@ def _init(of: Operands) -> Made:
 
 def _invalidate(of: Operands) -> Made:
     return [ir.Invalidate(of.barrier(0))] if of.leads(of.view(0)) else []
+
+
+def laid_on(of: Operands, ended: Iterable[Root]) -> Made:
+    """What an allocation may do to the memory of others that have ended.
+
+    It may hold a barrier, so that theirs have to have ended as well. A tile that it is given is
+    written there; one without is written later, when more has been waited for.
+    """
+    made: Made = []
+    for root in ended:
+        if not root.barrier:
+            view = MemoryView(root, None, root.type)
+            given = of.operation.operands
+            made += [ir.Access(of.effects(view, True, ir.Proxy.GENERIC))] if given else []
+        elif root.led:
+            for stage in range(root.stages):
+                at = ir.Reference(of.place.named(root.name), Constant(stage))
+                made += [ir.Init(at, ONE), ir.Invalidate(at)]
+    return made
 
 
 def _wait(of: Operands) -> Made:

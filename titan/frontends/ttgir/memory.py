@@ -1,6 +1,6 @@
 """Allocations of TTGIR and views of them: stages, other shapes of the same bytes, parts.
 
-Two allocations never share memory here; Triton places them later.
+Triton places allocations later: which may share memory, `lifetimes` says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from titan.frontends.ttgir import integers
+from titan.frontends.ttgir.blocks import indexed_shapes
 from titan.frontends.ttgir.effects import HANDLERS, Untranslatable
-from titan.frontends.ttgir.model import MemoryType, TtgirOperation, memory_types
+from titan.frontends.ttgir.lifetimes import Below, ended_before
+from titan.frontends.ttgir.model import Block, MemoryType, TtgirOperation, memory_types
 from titan.frontends.ttgir.tensor_maps import DESCRIPTOR, POINTER, SCRATCH, map_memory, map_view
 from titan.frontends.ttgir.values import MemoryView, Root, Value, is_integer, why_unknown
 
@@ -27,12 +29,24 @@ class Allocations:
     """The allocations of a function, by the operations that make them.
 
     `indexed`: the shapes of views that are indexed somewhere, so that the first extent of an
-    allocation counts stages; `fresh` gives a name that nothing else has.
+    allocation counts stages; `below`: which have ended when one is made; `fresh` gives a name that
+    nothing else has.
     """
 
     roots: list[Root]
     indexed: set[tuple[int, ...]]
+    below: Below
     fresh: Callable[[str], str]
+
+    @classmethod
+    def of(cls, body: Block, roots: list[Root], fresh: Callable[[str], str]) -> Allocations:
+        """Those of a function, none made yet; their roots are added to `roots`."""
+        return cls(roots, indexed_shapes(body, set()), ended_before(body), fresh)
+
+    def ended(self, operation: TtgirOperation) -> list[Root]:
+        """The allocations that the one which an operation makes may be laid on."""
+        spans = self.below.get(operation.span, [])
+        return [root for root in self.roots if root.span in spans]
 
     def allocate(self, operation: TtgirOperation) -> MemoryView:
         """All of what an operation allocates. Raises Untranslatable."""

@@ -21,7 +21,6 @@ from titan.frontends.ttgir.blocks import (
     at_once,
     captured,
     gives_integer,
-    indexed_shapes,
     loads_number,
     lost,
     placed,
@@ -29,7 +28,7 @@ from titan.frontends.ttgir.blocks import (
     yielded,
 )
 from titan.frontends.ttgir.drafts import MAIN, FunctionDraft, Names, RoleDraft
-from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable
+from titan.frontends.ttgir.effects import HANDLERS, Made, Operands, Untranslatable, laid_on
 from titan.frontends.ttgir.integers import UnknownInteger
 from titan.frontends.ttgir.loops import (
     LoopDraft,
@@ -101,8 +100,7 @@ class _Translator:
         self.loops = 0
         self._fresh = Names().fresh
         self.decided: dict[str, Name] = {}  # by data, of which every value is possible
-        indexed = indexed_shapes(function.body, set())
-        self.allocations = Allocations(self.draft.roots, indexed, self._fresh)
+        self.allocations = Allocations.of(function.body, self.draft.roots, self._fresh)
         self.makes_maps = makes_maps(function.body)
         self.quiet = False  # an attempt: faults are reported when the real one is made
 
@@ -241,10 +239,10 @@ class _Translator:
             self._fault(operation, str(reason))
             return []
         environment[operation.results[0]] = view
-        if not operation.operands:
-            return []
-        effects = operands.effects(view, True, ir.Proxy.GENERIC)
-        return self.waves.before([ir.Access(effects)])
+        made = laid_on(operands, self.allocations.ended(operation))
+        if operation.operands:
+            made.append(ir.Access(operands.effects(view, True, ir.Proxy.GENERIC)))
+        return self.waves.before(made)
 
     def _view(
         self, operation: TtgirOperation, values: list[Value], environment: dict[str, Value]

@@ -55,8 +55,9 @@ TARGETS = {
 CLUSTERS = (1, 2, 4, 8, 16)
 POLICIES = Policies(war_fence=False, barrier_init="assumed", tensor_pipe="in_order")
 ASSUMED = (
-    "assumed: the threads of a partition act as one, and allocations do not share memory (Triton "
-    "places barriers and memory later). Accesses to global memory are not compared"
+    "assumed: the threads of a partition act as one, and allocations share memory only where one "
+    "has no use behind the other (Triton places barriers and memory later). Accesses to global "
+    "memory are not compared"
 )
 
 
