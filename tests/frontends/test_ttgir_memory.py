@@ -99,3 +99,9 @@ def test_loops_swap_what_they_carry_and_it_lives_on():
     (tile,) = [at for at, line in enumerate(lines, 1) if "%tile = " in line]
     (more,) = [at for at, line in enumerate(lines, 1) if "%more = " in line]
     assert ended[tile] and tile not in [span.start_line for span in ended[more]]
+
+
+def test_fences_that_lowering_adds_are_not_called_redundant():
+    """They are assumed behind a write of the same memory, and stand in no line of the text."""
+    assert verified(IN_LOOP).diagnostics == ()
+    assert verified(PIPELINED).diagnostics == ()

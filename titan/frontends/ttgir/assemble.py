@@ -266,20 +266,25 @@ def _fenced(body: ir.Block) -> ir.Block:
     Its lowering puts one between a partition's own generic write to shared memory and its own
     asynchronous access to it; those between partitions are the program's own.
     """
-    written = {
+    return _with_fences(body, set())
+
+
+def _written(body: ir.Block) -> set[str]:
+    return {
         effect.buffer
         for operation in ir.walk(body)
         if isinstance(operation, ir.Access)
         for effect in operation.effects
         if effect.write
     }
-    return _with_fences(body, written) if written else body
 
 
 def _with_fences(body: ir.Block, written: set[str]) -> ir.Block:
+    """`written`: what has been written before; what the body writes is added."""
     made: list[ir.Operation] = []
     for operation in body:
         if isinstance(operation, ir.Loop):
+            written |= _written(operation.body)  # by the trip before
             made.append(replace(operation, body=_with_fences(operation.body, written)))
             continue
         if isinstance(operation, ir.Branch):
@@ -287,6 +292,7 @@ def _with_fences(body: ir.Block, written: set[str]) -> ir.Block:
             otherwise = _with_fences(operation.otherwise, written)
             made.append(replace(operation, then=then, otherwise=otherwise))
             continue
+        written |= _written((operation,))
         if isinstance(operation, ir.Asynchronous) and any(
             effect.buffer in written and effect.proxy is ir.Proxy.ASYNC
             for effect in operation.effects

@@ -167,7 +167,7 @@ def _verified(
     if made is None:
         return _refused(path, errors, function.name)
     made = replace(made, kernel=with_policies(made.kernel, options.policies))
-    plain = replace(options, examines_reads=False)
+    plain = replace(options, examines_reads=False, reviews_fences=False)  # lowering adds most
     finding = None if dependent(made.sizes) else verify_kernel(made.kernel, plain)
     if finding is None or not _for_any(finding):
         free = _free(module, function, made, options)
