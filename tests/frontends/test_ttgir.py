@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.frontends.ttgir_samples import code_of, sample, verified, without
+from tests.frontends.ttgir_samples import changed, code_of, sample, verified, without
 from titan.cli.main import run
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ttgir import integers
 from titan.frontends.ttgir.parse import parse_ttgir
-from titan.frontends.ttgir.samples import dependent, samples
+from titan.frontends.ttgir.samples import dependent, largest, samples
 from titan.report.findings import parameters_text
 from titan.sync.expression import Binary, Constant, Name, evaluate, parse_expression
 
@@ -294,6 +294,25 @@ def test_sizes_that_belong_together():
     assert not dependent([sizes[1], ("m", Name("m"))])
     for chosen in samples(sizes, {}):
         assert chosen["tiles"] == (chosen["k"] + 63) // 64
+
+
+def test_a_size_that_no_loop_counts_to_may_be_large():
+    """A guard compares `k`, of which the loop has one trip for 64: at and beside each multiple."""
+    sizes = [("k", Name("k")), ("tiles", parse_expression("(k + 63) // 64"))]
+    chosen = [one["k"] for one in samples(sizes, {}, {"tiles"})]
+    assert {0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193} <= set(chosen)
+    assert max(chosen) > 4 * 64
+    assert largest(sizes, 6, {"tiles"}) == {"k": 321, "tiles": 6}
+    assert largest(sizes, 6)["k"] <= 6
+
+
+@pytest.mark.parametrize("bound", ["c64_i32", "c128_i32"])
+def test_a_guard_that_is_off_by_one_trip_is_refuted(bound):
+    """With `k` a multiple of 64, one copy too many: of the sizes tried only 0 and 1 had been."""
+    text = sample("pipelined_gemm_sm100")
+    wrong = changed(f"cmpi sgt, %k, %{bound}", f"cmpi sge, %k, %{bound}", text)
+    assert verified(text).verdict is Verdict.VERIFIED
+    assert verified(wrong).verdict is Verdict.REFUTED
 
 
 def test_samples_have_several_trips_of_several_tiles():

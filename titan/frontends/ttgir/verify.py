@@ -30,7 +30,7 @@ from titan.frontends.ttgir.model import TtgirFunction, TtgirModule
 from titan.frontends.ttgir.parse import parse_ttgir
 from titan.frontends.ttgir.pending_sums import used_sums
 from titan.frontends.ttgir.places import DraftPlace
-from titan.frontends.ttgir.samples import dependent, largest, samples
+from titan.frontends.ttgir.samples import counted_to, dependent, largest, samples
 from titan.frontends.ttgir.translate import FAULTS_MAX, draft
 from titan.frontends.ttgir.waves import alternate, meetings
 from titan.language.kernel.model import Kernel
@@ -219,7 +219,7 @@ def _filled(made: Assembled, finding: Finding) -> Finding:
     bound = bound_of(program)
     sizes = equal_sizes(program, bound)
     if dependent(made.sizes):
-        sizes = largest(made.sizes, bound)
+        sizes = largest(made.sizes, bound, counted_to(program))
     unwritten = [
         item
         for holds in ((0, 1) if made.decided else (0,))
@@ -266,7 +266,7 @@ def _together(made: Assembled, options: VerifyOptions) -> Finding | None:
     if report.verdict is Verdict.VERIFIED:
         return None
     minimums = {item.name: item.minimum for item in program.parameters}
-    chosen = samples(made.sizes, minimums)
+    chosen = samples(made.sizes, minimums, counted_to(program))
     findings: list[Finding] = []
     for values in chosen:
         fixed = tuple(replace(item, value=values[item.name]) for item in program.parameters)
