@@ -32,7 +32,8 @@ def of_warp(number: int, way: str, value: str) -> str:
 @pytest.mark.parametrize("ways", list(product(WAYS, repeat=2)))
 def test_stores_do_not_race_where_both_write_the_same(ways: tuple[str, str]) -> None:
     for one, other in product(VALUES, repeat=2):
-        body = OWN + of_warp(0, ways[0], one) + of_warp(1, ways[1], other)
+        body = OWN + "st.shared.u32 [%r2], 0; bar.sync 0;\n"  # read where no lane stores
+        body += of_warp(0, ways[0], one) + of_warp(1, ways[1], other)
         body += "bar.sync 0; ld.shared.u32 %r5, [%r2]; st.global.u32 [%d1+1024], %r5;"
         found = verdict_of(body).verdict
         if one != other:

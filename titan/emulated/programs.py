@@ -21,16 +21,17 @@ from titan.emulated.machine import LaunchQueue, recent_queues
 from titan.emulated.scripts import ScriptDevice
 from titan.emulated.settings import EmulationSettings
 from titan.foundation.errors import UserError
+from titan.foundation.extras import brought_by
 from titan.foundation.source.loading import near_files
 from titan.foundation.verdict import Verdict
 from titan.isa.numbers.device import LaunchError
 
 # Modules that scripts for a GPU begin with, and what to install for each.
 _BROUGHT_BY = {
-    "numpy": "'titan-verify[run]'",
-    "triton": "'titan-verify[triton]'",
-    "cutlass": "'titan-verify[cute]'",
-    "torch": "torch",
+    "numpy": brought_by("run"),
+    "triton": brought_by("triton"),
+    "cutlass": brought_by("cute"),
+    "torch": "pip install torch",
 }
 _VERIFIED = (".yaml", ".yml", ".ptx", ".ttgir", ".s")
 
@@ -80,7 +81,7 @@ def _run_script(path: Path, arguments: Sequence[str], settings: EmulationSetting
             traceback.print_exception(error.with_traceback(_from_script(error, path)))
             code = 1
             if isinstance(error, ModuleNotFoundError) and error.name in _BROUGHT_BY:
-                install = f"pip install {_BROUGHT_BY[error.name]}"
+                install = _BROUGHT_BY[error.name]
                 remarks.append(f"{error.name} is not installed here; `{install}` brings it")
     finally:
         os.environ.clear()

@@ -13,8 +13,10 @@ from titan.codegen.tile import semantics
 from titan.codegen.tile.adversarial import COMPUTING, LENIENT, Chooser, Interleaving
 from titan.codegen.tile.block_scales import SUFFIX, scales_of
 from titan.codegen.tile.dtypes import bytes_of
+from titan.codegen.tile.held import tiles_behind
 from titan.codegen.tile.model import TileOperation, TileProgram, Value, ValuePlace
 from titan.codegen.tile.operations import VECTORS
+from titan.codegen.tile.register_homes import registers_of
 from titan.codegen.tile.staging import slices_in
 from titan.sync import program as ir
 from titan.sync.control import Agent
@@ -96,7 +98,8 @@ class CtaExecution:
         self.machine = Interpreter(program, self._sizes(program), rules)
         self.operations = {operation.name: operation for operation in tile.operations}
         self.carried = {item.value.name: item for item in tile.carried}
-        self.home = _registers_of(tile)
+        self.home = registers_of(tile)
+        self.straight = tiles_behind(tile)
         self.before = {operation.name for operation in tile.before}
         self.inside = {operation.name for operation in tile.body}
         self.pipelined = {queue.name for queue in program.queues if queue.pipelined}
@@ -527,6 +530,10 @@ class CtaExecution:
                 found = found[registers.group * size : (registers.group + 1) * size]
             registers.values[self.home[what]] = found
             return
+        for name in self.straight.intersection(operation.operands):
+            load = self.operations[name]
+            tensor = self.memory[load.tensor_view.tensor]
+            registers.copies[name] = semantics.fetch(load, tensor, environment)
         operands = self._operands(registers, operation, registers.copies)
         if operands is None:
             registers.values.pop(self.home[what], None)
@@ -573,28 +580,3 @@ def _tile_name(buffer: ir.Buffer) -> str:
     """The name in the tile program of what the buffer holds."""
     name = buffer.name.partition("@")[0].removesuffix(SUFFIX)
     return name.removesuffix("_registers") if buffer.space is ir.Space.REGISTER else name
-
-
-def _registers_of(tile: TileProgram) -> dict[str, str]:
-    """For every value whose registers it has: a sum and what continues with it share theirs, but
-    where the sum is read later, too."""
-    home = {operation.name: operation.name for operation in tile.operations}
-    home |= {item.value.name: item.value.name for item in tile.carried}
-
-    def find(name: str) -> str:
-        while home[name] != name:
-            name = home[name]
-        return name
-
-    operations = tile.operations
-    products = {operation.name for operation in operations if operation.kind == "mma"}
-    carried = {item.value.name for item in tile.carried}
-    for number, operation in enumerate(operations, 1):
-        if operation.kind == "mma" and len(operation.operands) > 2:
-            name = operation.operands[2]
-            if name in carried or not any(name in one.operands for one in operations[number:]):
-                home[find(name)] = find(operation.name)
-    for item in tile.carried:
-        if item.next in products:
-            home[find(item.value.name)] = find(item.next)
-    return {name: find(name) for name in home}
