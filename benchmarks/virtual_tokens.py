@@ -22,9 +22,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.pages import write_between
-from titan.codegen.pipeline.cdna import LANES, construct, lane_bytes, loads_of, shapes, tile_bytes
+from titan.codegen.pipeline.cdna import LANES, construct, lane_bytes, shapes, tile_bytes
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.printer import pipeline_text
+from titan.codegen.tile.held import loads_of
 from titan.codegen.tile.load import load_tile, targets_of
 from titan.codegen.tile.model import TileProgram
 from titan.foundation.resources import root

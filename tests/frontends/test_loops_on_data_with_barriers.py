@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.frontends.test_decided_branches import clash
 from titan.foundation.source.span import Source
 from titan.foundation.verdict import Verdict
 from titan.frontends.ptx.launch import read_launch_text
@@ -158,17 +159,6 @@ def steps(program: list[Statement], warp: int, shared: list[int], table: Table) 
                 yield rest[0], None
                 if not shared[rest[0]]:
                     break
-
-
-def clash(touched: list[set[tuple[int, int | None]]], before: list[int]) -> bool:
-    """Whether both warps touch a word and one changes it, or they write different numbers there."""
-    for word in range(WORDS):
-        by = [{number for at, number in accesses if at == word} for accesses in touched]
-        written = (by[0] | by[1]) - {None}
-        differ = len(written) > 1 or None in by[0] | by[1]
-        if by[0] and by[1] and written and differ and written != {before[word]}:
-            return True
-    return False
 
 
 def right(program: list[Statement]) -> bool:

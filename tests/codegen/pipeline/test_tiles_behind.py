@@ -13,9 +13,9 @@ from tests.codegen.pipeline.test_hopper import any_number, verdict
 from tests.codegen.pipeline.written import blackwell, hopper
 from titan.codegen.emit.write import emit
 from titan.codegen.pipeline.build import decoded
-from titan.codegen.pipeline.cdna import loads_of
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.rings import rings_of
+from titan.codegen.tile.held import loads_of
 from titan.codegen.tile.load import load_tile, parse_tile
 from titan.foundation.resources import root
 from titan.foundation.verdict import Verdict

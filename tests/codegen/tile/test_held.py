@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.codegen.emit.hip_kernels import SOURCE, make, shape
-from titan.codegen.pipeline.cdna import loads_of, shared_bytes_of
-from titan.codegen.tile.held import HELD_BYTES_MAX, held_operands
+from titan.codegen.pipeline.cdna import shared_bytes_of
+from titan.codegen.tile.held import HELD_BYTES_MAX, held_operands, loads_of
 from titan.codegen.tile.load import read_tile
 from titan.codegen.tile.rates import rates
 from titan.codegen.tile.roofline import operand_bytes

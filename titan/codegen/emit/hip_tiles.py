@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from titan.codegen.emit.hip_values import LANES, HipValues, Product
 from titan.codegen.emit.model import EmissionRefused
 from titan.codegen.emit.names import DTYPE_BYTES, integer, mangled
-from titan.codegen.tile.held import tiles_behind
+from titan.codegen.tile.held import loads_of
 from titan.codegen.tile.model import TileOperation
 from titan.language.kernel.model import Kernel
 from titan.sync import program as ir
@@ -47,12 +47,7 @@ class LdsTile:
 
 def buffers_of(kernel: Kernel, program: ir.SyncProgram, values: HipValues) -> dict[str, LdsTile]:
     """The shared buffers of the program, placed one after the other. Raises EmissionRefused."""
-    straight = values.held | tiles_behind(values.tile)
-    loads = {
-        item.name: item
-        for item in values.tile.operations
-        if item.kind == "load" and item.name not in straight
-    }
+    loads = {item.name: item for item in loads_of(values.tile)}
     layouts = {layout.name: layout for layout in kernel.placement.layouts}
     staged = {
         item.name.removesuffix(REGISTERS)

@@ -62,9 +62,6 @@ class Blackwell(Hopper):
         self.ring = next(ring for ring in self.rings if self.mma.name in ring.readers)
         if {load.name for load in self.ring.loads} != {*self.mma.operands} - {value.name}:
             raise FormRefused("all operands of the multiplication must come from one ring")
-        for name in (name for ring in self.rings for name in ring.after):
-            if tile.operation(name).kind != "read":
-                raise FormRefused(f"{name} takes a loaded tile behind the loop: `read` it")
         self.results = f"ring_{value.name}"
         taken = {operation.name for operation in tile.operations}
         taken |= {ring.name for ring in self.rings}
@@ -159,8 +156,9 @@ class Blackwell(Hopper):
             # Given back at the end: a block of rows is then fetched, computed on and narrowed by
             # itself, and the registers of one block are enough.
             *fetched, given_back = work
-            added = (doc.ComputeStatement(self.mma.name, "tiles - 1"),) * self.shape.poison
-            work = [*before, *fetched, *added, *self._afterwards(index), given_back]
+            if self.shape.poison:
+                fetched.append(doc.ComputeStatement(self.mma.name, "tiles - 1"))
+            work = [*before, *fetched, *self._afterwards(index), given_back]
         else:
             work += [*before, *self._afterwards(index)]
         sent: doc.Block = (doc.DrainStatement(OUTPUT),) if self.stores else ()

@@ -32,7 +32,7 @@ from titan.codegen.pipeline import document as doc
 from titan.codegen.pipeline.document import slot
 from titan.codegen.pipeline.model import FormRefused, Shape
 from titan.codegen.pipeline.poison import refuse_poison
-from titan.codegen.tile.held import held_operands, tiles_behind
+from titan.codegen.tile.held import held_operands, loads_of, tiles_behind
 from titan.codegen.tile.model import TileOperation, TileProgram, Value
 from titan.target.description import target_of
 
@@ -90,12 +90,6 @@ def construct(
     if staged is None:
         staged = shape.staged or not copied_directly(tile)
     return _Cdna(tile, shape, staged).document()
-
-
-def loads_of(tile: TileProgram) -> list[TileOperation]:
-    """The operations that fill shared memory, in order."""
-    held = held_operands(tile) | tiles_behind(tile)
-    return [item for item in tile.operations if item.kind == "load" and item.name not in held]
 
 
 def tile_bytes(value: Value) -> int:

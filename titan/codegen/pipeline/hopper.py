@@ -384,8 +384,6 @@ class Hopper:
     def _read_after(self, operation: TileOperation, ring: PipelineRing, index: str) -> doc.Block:
         """The read of a loaded tile behind the loop, with the wait before the first reader and the
         release behind the last."""
-        if operation.kind != "read":
-            raise FormRefused(f"{operation.name} takes a loaded tile behind the loop: `read` it")
         first = ring.only_after and operation.name == ring.after[0]
         return (
             *((doc.WaitStatement(slot(ring.name, index)),) if first else ()),

@@ -53,6 +53,9 @@ def rings_of(tile: TileProgram) -> tuple[PipelineRing, ...]:
             reading = dict.fromkeys(one for load in loads for one in _readers(tile, load, once))
             behind = section is tile.after
             after = tuple(item.name for item in tile.after if item.name in reading)
+            for reader in after:
+                if tile.operation(reader).kind != "read":
+                    raise FormRefused(f"{reader} takes a loaded tile behind the loop: `read` it")
             found.append(PipelineRing(name, tuple(loads), tuple(reading), once, behind, after))
     return tuple(found)
 

@@ -38,6 +38,12 @@ def held_operands(tile: TileProgram) -> frozenset[str]:
     return frozenset(found)
 
 
+def loads_of(tile: TileProgram) -> list[TileOperation]:
+    """The operations that fill shared memory, in order."""
+    straight = held_operands(tile) | tiles_behind(tile)
+    return [item for item in tile.operations if item.kind == "load" and item.name not in straight]
+
+
 def tiles_behind(tile: TileProgram) -> frozenset[str]:
     """The loads behind the loop whose tiles go straight to registers; none on targets of NVIDIA."""
     if not target_of(tile.target).amd:

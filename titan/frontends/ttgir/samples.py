@@ -84,7 +84,7 @@ def samples(
     pairs of values as may be: a fault may need several tiles, of several trips, of one CTA.
     `counted`: the sizes that loops count to, which alone have to be small; None for all.
     """
-    names = [name for name, _ in sizes if counted is None or name in counted]
+    names = _small(sizes, counted)
 
     def small(values: Mapping[str, int], most: int) -> bool:
         return all(values[name] <= most for name in names)
@@ -114,6 +114,11 @@ def samples(
     return chosen
 
 
+def _small(sizes: Sizes, counted: Collection[str] | None) -> list[str]:
+    """The sizes that have to be small."""
+    return [name for name, _ in sizes if counted is None or name in counted]
+
+
 def _pairs(values: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
     """Each two sizes with their values."""
     return itertools.combinations(values.items(), 2)
@@ -122,7 +127,7 @@ def _pairs(values: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
 def largest(sizes: Sizes, bound: int, counted: Collection[str] | None = None) -> dict[str, int]:
     """Values of all sizes that belong together, none that is counted to beyond a bound, with the
     largest sum of those."""
-    names = [name for name, _ in sizes if counted is None or name in counted]
+    names = _small(sizes, counted)
     within = (values for values in computed(sizes) if all(values[name] <= bound for name in names))
     found = max(
         within,

@@ -8,6 +8,7 @@ the barrier, they go on (CDNA3, S_BARRIER: waves that have ended are not waited 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
@@ -204,19 +205,20 @@ class WaveMachine:
                 wave.at_barrier = False
 
     def _spent(self) -> str:
-        """Which budget is used; nothing while there is something left of each."""
-        if self.steps >= self.steps_max:
-            return "the step budget"
-        # What computes is read by no checker, and bounded by its steps.
-        recorded = len(self.group.events) if self.group.contents is None else 0
-        return EVENTS_SPENT if recorded >= EVENTS_MAX else ""
+        """Which budget is used, where one is."""
+        return "the step budget" if self.steps >= self.steps_max else EVENTS_SPENT
+
+    def _events_most(self) -> int:
+        """What computes is read by no checker, and bounded by its steps."""
+        return EVENTS_MAX if self.group.contents is None else sys.maxsize
 
     def _advance(self, wave: Wave) -> bool:
         """Until the wave waits or ends; False when the budget is spent."""
         known, end, later = self.decoded, self.kernel.end, self.later
         start, follower = self.kernel.start, self.follower
+        events, most = self.group.events, self._events_most()
         while not wave.ended and not wave.at_barrier:
-            if self._spent():
+            if self.steps >= self.steps_max or len(events) >= most:
                 return False
             self.steps += 1
             number = wave.place
